@@ -1,0 +1,49 @@
+# `make help` lists what there is.
+SHELL := /bin/bash
+BIN := $(CURDIR)/.venv/bin
+RUFF := $(BIN)/ruff
+RUFF_OPTIONS := --config backend/pyproject.toml
+PYTHON_FILES := backend scripts
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test integration stress lint format bench openapi installed installed-dev
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: installed ## install what is needed and start the server; it prints its address
+	@exec $(BIN)/recollect serve
+
+test: installed-dev ## every test but the long ones, within ten minutes on two cores
+	cd backend && $(BIN)/pytest
+
+integration: installed-dev ## the tests that run against real files, databases and processes
+	cd backend && $(BIN)/pytest tests/integration tests/contract
+
+stress: installed-dev ## the long runs: hundreds of kills
+	cd backend && $(BIN)/pytest -m long
+
+lint: installed-dev ## style, types, layers, times, OpenAPI drift, commit titles
+	$(RUFF) check $(RUFF_OPTIONS) $(PYTHON_FILES)
+	$(RUFF) format --check $(RUFF_OPTIONS) $(PYTHON_FILES)
+	cd backend && $(BIN)/mypy
+	cd backend && $(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/check_time_zones.py
+	$(BIN)/python scripts/openapi.py --check
+	scripts/check_commits
+
+format: installed-dev ## rewrite the Python files in the house style
+	$(RUFF) check --fix $(RUFF_OPTIONS) $(PYTHON_FILES)
+	$(RUFF) format $(RUFF_OPTIONS) $(PYTHON_FILES)
+
+bench: installed-dev ## measure the server beside its baseline
+	$(BIN)/python scripts/bench.py
+
+openapi: installed-dev ## rewrite docs/openapi.json from the code
+	$(BIN)/python scripts/openapi.py
+
+installed:
+	@scripts/bootstrap
+
+installed-dev:
+	@scripts/bootstrap dev

@@ -1,0 +1,68 @@
+"""The test suite's own ground rules: async tests run, marked or not, and a warning is an error."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+
+
+def run_pytest(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    """Runs `source` as a test file of its own, under this project's settings."""
+    file = folder / "test_sample.py"
+    file.write_text(source, encoding="utf-8")
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-c",
+            PYPROJECT,
+            "--rootdir",
+            folder,
+            "-p",
+            "no:cacheprovider",
+            file,
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_marked_and_unmarked_async_tests_both_run(tmp_path: Path) -> None:
+    result = run_pytest(
+        tmp_path,
+        "import asyncio, pathlib, pytest\n"
+        "ran = pathlib.Path(__file__).with_name('ran')\n"
+        "async def note(name):\n"
+        "    await asyncio.sleep(0)\n"
+        "    with ran.open('a') as file: file.write(name + ' ')\n"
+        "async def test_unmarked(): await note('unmarked')\n"
+        "@pytest.mark.asyncio\n"
+        "async def test_marked(): await note('marked')\n",
+    )
+    assert result.returncode == 0, result.stdout
+    assert "2 passed" in result.stdout
+    assert (tmp_path / "ran").read_text(encoding="utf-8").split() == ["unmarked", "marked"]
+
+
+def test_a_failing_async_test_fails(tmp_path: Path) -> None:
+    result = run_pytest(tmp_path, "async def test_wrong(): assert False\n")
+    assert result.returncode == 1
+    assert "1 failed" in result.stdout
+
+
+def test_a_warning_is_an_error(tmp_path: Path) -> None:
+    result = run_pytest(
+        tmp_path, "import warnings\ndef test_old(): warnings.warn('old', DeprecationWarning)\n"
+    )
+    assert result.returncode == 1
+    assert "DeprecationWarning: old" in result.stdout
+
+
+def test_a_coroutine_that_is_never_awaited_is_an_error(tmp_path: Path) -> None:
+    result = run_pytest(tmp_path, "async def work(): ...\nasync def test_forgetful(): work()\n")
+    assert result.returncode == 1
+    assert "was never awaited" in result.stdout
