@@ -1,0 +1,53 @@
+"""Ids that are derived: the same input gives the same id, on every machine."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from recollect.memory.model import NewTurn, Turn
+
+
+def thread_key(space: str, thread_id: str) -> str:
+    """Names a thread without revealing its id: for lanes, tombstones and file names."""
+    return _sha256([space, thread_id])[:32]
+
+
+def message_key(message_id: str) -> str:
+    """Names a message without revealing its id: all that a tombstone keeps."""
+    return _sha256([message_id])
+
+
+def made_message_id(thread_id: str, timestamp: int, number: int) -> str:
+    return f"m_{thread_id}_{timestamp}_{number}"
+
+
+def looks_made(message_id: str) -> bool:
+    return message_id.startswith("m_")
+
+
+def turn_id(number: int) -> str:
+    return f"t-{number}"
+
+
+def turn_number(turn_id: str) -> int | None:
+    """The number in a turn id, or None for what is no turn id of ours."""
+    digits = turn_id.removeprefix("t-")
+    return int(digits) if digits != turn_id and digits.isascii() and digits.isdigit() else None
+
+
+def turn_digest(turn: NewTurn | Turn, message_id: str) -> bytes:
+    """16 bytes over everything that was said: equal digests mean equal turns."""
+    fields = (
+        message_id, turn.role, turn.sender_id, turn.content, turn.timestamp, turn.parts, turn.tool_calls,
+        turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.status,
+    )  # fmt: skip
+    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).digest()[:16]
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a text as it stands in a file."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _sha256(parts: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()

@@ -1,0 +1,49 @@
+"""What a durable job is."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from recollect.memory.model import JsonObject
+
+JobState = Literal["queued", "running", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work that survives the process. A job that is done is gone; a dead one waits for a person.
+
+    Jobs of one lane run one after another in the order in which they were queued.
+    """
+
+    job_id: int
+    kind: str
+    lane: str
+    space: str
+    thread_id: str | None
+    payload: JsonObject = field(default_factory=dict)
+    state: JobState = "queued"
+    attempts: int = 0
+    """Failures so far."""
+    interruptions: int = 0
+    """How often the process died while it ran."""
+    claims: int = 0
+    """How often it was started; a runner whose count is no longer current has lost the job."""
+    run_at: int = 0
+    created: int = 0
+    error: str | None = None
+
+
+BOUNDARY = "boundary"
+FLUSH = "flush"
+TRANSCRIBE = "transcribe"
+PURGE = "purge"
+
+
+def cells_lane(thread_key: str) -> str:
+    """The lane in which one thread's memcells are made."""
+    return f"cells:{thread_key}"
+
+
+def vault_lane(thread_key: str) -> str:
+    """The lane in which one thread's files are written."""
+    return f"vault:{thread_key}"

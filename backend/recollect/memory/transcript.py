@@ -1,0 +1,159 @@
+"""The transcript: one part of a thread as Markdown, and back.
+
+    ## user · ann · 2026-05-08T14:03:00.000Z ^t-12
+    - id: m1
+
+    > My sister Marta is moving to Porto!
+
+    %% memcell c-9a1f04: t-12 · gap %%
+
+A sender that the heading can't carry stands in a line `- sender:`; one that is missing is empty.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from recollect.memory.front_matter import render_front_matter, split_front_matter
+from recollect.memory.line_values import (
+    ANCHOR,
+    TIME,
+    is_readable,
+    read_json,
+    read_text,
+    read_time,
+    write_anchor,
+    write_json,
+    write_text,
+    write_time,
+)
+from recollect.memory.memcell_markers import read_markers, render_markers
+from recollect.memory.model import ROLES, JsonObject, Memcell, Role, Status, Thread, TranscriptPart, Turn
+from recollect.memory.problem import Problem
+from recollect.memory.sections import Section, read_body, read_each, read_properties, render_section
+from recollect.memory.transcript_header import read_part_number, read_thread, transcript_header
+
+_heading = re.compile(rf"({'|'.join(ROLES)}) · (?:([^·^]+) · )?({TIME}) \^({ANCHOR})").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPart:
+    """What a part says.
+
+    `thread` is None where the front matter is damaged. It has what the file holds: never `updated` (here the
+    same as `created`) and `turn_count` (0), and only in part 1 anything but its names (`created` is 0).
+    `part` is 0 where the file doesn't say it.
+    """
+
+    thread: Thread | None
+    part: int
+    turns: tuple[Turn, ...]
+    memcells: tuple[Memcell, ...]
+    problems: tuple[Problem, ...]
+
+
+def render_part(part: TranscriptPart) -> str:
+    """The whole file. The same part gives the same bytes."""
+    markers = render_markers(part)
+    header = render_front_matter(transcript_header(part.thread, part.part))
+    blocks = [header, *markers.get(-1, ())]
+    for place, turn in enumerate(part.turns):
+        blocks.append(render_turn(turn))
+        blocks += markers.get(place, ())
+    return "\n".join(blocks)
+
+
+def render_turn(turn: Turn) -> str:
+    """One turn, ending in a newline; a blank line has to stand between it and what is above."""
+    sender = turn.sender_id
+    in_heading = is_readable(sender) and "·" not in sender
+    who = f"{turn.role} · {sender}" if in_heading else turn.role
+    heading = f"{who} · {write_time(turn.timestamp)} ^{write_anchor(turn.turn_id)}"
+    properties = [f"- id: {write_text(turn.message_id)}"]
+    if sender and not in_heading:
+        properties.append(f"- sender: {write_text(sender)}")
+    for key, value in (("parts", turn.parts), ("tool_calls", turn.tool_calls)):
+        if value is not None:
+            properties.append(f"- {key}: {write_json(value)}")
+    for key, text in (
+        ("tool_call_id", turn.tool_call_id),
+        ("reasoning", turn.reasoning),
+        ("parent", turn.parent_id),
+        ("model", turn.model),
+        ("status", turn.status if turn.status != "complete" else None),
+        ("skipped", turn.skip_reason),
+    ):
+        if text is not None:
+            properties.append(f"- {key}: {write_text(text)}")
+    return render_section(heading, properties, turn.content)
+
+
+def parse_part(text: str) -> ParsedPart:
+    """Everything that can be read, and a problem for everything that can't. Never raises."""
+    mapping, body_line, header_problems = split_front_matter(text)
+    thread, number = None, 0
+    problems = list(header_problems)
+    if mapping is not None:
+        try:
+            number = read_part_number(mapping)
+            thread = read_thread(mapping, number)
+        except ValueError as error:
+            problems.append(Problem(1, str(error)))
+    body = read_body(text, body_line)
+    turns, body_problems = read_each(body, _read_turn)
+    memcells, memcell_problems = read_markers(body.comments)
+    problems += body_problems + memcell_problems
+    problems.sort(key=lambda problem: problem.line)
+    return ParsedPart(thread, number, turns, memcells, tuple(problems))
+
+
+def _read_objects(written: str) -> list[JsonObject]:
+    value = read_json(written)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError("this is not a JSON list of objects")
+    return value
+
+
+def _read_status(written: str) -> Status:
+    if written not in get_args(Status):
+        raise ValueError(f"this is none of {', '.join(get_args(Status))}")
+    return cast(Status, written)
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "id": read_text,
+    "sender": read_text,
+    "parts": _read_objects,
+    "tool_calls": _read_objects,
+    "tool_call_id": read_text,
+    "reasoning": read_text,
+    "parent": read_text,
+    "model": read_text,
+    "status": _read_status,
+    "skipped": read_text,
+}
+
+
+def _read_turn(section: Section) -> tuple[str, Turn]:
+    found = _heading(section.heading)
+    if not found:
+        raise ValueError("this is not the heading of a turn (role · sender · UTC time ^id)")
+    turn_id = read_text(found[4])
+    known, _ = read_properties(section, _READERS, required="id")
+    return turn_id, Turn(
+        turn_id=turn_id,
+        message_id=known.get("id", turn_id),
+        role=cast(Role, found[1]),
+        sender_id=known["sender"] if "sender" in known else found[2] or "",
+        content=section.text,
+        timestamp=read_time(found[3]),
+        parts=known.get("parts"),
+        tool_calls=known.get("tool_calls"),
+        tool_call_id=known.get("tool_call_id"),
+        reasoning=known.get("reasoning"),
+        parent_id=known.get("parent"),
+        model=known.get("model"),
+        status=known.get("status", "complete"),
+        skip_reason=known.get("skipped"),
+    )

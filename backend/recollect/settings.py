@@ -1,0 +1,216 @@
+"""Every setting, from the environment (`RECOLLECT_…`) or `<home>/recollect.toml`; the environment wins."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from recollect.errors import HomeUnusable
+from recollect.failpoints import FAIL_POINTS
+
+PREFIX = "RECOLLECT_"
+TOML_NAME = "recollect.toml"
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class LlmSettings(_Group):
+    """An OpenAI-compatible model endpoint."""
+
+    base_url: str | None = Field(
+        None, description="Address of an OpenAI-compatible API, such as http://127.0.0.1:8080/v1."
+    )
+    model: str | None = Field(None, description="Model name; unset: the first one the endpoint lists.")
+    api_key: SecretStr | None = Field(None, description="Key for the endpoint, if it wants one.")
+
+
+class MemorizeSettings(_Group):
+    """How conversations become memcells."""
+
+    mode: Literal["chat", "agent", "both"] = Field(
+        "both", description="Whose memory is made: the user's (chat), the agent's (agent), or both."
+    )
+    boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every so many messages.")
+    pause_seconds: float = Field(
+        30.0, ge=0, le=86400, description="Look for boundaries after a pause of so many seconds, too."
+    )
+    gap_minutes: float = Field(
+        30.0, gt=0, description="A gap of so many minutes between messages closes a memcell."
+    )
+    max_turns: int = Field(40, ge=2, le=1000, description="A memcell holds at most so many messages.")
+    max_chars: int = Field(
+        12_000, ge=100, description="A memcell is closed before it exceeds so many characters."
+    )
+    model_timeout_seconds: float = Field(
+        60.0, gt=0, description="How long the model may take to find boundaries; then rules decide."
+    )
+
+
+class JobSettings(_Group):
+    """The job engine."""
+
+    workers: int = Field(4, ge=1, le=64, description="Jobs that may run at the same time.")
+    lease_seconds: float = Field(
+        120.0, gt=0, description="A job that runs longer is taken for hung, ended and run again."
+    )
+    max_attempts: int = Field(8, ge=1, description="Failures after which a job is set aside as dead.")
+    stop_seconds: float = Field(10.0, ge=0, description="How long a stop waits for running jobs.")
+
+
+class LimitSettings(_Group):
+    """What one request may hold."""
+
+    body_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Largest request body in bytes.")
+    messages: int = Field(500, ge=1, description="Most messages in one memory/add.")
+
+
+class Settings(BaseSettings):
+    """All of Recollect's settings."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", validate_default=True
+    )
+
+    home: Path = Field(
+        default_factory=lambda: Path.home() / ".recollect",
+        description="Folder of journal, vault and index.",
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs API keys.")
+    port: int = Field(8600, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    allowed_hosts: Annotated[list[str], NoDecode] = Field(
+        default_factory=list,
+        description="Further names under which the server may be called (the Host header), comma-separated.",
+    )
+    allowed_origins: Annotated[list[str], NoDecode] = Field(
+        default_factory=list,
+        description="Web origins besides its own that may call the server, comma-separated.",
+    )
+    database_url: str | None = Field(
+        None, description="Where the journal is; unset: sqlite:///<home>/journal.db. Only sqlite so far."
+    )
+    synchronous: Literal["FULL", "NORMAL"] = Field(
+        "FULL",
+        description="SQLite's durability: FULL survives a power cut; NORMAL may lose the last moments.",
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Least severe log line."
+    )
+    log_format: Literal["text", "json"] = Field("text", description="Log lines as key=value text or as JSON.")
+    transcript_delay_ms: int = Field(
+        400,
+        ge=0,
+        le=60_000,
+        description="How long a message may wait for others before its transcript is written.",
+    )
+    llm: LlmSettings = Field(default_factory=LlmSettings, description="The default model backend.")
+    tasks: LlmSettings = Field(
+        default_factory=LlmSettings,
+        description="The model backend for background work; unset: the default one.",
+    )
+    memorize: MemorizeSettings = Field(default_factory=MemorizeSettings, description="How memcells are made.")
+    jobs: JobSettings = Field(default_factory=JobSettings, description="The job engine.")
+    limits: LimitSettings = Field(default_factory=LimitSettings, description="What one request may hold.")
+    fail_point: str | None = Field(
+        None,
+        description="For crash tests: kill the process at this step, or at its n-th time (name:n). One of: "
+        + ", ".join(FAIL_POINTS)
+        + ".",
+    )
+
+    @field_validator("allowed_hosts", "allowed_origins", mode="before")
+    @classmethod
+    def _split_commas(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return [item.strip() for item in value.split(",") if item.strip()]
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _HomeToml(settings_cls, init_settings, env_settings)
+
+    @property
+    def journal_path(self) -> Path:
+        if self.database_url is None:
+            return self.home / "journal.db"
+        scheme, separator, path = self.database_url.partition(":///")
+        if scheme != "sqlite" or not separator or not path:
+            raise HomeUnusable(
+                f"RECOLLECT_DATABASE_URL is {self.database_url!r}; only sqlite:///<path> is supported so far"
+            )
+        return Path(path)
+
+    @property
+    def vault_path(self) -> Path:
+        return self.home / "vault"
+
+
+class _HomeToml(PydanticBaseSettingsSource):
+    """`<home>/recollect.toml`, where home is known from the arguments or the environment alone."""
+
+    def __init__(
+        self,
+        settings_cls: type[BaseSettings],
+        arguments: PydanticBaseSettingsSource,
+        environment: PydanticBaseSettingsSource,
+    ) -> None:
+        super().__init__(settings_cls)
+        home = arguments().get("home") or environment().get("home") or Path.home() / ".recollect"
+        self._path = Path(home).expanduser() / TOML_NAME
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        raise LookupError("read as a whole by __call__")
+
+    def __call__(self) -> dict[str, Any]:
+        if not self._path.is_file():
+            return {}
+        try:
+            values = tomllib.loads(self._path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise HomeUnusable(f"{self._path} is not valid TOML: {error}") from error
+        if "home" in values:
+            raise HomeUnusable(f"{self._path} must not set home: it lies in it")
+        return values
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings of this process; raises HomeUnusable with every problem in words."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{PREFIX}{'__'.join(str(part).upper() for part in item['loc'])}: {item['msg']}"
+            for item in error.errors()
+        )
+        raise HomeUnusable(f"the settings are not valid: {problems}") from error
+    return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> dict[str, str]:
+    """Every environment variable with its description, nested ones spelled out."""
+    names: dict[str, str] = {}
+    for name, field in model.model_fields.items():
+        variable = prefix + name.upper()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            names |= setting_names(field.annotation, variable + "__")
+        else:
+            names[variable] = field.description or ""
+    return names
+
+
+def unknown_variables() -> list[str]:
+    """Variables that look like settings and are none: most often a typing mistake."""
+    known = setting_names()
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)

@@ -1,0 +1,177 @@
+"""A file of entries comes back exactly, and damage stays where it is."""
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from recollect.memory.entries import EntryFile, parse_entries, render_entries
+from recollect.memory.model import MAX_TIMESTAMP, Entry
+from tests.unit.awkward_text import texts, unhurried, words
+
+DESIGN_SAMPLE = """\
+---
+recollect: 1
+kind: episodes
+owner: users/ann
+---
+
+## Marta moves to Porto ^ep-3f9a2c71d0
+- when: 2026-05-08T14:03:00Z
+- from: [[threads/t1/0001#^t-12]] [[threads/t1/0001#^t-13]]
+- by: episode, qwen3-8b
+
+> Marta told Ann that she has taken a job as a nurse in Porto.
+> She starts on 1 June.
+"""
+MARTA = Entry(
+    entry_id="ep-3f9a2c71d0",
+    title="Marta moves to Porto",
+    text="Marta told Ann that she has taken a job as a nurse in Porto.\nShe starts on 1 June.",
+    when=1_778_248_980_000,
+    sources=("threads/t1/0001#^t-12", "threads/t1/0001#^t-13"),
+    by="episode, qwen3-8b",
+)
+
+_entries = st.builds(
+    Entry,
+    entry_id=words,
+    title=texts,
+    text=texts,
+    when=st.integers(0, MAX_TIMESTAMP),
+    sources=st.lists(st.just("threads/t1/0001#^t-12") | texts, max_size=3).map(tuple),
+    by=texts,
+    extra=st.dictionaries(words | st.sampled_from(["when", "from", "by"]), texts, max_size=3),
+)
+
+
+def _files_of(at_least: int) -> st.SearchStrategy[EntryFile]:
+    entries = st.lists(_entries, min_size=at_least, max_size=3, unique_by=lambda entry: entry.entry_id)
+    return st.builds(EntryFile, kind=words, owner=words.map("users/{}".format), entries=entries.map(tuple))
+
+
+_files = _files_of(0)
+_damage = st.sampled_from(
+    [
+        "",
+        "---",
+        "> forged",
+        "## ",
+        "## notes",
+        "## Forged ^forged",
+        "%%",
+        "- when: 2026-05-08T14:03:00Z",
+        "- x: y",
+        "x",
+    ]
+)
+
+
+def _damaged(old: str, new: str) -> str:
+    assert DESIGN_SAMPLE.count(old) == 1
+    return DESIGN_SAMPLE.replace(old, new)
+
+
+@unhurried
+@given(_files)
+def test_every_file_comes_back_exactly(file: EntryFile) -> None:
+    parsed = parse_entries(render_entries(file))
+    assert (parsed.kind, parsed.owner, parsed.entries, parsed.problems) == (
+        file.kind,
+        file.owner,
+        file.entries,
+        (),
+    )
+
+
+@unhurried
+@given(_files)
+def test_every_file_survives_an_editor_that_writes_crlf(file: EntryFile) -> None:
+    parsed = parse_entries(render_entries(file).replace("\n", "\r\n"))
+    assert (parsed.entries, parsed.problems) == (file.entries, ())
+
+
+@settings(unhurried, max_examples=150)
+@given(_files_of(2), st.none() | _damage | texts, st.data())
+def test_damage_to_one_line_leaves_all_other_entries_intact(
+    file: EntryFile, damage: str | None, data: st.DataObject
+) -> None:
+    # A line that takes the name of another entry makes a second one: nobody can say which is meant.
+    assume(not any(damage and damage.strip().endswith(f"^{entry.entry_id}") for entry in file.entries))
+    lines = render_entries(file).split("\n")
+    at = data.draw(st.integers(0, len(lines) - 1), label="line")
+    owner = sum(line.startswith("## ") for line in lines[: at + 1]) - 1
+    lines[at : at + 1] = [] if damage is None else [damage.replace("\n", " ")]
+    entries = parse_entries("\n".join(lines)).entries
+    assert [
+        entry for place, entry in enumerate(file.entries) if place != owner and entry not in entries
+    ] == []
+
+
+@unhurried
+@given(texts)
+def test_any_text_at_all_is_parsed_without_an_exception(text: str) -> None:
+    assert parse_entries(text).kind is None
+
+
+def test_the_sample_in_the_design_is_read() -> None:
+    assert parse_entries(DESIGN_SAMPLE).entries == (MARTA,)
+
+
+def test_the_sample_in_the_design_is_written_byte_for_byte() -> None:
+    assert render_entries(EntryFile("episodes", "users/ann", (MARTA,))) == DESIGN_SAMPLE
+
+
+def test_titles_of_every_script_stand_readable() -> None:
+    entry = Entry("f-1", 'Ann reads "Dune": नमस्ते, 👩‍👩‍👧 (50 %)', "", 0)
+    assert '## Ann reads "Dune": नमस्ते, 👩‍👩‍👧 (50 %) ^f-1\n' in render_entries(
+        EntryFile("facts", "users/ann", (entry,))
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "anchor"),
+    [
+        (" ^ep-3f9a2c71d0", "", 7, None),
+        ("- when: 2026-05-08T14:03:00Z\n", "", 7, "ep-3f9a2c71d0"),
+        ("2026-05-08T14:03:00Z", "in May", 8, "ep-3f9a2c71d0"),
+        ("2026-05-08T14:03:00Z", "1969-05-08T14:03:00Z", 8, "ep-3f9a2c71d0"),
+        ("[[threads/t1/0001#^t-12]]", "[[threads/t1/0001#^t-12", 9, "ep-3f9a2c71d0"),
+        ("- by: episode, qwen3-8b", '- by: "episode', 10, "ep-3f9a2c71d0"),
+        ("> She starts", "She starts", 13, "ep-3f9a2c71d0"),
+        ("1 June.\n", "1 June.\n\nmine\n", 15, None),
+        ("1 June.\n", "1 June.\n\n%% mine %%\n", 15, None),
+    ],
+)
+def test_damage_is_reported_with_its_line(old: str, new: str, line: int, anchor: str | None) -> None:
+    problems = parse_entries(_damaged(old, new)).problems
+    assert [(problem.line, problem.anchor) for problem in problems] == [(line, anchor)]
+
+
+def test_an_entry_whose_time_is_damaged_still_has_its_text() -> None:
+    assert [entry.text for entry in parse_entries(_damaged("2026-05-08T14:03:00Z", "in May")).entries] == [
+        MARTA.text
+    ]
+
+
+def test_lines_that_a_person_adds_to_an_entry_are_its_extras() -> None:
+    text = _damaged("- by: episode", "- pinned: true\n- by: episode")
+    assert [entry.extra for entry in parse_entries(text).entries] == [{"pinned": "true"}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("recollect: 1", "recollect: 3", "format version 3 (recollect); this code reads version 1"),
+        ("kind: episodes\n", "", "no kind"),
+        ("owner: users/ann\n", "", "no owner"),
+    ],
+)
+def test_damaged_front_matter_is_reported(old: str, new: str, message: str) -> None:
+    parsed = parse_entries(_damaged(old, new))
+    assert (parsed.kind, [message in problem.message for problem in parsed.problems]) == (None, [True])
+
+
+@pytest.mark.parametrize(("written", "when"), [("00Z", 0), ("00.5Z", 500), ("00.05Z", 50), ("00.005Z", 5)])
+def test_a_time_may_be_written_with_fewer_digits(written: str, when: int) -> None:
+    text = _damaged("2026-05-08T14:03:00Z", f"1970-01-01T00:00:{written}")
+    assert [entry.when for entry in parse_entries(text).entries] == [when]
