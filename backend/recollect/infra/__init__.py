@@ -1,0 +1,1 @@
+"""One technology per file, each behind a port of `service/ports.py`."""

@@ -1,0 +1,86 @@
+"""One process per home: a lock that the operating system drops when its holder dies."""
+
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from recollect.errors import HomeInUse, HomeUnusable
+
+LOCK_NAME = "recollect.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who owns a home, and how the command line reaches it."""
+
+    pid: int
+    address: str | None
+    token: str
+    """Lets the command line of the same person act as the operator; the file is theirs alone to read."""
+
+
+class HomeLock:
+    """Held from `acquire` to `release`, or to the end of the process, whatever ends it."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._path = home / LOCK_NAME
+        self._descriptor: int | None = None
+        self.token = secrets.token_urlsafe(32)
+
+    def acquire(self) -> None:
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise HomeUnusable(f"the home {self._home} cannot be used: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            holder = current_holder(self._home)
+            who = f"process {holder.pid}" if holder else "another process"
+            raise HomeInUse(
+                f"{who} is using {self._home}; stop it first, or choose another RECOLLECT_HOME"
+            ) from error
+        self._descriptor = descriptor
+        self.announce(None)
+
+    def announce(self, address: str | None) -> None:
+        """Tell the command line where the server listens."""
+        assert self._descriptor is not None
+        text = json.dumps(asdict(Holder(os.getpid(), address, self.token))).encode()
+        os.pwrite(self._descriptor, text, 0)
+        os.ftruncate(self._descriptor, len(text))
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def current_holder(home: Path) -> Holder | None:
+    """Who holds the lock now; None when nobody does."""
+    path = home / LOCK_NAME
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _read_holder(descriptor: int) -> Holder | None:
+    try:
+        return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
+    except (ValueError, TypeError):
+        return None

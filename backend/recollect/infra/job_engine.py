@@ -1,0 +1,291 @@
+"""Runs durable jobs: due ones first, one at a time per lane, a bounded number at once."""
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from recollect.errors import Unavailable
+from recollect.failpoints import FailPoints
+from recollect.infra.sql.job_store import SqlJobStore
+from recollect.memory.job import Job, JobState
+
+Handler = Callable[[Job], Awaitable[None]]
+Pools = Sequence[Mapping[str, Handler]]
+"""Handlers by kind. Each pool has its own workers, so that slow kinds never keep quick ones waiting."""
+
+_FIRST_DELAY_MS = 500
+_LONGEST_DELAY_MS = 60_000
+_LONGEST_OUTAGE_DELAY_MS = 5_000
+_LONGEST_WAIT_SECONDS = 5.0
+_log = logging.getLogger("recollect.jobs")
+
+
+class JobEngine:
+    """Every job runs at least once, and its handler may run twice: handlers are idempotent.
+
+    A handler that raises Unavailable is tried again for as long as it takes; any other error counts, and a job
+    that fails too often is set aside as dead. A handler that outlives its lease is abandoned and run again.
+    """
+
+    def __init__(
+        self,
+        store: SqlJobStore,
+        *,
+        clock: Callable[[], int],
+        workers: int,
+        lease_seconds: float,
+        max_attempts: int,
+        stop_seconds: float,
+        fail_points: FailPoints,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._workers = workers
+        self._lease_seconds = lease_seconds
+        self._max_attempts = max_attempts
+        self._stop_seconds = stop_seconds
+        self._fail_points = fail_points
+        self._jitter = jitter
+        self._pools: Pools = ()
+        self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
+        self._dispatcher: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._due: int | None = None
+        self._paused = 0
+        self._idle = asyncio.Event()
+        self._waiting: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
+        self._leases_checked = 0
+        self.finished = 0
+        self.failed = 0
+
+    async def start(self, pools: Pools) -> None:
+        self._pools = pools
+        self._wake, self._idle = asyncio.Event(), asyncio.Event()
+        interrupted = await self._store.recover()
+        if interrupted:
+            _log.info("%d jobs were interrupted by the last stop and run again", interrupted)
+        self._due = self._clock()
+        self._dispatcher = asyncio.create_task(self._dispatch(), name="job-dispatcher")
+
+    async def stop(self) -> None:
+        """Start nothing more, let what runs finish for a while, put back the rest unpunished."""
+        if self._dispatcher is None:
+            return
+        self._dispatcher.cancel()
+        await asyncio.gather(self._dispatcher, return_exceptions=True)
+        self._dispatcher = None
+        running = {task for _, task in self._running.values()}
+        if running:
+            _, late = await asyncio.wait(running, timeout=self._stop_seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def notify(self, due: int) -> None:
+        """A job has been queued that is due then."""
+        if self._earlier(due):
+            self._wake.set()
+
+    async def wait_for(self, job_id: int, seconds: float) -> bool:
+        """True as soon as the job is done or dead; False when the time is up before that."""
+        event = asyncio.Event()
+        self._waiting[job_id].add(event)
+        try:
+            async with asyncio.timeout(seconds):
+                job = await self._store.get(job_id)
+                while job is not None and job.state != "dead":
+                    await event.wait()
+                    event.clear()
+                    job = await self._store.get(job_id)
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting[job_id].discard(event)
+            if not self._waiting[job_id]:
+                del self._waiting[job_id]
+        return True
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """No job runs while this lasts."""
+        self._paused += 1
+        try:
+            while self._running:
+                self._idle.clear()
+                await self._idle.wait()
+            yield
+        finally:
+            self._paused -= 1
+            self._wake.set()
+
+    async def list_jobs(
+        self, *, space: str | None, state: JobState | None = None, limit: int = 100, after: int = 0
+    ) -> list[Job]:
+        return await self._store.list_jobs(space=space, state=state, limit=limit, after=after)
+
+    async def get(self, job_id: int) -> Job | None:
+        return await self._store.get(job_id)
+
+    async def retry(self, job_id: int) -> Job:
+        """Give a dead job another chance, now."""
+        job = await self._store.revive(job_id, self._clock())
+        self.notify(job.run_at)
+        return job
+
+    async def counts(self) -> dict[str, int]:
+        return await self._store.counts()
+
+    async def trouble(self) -> tuple[int, str | None]:
+        """How many jobs wait to be tried again after an error, and the newest error among them."""
+        return await self._store.trouble()
+
+    async def oldest_wait_ms(self) -> int:
+        """How long the job that has been due for longest has waited."""
+        now = self._clock()
+        due = await self._store.oldest_due(now)
+        return 0 if due is None else now - due
+
+    async def _dispatch(self) -> None:
+        while True:
+            try:
+                await self._free_lost_jobs()
+                await self._start_due_jobs()
+            except Exception as error:  # noqa: BLE001 - the dispatcher outlives whatever befalls the journal
+                _log.error("jobs cannot be started: %s", error)
+                self._due = self._clock() + _FIRST_DELAY_MS
+            await self._sleep_until_due()
+
+    async def _free_lost_jobs(self) -> None:
+        """A job whose lease ended without a word (the journal could not be written, say) runs again."""
+        now = self._clock()
+        if now - self._leases_checked >= _LONGEST_WAIT_SECONDS * 1000:
+            self._leases_checked = now
+            if await self._store.recover(leased_before=now):
+                self._due = now
+
+    async def _start_due_jobs(self) -> None:
+        while not self._paused and (free := self._free_workers()):
+            now = self._clock()
+            if self._due is None or self._due > now:
+                return
+            self._due = None
+            jobs, due = await self._store.claim(now, now + int(self._lease_seconds * 1000), free)
+            if due is not None:
+                self._earlier(due)
+            if not jobs:
+                return
+            self._fail_points.reach("jobs.claimed")
+            for job in jobs:
+                task = asyncio.create_task(self._run(job), name=f"job-{job.job_id}-{job.kind}")
+                self._running[job.job_id] = (job.kind, task)
+                task.add_done_callback(partial(self._ended, job.job_id))
+
+    def _earlier(self, due: int) -> bool:
+        if self._due is not None and self._due <= due:
+            return False
+        self._due = due
+        return True
+
+    def _free_workers(self) -> list[tuple[list[str], int]]:
+        """The kinds of each pool that has workers free, and how many."""
+        busy = [kind for kind, _ in self._running.values()]
+        free = [(list(pool), self._workers - sum(kind in pool for kind in busy)) for pool in self._pools]
+        return [(kinds, workers) for kinds, workers in free if workers > 0]
+
+    async def _sleep_until_due(self) -> None:
+        self._wake.clear()
+        wait = _LONGEST_WAIT_SECONDS
+        if self._due is not None and not self._paused and self._free_workers():
+            wait = min(wait, max(0.0, (self._due - self._clock()) / 1000))
+        try:
+            async with asyncio.timeout(wait):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _ended(self, job_id: int, _task: asyncio.Task[None]) -> None:
+        del self._running[job_id]
+        if not self._running:
+            self._idle.set()
+        # What waited behind it in its lane may be due now.
+        self._due = self._clock()
+        self._wake.set()
+
+    async def _run(self, job: Job) -> None:
+        try:
+            await self._handle(job)
+            self._fail_points.reach("jobs.handled")
+            await self._store.complete(job)
+            self._fail_points.reach("jobs.completed")
+            self.finished += 1
+        except asyncio.CancelledError:
+            await self._store.put_back(job, self._clock(), attempts=job.attempts, error=job.error)
+            raise
+        except Unavailable as error:
+            await self._after_outage(job, error)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is recorded with its job
+            await self._after_failure(job, error)
+        finally:
+            for event in self._waiting.get(job.job_id, ()):
+                event.set()
+
+    async def _handle(self, job: Job) -> None:
+        handler = next(pool[job.kind] for pool in self._pools if job.kind in pool)
+        task = asyncio.ensure_future(handler(job))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._lease_seconds)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        if not done:
+            # Not awaited: a handler that hangs may not even react to being cancelled.
+            task.cancel()
+            raise TimeoutError(f"still running after {self._lease_seconds:g} s: taken for hung")
+        task.result()
+
+    async def _after_outage(self, job: Job, error: Unavailable) -> None:
+        """No fault of the job's: it is tried again, ever more slowly, and never set aside."""
+        _log.warning("job %d (%s) waits: %s", job.job_id, job.kind, error)
+        waited = self._clock() - job.created
+        await self._put_back(
+            job,
+            self._jittered(min(_LONGEST_OUTAGE_DELAY_MS, max(_FIRST_DELAY_MS, waited // 2))),
+            attempts=job.attempts,
+            error=error,
+        )
+
+    async def _after_failure(self, job: Job, error: Exception) -> None:
+        self.failed += 1
+        attempts = job.attempts + 1
+        reason = f"{type(error).__name__}: {error}"
+        if attempts >= self._max_attempts:
+            _log.error("job %d (%s) is dead after %d attempts: %s", job.job_id, job.kind, attempts, reason)
+            await self._store.bury(job, attempts=attempts, error=reason)
+        else:
+            _log.warning(
+                "job %d (%s) failed, attempt %d: %s", job.job_id, job.kind, attempts, reason, exc_info=error
+            )
+            delay = self._jittered(min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS * 2 ** min(attempts, 20)))
+            await self._put_back(job, delay, attempts=attempts, error=error)
+
+    async def _put_back(self, job: Job, delay_ms: int, *, attempts: int, error: Exception) -> None:
+        run_at = self._clock() + delay_ms
+        try:
+            await self._store.put_back(
+                job, run_at, attempts=attempts, error=f"{type(error).__name__}: {error}"
+            )
+        except Unavailable as outage:
+            _log.error(
+                "job %d could not be put back; it runs again when its lease ends: %s", job.job_id, outage
+            )
+            return
+        self.notify(run_at)
+
+    def _jittered(self, delay_ms: int) -> int:
+        return int(delay_ms * (0.75 + 0.5 * self._jitter()))

@@ -1,0 +1,41 @@
+"""Figures for operators, in Prometheus' form. Each App has a registry of its own."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+
+class Metrics:
+    """What the server counts as it runs."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "recollect_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "recollect_request_seconds", "Time to answer a request.", ["route"], registry=self.registry
+        )
+        self.messages = Counter(
+            "recollect_messages", "Messages by what happened to them.", ["status"], registry=self.registry
+        )
+        self.jobs = Gauge("recollect_jobs", "Jobs that are not done.", ["state"], registry=self.registry)
+        self.jobs_finished = Gauge(
+            "recollect_jobs_finished", "Jobs done since the start.", registry=self.registry
+        )
+        self.jobs_failed = Gauge(
+            "recollect_jobs_failed", "Failed attempts since the start.", registry=self.registry
+        )
+        self.oldest_job = Gauge(
+            "recollect_oldest_job_wait_seconds",
+            "How long the oldest due job has waited.",
+            registry=self.registry,
+        )
+        self.commits = Gauge("recollect_journal_commits", "Commits since the start.", registry=self.registry)
+        self.writes = Gauge("recollect_journal_writes", "Writes since the start.", registry=self.registry)
+        self.conflicts = Gauge(
+            "recollect_vault_conflicts",
+            "Hand-edited files kept beside ours since the start.",
+            registry=self.registry,
+        )
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)

@@ -1,0 +1,248 @@
+"""Appending turns: the path every message takes. Turns, buffer rows and jobs in one transaction."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.errors import NotFound
+from recollect.infra.sql.job_rows import NewJob, queue_jobs
+from recollect.infra.sql.rows import dumped
+from recollect.memory import identity
+from recollect.memory.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
+from recollect.memory.model import Append, NewTurn, Receipt
+
+DEFAULT_USER = "me"
+
+FIND_THREAD = """
+SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes
+FROM threads WHERE space = ? AND thread_id = ?"""
+
+INSERT_TURN = """
+INSERT INTO turns (thread_pk, number, position, message_id, role, sender_id, content, parts_json,
+    tool_calls_json, tool_call_id, reasoning, parent_id, model, timestamp, status, skip_reason, accepted, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+BUFFER_NEW_TURNS = """
+INSERT INTO unprocessed_buffer (turn_pk, thread_pk, space, session_id, message_id)
+SELECT pk, thread_pk, ?, ?, message_id FROM turns
+WHERE thread_pk = ? AND position > ? AND skip_reason IS NULL"""
+
+ADVANCE_THREAD = """
+UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?, updated = ?
+WHERE pk = ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When the work that follows an append is due."""
+
+    boundary_every: int
+    pause_ms: int
+    transcript_delay_ms: int
+
+
+@dataclass(slots=True)
+class ThreadHead:
+    """What appending needs to know of a thread."""
+
+    pk: int
+    user_id: str
+    incognito: bool
+    last_number: int
+    unasked: int
+    forgotten: int
+    lookalikes: int
+    """How many given message ids look like ones we make."""
+
+
+def append_turns(
+    connection: sqlite3.Connection, append: Append, now: int, schedule: Schedule
+) -> tuple[list[Receipt], int | None]:
+    """Store what is new, in order. Returns a receipt per turn and when the first job that follows is due."""
+    head = find_or_create(connection, append, now)
+    receipts: list[Receipt] = []
+    known = _known_ids(connection, head, append)
+    first_number = head.last_number
+    number = first_number
+    accepted = []
+    for turn in append.turns:
+        if turn.message_id is not None and (earlier := known.get(turn.message_id)) is not None:
+            receipts.append(_again(earlier, turn))
+            continue
+        number += 1
+        message_id = turn.message_id or _make_id(connection, head, append.thread_id, turn.timestamp, number)
+        if turn.message_id is not None and identity.looks_made(turn.message_id):
+            head.lookalikes += 1
+        skip_reason = _skip_reason(turn, incognito=head.incognito)
+        digest = identity.turn_digest(turn, message_id)
+        accepted.append(_turn_row(head.pk, number, message_id, turn, skip_reason, now, digest))
+        receipt = Receipt(message_id, identity.turn_id(number), "accepted")
+        known[message_id] = _Known(receipt.turn_id, digest)
+        receipts.append(receipt)
+    if not accepted:
+        return receipts, None
+    connection.executemany(INSERT_TURN, accepted)
+    connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
+    connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
+    return receipts, _queue_follow_up(connection, append, head, len(accepted), now, schedule)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    turn_id: str | None
+    digest: bytes | None
+    """None for a message that was forgotten."""
+
+
+def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> ThreadHead:
+    row = connection.execute(FIND_THREAD, (append.space, append.thread_id)).fetchone()
+    if row is None:
+        return create_thread_row(connection, append, now, created=append.turns[0].timestamp)
+    pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes = row
+    if append.user_id is not None and append.user_id != user_id:
+        raise NotFound(f"there is no thread {append.thread_id!r}")
+    if append.tags or (append.agent_id and agent_id is None):
+        _merge_header(connection, pk, tags_json, append)
+    return ThreadHead(pk, user_id, bool(incognito), last_number, unasked, forgotten, lookalikes)
+
+
+def create_thread_row(
+    connection: sqlite3.Connection,
+    append: Append,
+    now: int,
+    *,
+    created: int,
+    title: str | None = None,
+    preset: str | None = None,
+    backend: str | None = None,
+    incognito: bool = False,
+) -> ThreadHead:
+    """A new thread. One whose id was used before goes on counting, so no turn id is ever used twice."""
+    user_id = append.user_id or DEFAULT_USER
+    forgotten, last_number = connection.execute(
+        "SELECT count(*), coalesce(max(number), 0) FROM tombstones WHERE space = ? AND thread_key = ?",
+        (append.space, identity.thread_key(append.space, append.thread_id)),
+    ).fetchone()
+    cursor = connection.execute(
+        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito,"
+        " created, updated, last_number, forgotten) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            append.space, append.thread_id, user_id, append.agent_id, title, dumped(_unique(append.tags)), preset,
+            backend, int(incognito), created, now, last_number, forgotten,
+        ),
+    )  # fmt: skip
+    assert cursor.lastrowid is not None
+    return ThreadHead(cursor.lastrowid, user_id, incognito, last_number, 0, forgotten, 0)
+
+
+def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> None:
+    connection.execute(
+        "UPDATE threads SET tags_json = :tags, agent_id = coalesce(agent_id, :agent),"
+        " header_revision = header_revision + 1"
+        " WHERE pk = :pk AND (tags_json != :tags OR (agent_id IS NULL AND :agent IS NOT NULL))",
+        {
+            "pk": pk,
+            "agent": append.agent_id,
+            "tags": dumped(_unique((*json.loads(tags_json), *append.tags))),
+        },
+    )
+
+
+def _unique(tags: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(tags))
+
+
+def _known_ids(connection: sqlite3.Connection, head: ThreadHead, append: Append) -> dict[str, _Known]:
+    """Of the ids that the caller gave, those this thread has had before."""
+    given = [turn.message_id for turn in append.turns if turn.message_id is not None]
+    known: dict[str, _Known] = {}
+    for start in range(0, len(given), 500):
+        chunk = given[start : start + 500]
+        marks = ",".join("?" * len(chunk))
+        for message_id, number, digest in connection.execute(
+            f"SELECT message_id, number, digest FROM turns WHERE thread_pk = ? AND message_id IN ({marks})",
+            (head.pk, *chunk),
+        ):
+            known[message_id] = _Known(identity.turn_id(number), digest)
+        if head.forgotten:
+            by_key = {identity.message_key(message_id): message_id for message_id in chunk}
+            for (message_key,) in connection.execute(
+                "SELECT message_key FROM tombstones WHERE space = ? AND thread_key = ?"
+                f" AND message_key IN ({marks})",
+                (append.space, identity.thread_key(append.space, append.thread_id), *by_key),
+            ):
+                known[by_key[message_key]] = _Known(None, None)
+    return known
+
+
+def _make_id(
+    connection: sqlite3.Connection, head: ThreadHead, thread_id: str, timestamp: int, number: int
+) -> str:
+    """An id that nobody has: where callers gave ids that look like ours, it is checked against them."""
+    suffix = number
+    while True:
+        made = identity.made_message_id(thread_id, timestamp, suffix)
+        if not head.lookalikes:
+            return made
+        taken = connection.execute(
+            "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?", (head.pk, made)
+        ).fetchone()
+        if taken is None:
+            return made
+        suffix += 1_000_000_000
+
+
+def _again(known: _Known, turn: NewTurn) -> Receipt:
+    assert turn.message_id is not None
+    if known.digest is None:
+        return Receipt(
+            turn.message_id, None, "forgotten", "this message was forgotten and is not taken again"
+        )
+    same = identity.turn_digest(turn, turn.message_id) == known.digest
+    detail = None if same else "a different message with this id is stored; the stored one is kept"
+    return Receipt(turn.message_id, known.turn_id, "duplicate", detail)
+
+
+def _skip_reason(turn: NewTurn, *, incognito: bool) -> str | None:
+    if incognito:
+        return "incognito thread"
+    return "system message" if turn.role == "system" else None
+
+
+def _turn_row(
+    thread_pk: int,
+    number: int,
+    message_id: str,
+    turn: NewTurn,
+    skip_reason: str | None,
+    now: int,
+    digest: bytes,
+) -> tuple[object, ...]:
+    return (
+        thread_pk, number, number, message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
+        dumped(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.timestamp,
+        turn.status, skip_reason, now, digest,
+    )  # fmt: skip
+
+
+def _queue_follow_up(
+    connection: sqlite3.Connection, append: Append, head: ThreadHead, count: int, now: int, schedule: Schedule
+) -> int | None:
+    if head.incognito:
+        return None
+    key = identity.thread_key(append.space, append.thread_id)
+    enough = head.unasked + count >= schedule.boundary_every
+    jobs = [
+        NewJob(
+            BOUNDARY,
+            cells_lane(key),
+            append.space,
+            append.thread_id,
+            now if enough else now + schedule.pause_ms,
+        ),
+        NewJob(
+            TRANSCRIBE, vault_lane(key), append.space, append.thread_id, now + schedule.transcript_delay_ms
+        ),
+    ]
+    return queue_jobs(connection, jobs, now)

@@ -1,0 +1,161 @@
+"""The buffer and the memcells that are closed out of it."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from recollect.errors import NotFound
+from recollect.infra.sql.database import Database, rows
+from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
+from recollect.infra.sql.rows import TURN_COLUMNS, memcell_of, turn_of
+from recollect.memory.identity import thread_key, turn_number
+from recollect.memory.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
+from recollect.memory.model import Memcell, Turn
+
+OLDEST_BUFFERED = f"""
+SELECT {", ".join("t." + name.strip() for name in TURN_COLUMNS.split(","))}
+FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
+WHERE b.thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)
+ORDER BY t.position LIMIT ?"""
+
+
+class SqlCellStore:
+    """A turn leaves the buffer in the very transaction that puts it into its memcell."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+
+    async def buffered(self, space: str, thread_id: str, limit: int) -> list[Turn]:
+        """The oldest turns that no memcell holds, in order."""
+        return [turn_of(row) for row in await self._database.read(OLDEST_BUFFERED, (space, thread_id, limit))]
+
+    async def count_buffered(self, space: str, thread_id: str) -> int:
+        (row,) = await self._database.read(
+            "SELECT count(*) AS number FROM unprocessed_buffer"
+            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
+            (space, thread_id),
+        )
+        return int(row["number"])
+
+    async def close(self, space: str, thread_id: str, cells: Sequence[Memcell], decided_by: str) -> None:
+        """Move exactly these turns from the buffer into their cells, and queue what follows.
+
+        Raises NotFound, and changes nothing, when any of them is no longer in the buffer.
+        """
+        now = self._clock()
+
+        def take(connection: sqlite3.Connection) -> int:
+            thread_pk = _thread_pk(connection, space, thread_id)
+            for cell in cells:
+                _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
+            lane = vault_lane(thread_key(space, thread_id))
+            return queue_jobs(connection, [NewJob(TRANSCRIBE, lane, space, thread_id, now)], now)
+
+        if cells:
+            self._on_due(await self._database.write(take))
+
+    async def unasked(self, space: str, thread_id: str) -> int:
+        """Messages that came since boundaries were last looked for."""
+        found = await self._database.read(
+            "SELECT unasked FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+        )
+        return int(found[0]["unasked"]) if found else 0
+
+    async def asked(self, space: str, thread_id: str, count: int) -> None:
+        """Boundaries have been looked for with these `count` messages in view."""
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "UPDATE threads SET unasked = max(0, unasked - ?) WHERE space = ? AND thread_id = ?",
+                    (count, space, thread_id),
+                ).rowcount
+            )
+        )
+
+    async def request_flush(self, space: str, thread_id: str) -> int:
+        """Queue the closing of all that is buffered; returns the job that does it."""
+        now = self._clock()
+        job = NewJob(FLUSH, cells_lane(thread_key(space, thread_id)), space, thread_id, now)
+
+        def request(connection: sqlite3.Connection) -> int:
+            # It does all that the look which waits for a pause would do, and must not wait behind it.
+            connection.execute(
+                "DELETE FROM jobs WHERE lane = ? AND kind = ? AND state = 'queued'", (job.lane, BOUNDARY)
+            )
+            queue_jobs(connection, [job], now)
+            return queued_job_id(connection, job)
+
+        job_id = await self._database.write(request)
+        self._on_due(now)
+        return job_id
+
+    async def list_cells(self, space: str, thread_id: str) -> list[tuple[Memcell, tuple[str, ...]]]:
+        """A thread's memcells, oldest first, each with its message ids."""
+        async with self._database.snapshot() as connection:
+            found = await rows(
+                connection,
+                "SELECT memcell_id, turn_ids_json, message_ids_json, reason FROM memcell"
+                " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+                " ORDER BY last_position",
+                (space, thread_id),
+            )
+        return [(memcell_of(row), tuple(json.loads(row["message_ids_json"]))) for row in found]
+
+
+def _thread_pk(connection: sqlite3.Connection, space: str, thread_id: str) -> int:
+    row = connection.execute(
+        "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    return int(row[0])
+
+
+def _close_one(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    space: str,
+    thread_id: str,
+    cell: Memcell,
+    decided_by: str,
+    now: int,
+) -> None:
+    numbers = [turn_number(turn_id) for turn_id in cell.turn_ids]
+    marks = ",".join("?" * len(numbers))
+    members = connection.execute(
+        "SELECT t.pk, t.message_id, t.position FROM turns t JOIN unprocessed_buffer b ON b.turn_pk = t.pk"
+        f" WHERE t.thread_pk = ? AND t.number IN ({marks}) ORDER BY t.position",
+        (thread_pk, *numbers),
+    ).fetchall()
+    if len(members) != len(numbers):
+        raise NotFound(
+            f"{len(numbers) - len(members)} turns of {cell.memcell_id} are no longer in the buffer"
+        )
+    cursor = connection.execute(
+        "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
+        " last_position, reason, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            cell.memcell_id, thread_pk, space, thread_id,
+            json.dumps([message_id for _, message_id, _ in members], ensure_ascii=False),
+            json.dumps(cell.turn_ids), members[-1][2], cell.reason, now,
+        ),
+    )  # fmt: skip
+    connection.executemany(
+        "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
+        [(pk, cursor.lastrowid) for pk, _, _ in members],
+    )
+    connection.executemany(
+        "DELETE FROM unprocessed_buffer WHERE turn_pk = ?", [(pk,) for pk, _, _ in members]
+    )
+    connection.execute(
+        "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, 'celled', ?, ?)",
+        (thread_pk, cell.memcell_id, json.dumps({"reason": cell.reason, "decided_by": decided_by}), now),
+    )

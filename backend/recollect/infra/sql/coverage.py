@@ -1,0 +1,126 @@
+"""Counting: where is every message that was ever accepted?"""
+
+import hashlib
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from recollect.infra.sql.database import Database, rows
+from recollect.memory.identity import thread_key, turn_id
+from recollect.memory.model import Coverage
+
+_THREADS_AT_ONCE = 200
+_LISTED = 100
+
+SCOPE = "space = :space AND (:thread_id IS NULL OR thread_id = :thread_id) AND (:user_id IS NULL OR user_id = :user_id)"
+
+COUNTS = f"""
+SELECT count(*) AS messages,
+    coalesce(sum(b.turn_pk IS NOT NULL), 0) AS buffered,
+    coalesce(sum(m.turn_pk IS NOT NULL), 0) AS celled,
+    coalesce(sum(t.skip_reason IS NOT NULL), 0) AS skipped,
+    coalesce(sum(b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL), 0) AS missing,
+    coalesce(sum((b.turn_pk IS NOT NULL) + (m.turn_pk IS NOT NULL) + (t.skip_reason IS NOT NULL) > 1), 0) AS doubled
+FROM turns t
+LEFT JOIN unprocessed_buffer b ON b.turn_pk = t.pk
+LEFT JOIN memcell_turns m ON m.turn_pk = t.pk
+WHERE t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})"""
+
+# Every number up to the last one given is a turn or a tombstone; what is neither has been lost.
+LOST = f"""
+SELECT thread_id, last_number - forgotten - (SELECT count(*) FROM turns WHERE thread_pk = threads.pk) AS lost
+FROM threads WHERE {SCOPE} AND lost > 0"""
+
+STRAY = f"""
+SELECT h.thread_id, t.number FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE t.skip_reason IS NULL AND t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})
+    AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer b WHERE b.turn_pk = t.pk)
+    AND NOT EXISTS (SELECT 1 FROM memcell_turns m WHERE m.turn_pk = t.pk)
+ORDER BY h.thread_id, t.position LIMIT {_LISTED}"""
+
+DIGESTS = f"""
+SELECT thread_id, (
+    SELECT group_concat(hex(digest), '') FROM (SELECT digest FROM turns WHERE thread_pk = h.pk ORDER BY position)
+) AS digests
+FROM threads h WHERE {SCOPE} AND thread_id > :after ORDER BY thread_id LIMIT {_THREADS_AT_ONCE}"""
+
+
+UNEQUAL_CELLS = """
+SELECT memcell_id FROM memcell c WHERE json_array_length(message_ids_json) !=
+    (SELECT count(*) FROM memcell_turns m WHERE m.memcell_pk = c.pk)"""
+
+
+class SqlCoverage:
+    """Counts and digests every accepted message, in one consistent view."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def spaces(self) -> list[str]:
+        """Every space that holds anything, `default` always among them."""
+        found = await self._database.read("SELECT space FROM threads UNION SELECT space FROM tombstones")
+        return sorted({"default", *(row["space"] for row in found)})
+
+    async def inconsistencies(self) -> list[str]:
+        """Rows that contradict each other; there are none as long as the journal is sound."""
+        async with self._database.snapshot() as connection:
+            check = await rows(connection, "PRAGMA quick_check(5)")
+            keys = await rows(connection, "PRAGMA foreign_key_check")
+            cells = await rows(connection, UNEQUAL_CELLS)
+        problems = [f"journal: {value}" for row in check for value in row.values() if value != "ok"]
+        problems += [f"journal: a row of {row['table']} refers to nothing" for row in keys]
+        return problems + [
+            f"journal: memcell {row['memcell_id']} does not hold the turns it lists" for row in cells
+        ]
+
+    async def coverage(
+        self, *, space: str, thread_id: str | None = None, user_id: str | None = None
+    ) -> Coverage:
+        scope = {"space": space, "thread_id": thread_id, "user_id": user_id}
+        async with self._database.snapshot() as connection:
+            (counts,) = await rows(connection, COUNTS, scope)
+            lost = await rows(connection, LOST, scope)
+            stray = await rows(connection, STRAY, scope)
+            forgotten = await self._forgotten(connection, scope)
+            digest = await self._digest(connection, scope)
+        gone = sum(row["lost"] for row in lost)
+        return Coverage(
+            messages=counts["messages"] + gone + forgotten,
+            buffered=counts["buffered"],
+            celled=counts["celled"],
+            skipped=counts["skipped"],
+            forgotten=forgotten,
+            missing=counts["missing"] + gone,
+            doubled=counts["doubled"],
+            indexed=0,
+            embedded=0,
+            digest=digest,
+            missing_turns=tuple((row["thread_id"], turn_id(row["number"])) for row in stray)
+            + tuple((row["thread_id"], f"{row['lost']} turns") for row in lost),
+        )
+
+    async def _forgotten(self, connection: AsyncConnection, scope: dict[str, Any]) -> int:
+        sql = "SELECT count(*) AS number FROM tombstones WHERE space = :space"
+        parameters = {"space": scope["space"]}
+        if scope["thread_id"] is not None:
+            sql += " AND thread_key = :thread_key"
+            parameters["thread_key"] = thread_key(scope["space"], scope["thread_id"])
+        if scope["user_id"] is not None:
+            sql += " AND user_id = :user_id"
+            parameters["user_id"] = scope["user_id"]
+        (row,) = await rows(connection, sql, parameters)
+        return int(row["number"])
+
+    async def _digest(self, connection: AsyncConnection, scope: dict[str, Any]) -> str:
+        digest = hashlib.sha256()
+        after = ""
+        while True:
+            page = await rows(connection, DIGESTS, {**scope, "after": after})
+            for row in page:
+                if row["digests"]:
+                    digest.update(
+                        f"{thread_key(scope['space'], row['thread_id'])}:{row['digests']}\n".encode()
+                    )
+            if len(page) < _THREADS_AT_ONCE:
+                return digest.hexdigest()
+            after = page[-1]["thread_id"]

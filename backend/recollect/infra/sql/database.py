@@ -1,0 +1,289 @@
+"""One SQLite file: a single writer with group commit, and pooled readers that can only read.
+
+Writes run on one thread, straight on the driver's connection: through the async stack every statement is a
+hop between threads, which more than doubled the cost of an add. Writers that arrive while a commit is under
+way share the next one, so `synchronous=FULL` costs one fsync per group and not per message.
+"""
+
+import asyncio
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, event
+from sqlalchemy import create_engine as create_sync_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from recollect.errors import StorageUnavailable, Unavailable
+from recollect.failpoints import FailPoints
+from recollect.infra.sql.migrate import upgrade_schema
+
+T = TypeVar("T")
+Operation = Callable[[sqlite3.Connection], T]
+Parameters = dict[str, Any] | Sequence[Any]
+Row = dict[str, Any]
+
+_GROUP_LIMIT = 256
+_BUSY_MS = 5000
+_READERS = 4
+_log = logging.getLogger("recollect.journal")
+
+
+@dataclass(slots=True)
+class _Pending:
+    operation: Operation[Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    alone: bool
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Database:
+    """Opened once per process. `write` is durable when it returns; `read` sees every write before it."""
+
+    def __init__(
+        self, path: Path, *, synchronous: str = "FULL", fail_points: FailPoints | None = None
+    ) -> None:
+        self.path = path
+        self._synchronous = synchronous
+        self._fail_points = fail_points or FailPoints()
+        self._pending: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._writer: Engine | None = None
+        self._readers: AsyncEngine | None = None
+        self.groups = 0
+        self.operations = 0
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._open_writer)
+        url = URL.create("sqlite+aiosqlite", database=str(self.path))
+        self._readers = create_async_engine(url, pool_size=_READERS, max_overflow=0)
+        event.listen(self._readers.sync_engine, "connect", self._prepare_reader)
+        self._thread = threading.Thread(target=self._write_groups, name="journal-writer", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Finish the writes that were handed in, fold the log into the file, let go of it."""
+        if self._thread is not None:
+            self._pending.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+        if self._readers is not None:
+            await self._readers.dispose()
+            self._readers = None
+        if self._writer is not None:
+            await asyncio.to_thread(self._close_writer)
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Run `operation` in a transaction; it is committed and durable when this returns.
+
+        An operation that raises is undone alone; its neighbours in the group are not affected.
+        """
+        return await self._submit(operation, alone=False)
+
+    async def outside_transaction(self, operation: Operation[T]) -> T:
+        """Run `operation` on the writer, between two groups and outside any transaction."""
+        return await self._submit(operation, alone=True)
+
+    async def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        async with self.snapshot() as connection:
+            return await rows(connection, sql, parameters)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """One consistent view for several reads."""
+        if self._readers is None:
+            raise Unavailable("the journal is closed")
+        try:
+            async with self._readers.connect() as connection:
+                await connection.exec_driver_sql("BEGIN")
+                yield connection
+        except DBAPIError as error:
+            if isinstance(error.orig, sqlite3.Error):
+                raise _translated(error.orig) from error
+            raise
+
+    async def _submit(self, operation: Operation[T], *, alone: bool) -> T:
+        if self._thread is None:
+            raise Unavailable("the journal is closed")
+        loop = asyncio.get_running_loop()
+        pending = _Pending(operation, loop.create_future(), loop, alone)
+        self._pending.put(pending)
+        result: T = await pending.future
+        return result
+
+    def _open_writer(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = create_sync_engine(
+            URL.create("sqlite", database=str(self.path)),
+            connect_args={"check_same_thread": False, "isolation_level": None, "timeout": _BUSY_MS / 1000},
+        )
+        event.listen(self._writer, "connect", self._prepare_writer)
+        try:
+            with self._writer.connect() as connection:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                upgrade_schema(connection)
+                connection.exec_driver_sql("COMMIT")
+            raw = self._writer.raw_connection()
+        except (DBAPIError, sqlite3.Error) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            raise (_translated(cause) if isinstance(cause, sqlite3.Error) else error) from error
+        driver = raw.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        self._raw = raw
+        self._connection = driver
+
+    def _close_writer(self) -> None:
+        assert self._connection is not None
+        assert self._writer is not None
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            _log.warning("the write-ahead log could not be folded in: %s; the next start does it", error)
+        self._raw.close()
+        self._writer.dispose()
+        self._connection = self._writer = None
+
+    def _prepare_writer(self, driver: sqlite3.Connection, _record: object) -> None:
+        for pragma in (
+            "journal_mode = WAL",
+            f"synchronous = {self._synchronous}",
+            f"busy_timeout = {_BUSY_MS}",
+            "foreign_keys = ON",
+            "secure_delete = ON",
+            f"journal_size_limit = {64 * 1024 * 1024}",
+        ):
+            driver.execute(f"PRAGMA {pragma}")
+
+    def _prepare_reader(self, driver: Any, _record: object) -> None:
+        cursor = driver.cursor()
+        for pragma in (f"busy_timeout = {_BUSY_MS}", "query_only = ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    def _write_groups(self) -> None:
+        while True:
+            item = self._pending.get()
+            group: list[_Pending] = []
+            while item is not None and not item.alone:
+                group.append(item)
+                if len(group) == _GROUP_LIMIT or self._pending.empty():
+                    break
+                item = self._pending.get()
+            if group:
+                self._write_group(group)
+            if item is None:
+                return
+            if item.alone:
+                self._run_outside(item)
+
+    def _run_outside(self, pending: _Pending) -> None:
+        assert self._connection is not None
+        try:
+            pending.result = pending.operation(self._connection)
+        except sqlite3.Error as error:
+            pending.error = _translated(error)
+        except Exception as error:  # noqa: BLE001 - raised where the caller waits
+            pending.error = error
+        _settle_soon([pending])
+
+    def _write_group(self, group: list[_Pending]) -> None:
+        connection = self._connection
+        assert connection is not None
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for pending in group:
+                if len(group) == 1:
+                    _run_only(connection, pending)
+                else:
+                    _run_among_others(connection, pending)
+            self._fail_points.reach("journal.in_transaction")
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+            self._fail_points.reach("journal.committed")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for pending in group:
+                pending.error = _translated(error)
+        self.groups += 1
+        self.operations += len(group)
+        _settle_soon(group)
+
+
+def _run_only(connection: sqlite3.Connection, pending: _Pending) -> None:
+    try:
+        pending.result = pending.operation(connection)
+    except sqlite3.Error:
+        raise
+    except Exception as error:  # noqa: BLE001 - raised where the caller waits
+        connection.execute("ROLLBACK")
+        pending.error = error
+
+
+def _run_among_others(connection: sqlite3.Connection, pending: _Pending) -> None:
+    connection.execute("SAVEPOINT operation")
+    try:
+        pending.result = pending.operation(connection)
+    except sqlite3.IntegrityError as error:
+        pending.error = error
+    except sqlite3.Error:
+        raise
+    except Exception as error:  # noqa: BLE001 - raised where the caller waits
+        pending.error = error
+    if pending.error is not None:
+        connection.execute("ROLLBACK TO operation")
+    connection.execute("RELEASE operation")
+
+
+def _settle_soon(group: list[_Pending]) -> None:
+    loop = group[0].loop
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(_settle, group)
+
+
+def _settle(group: list[_Pending]) -> None:
+    for pending in group:
+        if pending.future.cancelled():
+            continue
+        if pending.error is None:
+            pending.future.set_result(pending.result)
+        else:
+            pending.future.set_exception(pending.error)
+
+
+def _translated(error: sqlite3.Error) -> Exception:
+    if isinstance(error, sqlite3.IntegrityError):
+        return error
+    text = str(error)
+    if (
+        "full" in text
+        or "readonly" in text
+        or "read-only" in text
+        or "I/O" in text
+        or "unable to open" in text
+    ):
+        return StorageUnavailable(
+            f"the journal cannot be written: {text}. Free some space or make it writable."
+        )
+    if "locked" in text or "busy" in text:
+        return Unavailable("the journal is held by another program; close it and try again")
+    if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
+        return StorageUnavailable(f"the journal is damaged: {text}. Run 'recollect rebuild' to restore it.")
+    return error
+
+
+async def rows(connection: AsyncConnection, sql: str, parameters: Parameters = ()) -> list[Row]:
+    bound = parameters if isinstance(parameters, dict) else tuple(parameters)
+    result = await connection.exec_driver_sql(sql, bound)
+    return [dict(row) for row in result.mappings()]

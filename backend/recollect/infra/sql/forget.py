@@ -1,0 +1,52 @@
+"""Forgetting turns: the words go in the transaction that leaves their tombstones."""
+
+import json
+import sqlite3
+
+from recollect.errors import NotFound
+from recollect.infra.sql.job_rows import NewJob, queue_jobs
+from recollect.memory.identity import message_key, thread_key
+from recollect.memory.job import PURGE, TRANSCRIBE, cells_lane, vault_lane
+
+BURY = """
+INSERT OR IGNORE INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)"""
+
+
+def forget_turns(
+    connection: sqlite3.Connection, space: str, thread_id: str, now: int, *, delete: bool
+) -> tuple[int, int]:
+    """Forget a thread's turns, and with `delete` the thread. Returns how many, and when the purge is due."""
+    row = connection.execute(
+        "SELECT pk, user_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    pk, user_id = row
+    key = thread_key(space, thread_id)
+    buried = [
+        (space, user_id, key, message_key(message_id), number)
+        for message_id, number in connection.execute(
+            "SELECT message_id, number FROM turns WHERE thread_pk = ?", (pk,)
+        )
+    ]
+    connection.executemany(BURY, buried)
+    if delete:
+        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
+    else:
+        _empty(connection, pk, len(buried))
+    connection.execute(
+        "DELETE FROM jobs WHERE lane IN (?, ?) AND state != 'running'", (cells_lane(key), vault_lane(key))
+    )
+    jobs = [NewJob(PURGE, vault_lane(key), space, thread_id, now, json.dumps({"user_id": user_id}))]
+    if not delete:
+        jobs.append(NewJob(TRANSCRIBE, vault_lane(key), space, thread_id, now))
+    return len(buried), queue_jobs(connection, jobs, now)
+
+
+def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:
+    for table in ("turns", "memcell", "receipts", "transcript_parts"):
+        connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (thread_pk,))
+    connection.execute(
+        "UPDATE threads SET turn_count = 0, unasked = 0, forgotten = forgotten + ? WHERE pk = ?",
+        (count, thread_pk),
+    )

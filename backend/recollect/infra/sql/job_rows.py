@@ -1,0 +1,44 @@
+"""Queueing jobs inside the transaction of their cause."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+QUEUE_JOB = """
+INSERT INTO jobs (kind, lane, dedupe, space, thread_id, payload_json, run_at, created)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (lane, kind, dedupe) WHERE state = 'queued'
+DO UPDATE SET run_at = excluded.run_at WHERE excluded.run_at < run_at"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be queued. While one of the same lane, kind and `dedupe` waits already, that one does for both."""
+
+    kind: str
+    lane: str
+    space: str
+    thread_id: str | None
+    run_at: int
+    payload_json: str = "{}"
+    dedupe: str = ""
+
+
+def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int) -> int:
+    """Queue each job once; returns when the first of them is due."""
+    connection.executemany(
+        QUEUE_JOB,
+        [
+            (job.kind, job.lane, job.dedupe, job.space, job.thread_id, job.payload_json, job.run_at, now)
+            for job in jobs
+        ],
+    )
+    return min(job.run_at for job in jobs)
+
+
+def queued_job_id(connection: sqlite3.Connection, job: NewJob) -> int:
+    (job_id,) = connection.execute(
+        "SELECT pk FROM jobs WHERE lane = ? AND kind = ? AND dedupe = ? AND state = 'queued'",
+        (job.lane, job.kind, job.dedupe),
+    ).fetchone()
+    return int(job_id)

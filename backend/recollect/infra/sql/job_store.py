@@ -1,0 +1,209 @@
+"""Durable jobs in the journal: leased, retried, set aside when they keep failing."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.errors import NotFound
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.rows import json_or_none
+from recollect.memory.job import Job, JobState
+
+MAX_INTERRUPTIONS = 25
+JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
+
+# A job may start when it is due and no older one of its lane waits or runs.
+CLAIM = f"""
+UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = :leased_until WHERE pk IN (
+    SELECT pk FROM jobs j WHERE state = 'queued' AND run_at <= :now
+    AND kind IN (SELECT value FROM json_each(:kinds)) AND NOT EXISTS (
+        SELECT 1 FROM jobs older WHERE older.lane = j.lane AND older.pk < j.pk
+            AND older.state IN ('queued', 'running')
+    ) ORDER BY run_at LIMIT :limit
+) RETURNING {JOB_COLUMNS}"""
+
+NEXT_DUE = """
+SELECT min(run_at) FROM jobs j WHERE state = 'queued' AND kind IN (SELECT value FROM json_each(?)) AND NOT EXISTS (
+    SELECT 1 FROM jobs older WHERE older.lane = j.lane AND older.pk < j.pk AND older.state IN ('queued', 'running')
+)"""
+
+
+class SqlJobStore:
+    """What the job engine keeps: one row per job that is not done."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def recover(self, leased_before: int | None = None) -> int:
+        """Queue again what says it runs and does not: all of it at start, later what outlived its lease."""
+        lost = "state = 'running'" + (
+            "" if leased_before is None else f" AND leased_until < {int(leased_before)}"
+        )
+
+        def recover(connection: sqlite3.Connection) -> int:
+            connection.execute(
+                f"DELETE FROM jobs WHERE {lost} AND EXISTS (SELECT 1 FROM jobs q WHERE q.state = 'queued'"
+                " AND q.lane = jobs.lane AND q.kind = jobs.kind AND q.dedupe = jobs.dedupe)"
+            )
+            connection.execute(
+                "UPDATE jobs SET state = 'dead', leased_until = NULL,"
+                " error = 'the process died ' || (interruptions + 1) || ' times while this job ran'"
+                f" WHERE {lost} AND interruptions >= ?",
+                (MAX_INTERRUPTIONS,),
+            )
+            return connection.execute(
+                "UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + 1"
+                f" WHERE {lost}"
+            ).rowcount
+
+        return await self._database.write(recover)
+
+    async def claim(
+        self, now: int, leased_until: int, free: Sequence[tuple[Sequence[str], int]]
+    ) -> tuple[list[Job], int | None]:
+        """Start jobs that are due: of each group of kinds up to its number. Also tells when the next one is due."""
+
+        def claim(connection: sqlite3.Connection) -> tuple[list[Job], int | None]:
+            claimed: list[Job] = []
+            due: list[int] = []
+            for kinds, limit in free:
+                names = json.dumps(kinds)
+                cursor = connection.execute(
+                    CLAIM, {"now": now, "leased_until": leased_until, "limit": limit, "kinds": names}
+                )
+                columns = [column[0] for column in cursor.description]
+                started = [_job_of(dict(zip(columns, row, strict=True))) for row in cursor]
+                claimed += started
+                if len(started) < limit:
+                    due += [time for (time,) in connection.execute(NEXT_DUE, (names,)) if time is not None]
+            return claimed, min(due, default=None)
+
+        return await self._database.write(claim)
+
+    async def complete(self, job: Job) -> bool:
+        """The job is done and goes. False when its lease was lost meanwhile."""
+        return await self._settle("DELETE FROM jobs WHERE {mine}", job, {})
+
+    async def put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> bool:
+        """The job waits again until `run_at`; where its twin waits already, that one does for both."""
+
+        def put_back(connection: sqlite3.Connection) -> bool:
+            twin = connection.execute(
+                "DELETE FROM jobs WHERE pk = :pk AND claims = :claims AND state = 'running' AND EXISTS ("
+                " SELECT 1 FROM jobs q WHERE q.state = 'queued' AND q.lane = jobs.lane AND q.kind = jobs.kind"
+                " AND q.dedupe = jobs.dedupe) RETURNING lane, kind, dedupe",
+                {"pk": job.job_id, "claims": job.claims},
+            ).fetchone()
+            if twin is not None:
+                # The twin takes over the wait, or a job that keeps failing would never back off.
+                connection.execute(
+                    "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ?"
+                    " WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?",
+                    (run_at, attempts, error, *twin),
+                )
+                return True
+            return bool(
+                connection.execute(
+                    "UPDATE jobs SET state = 'queued', leased_until = NULL, run_at = :run_at, attempts = :attempts,"
+                    " error = :error WHERE pk = :pk AND claims = :claims AND state = 'running'",
+                    {
+                        "pk": job.job_id,
+                        "claims": job.claims,
+                        "run_at": run_at,
+                        "attempts": attempts,
+                        "error": error,
+                    },
+                ).rowcount
+            )
+
+        return await self._database.write(put_back)
+
+    async def bury(self, job: Job, *, attempts: int, error: str) -> bool:
+        """The job failed too often: it is set aside until a person looks."""
+        return await self._settle(
+            "UPDATE jobs SET state = 'dead', leased_until = NULL, attempts = :attempts, error = :error WHERE {mine}",
+            job,
+            {"attempts": attempts, "error": error},
+        )
+
+    async def get(self, job_id: int) -> Job | None:
+        found = await self._database.read(f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk = ?", (job_id,))
+        return _job_of(found[0]) if found else None
+
+    async def list_jobs(
+        self, *, space: str | None, state: JobState | None = None, limit: int = 100, after: int = 0
+    ) -> list[Job]:
+        """Oldest first; `space` None means all of them."""
+        found = await self._database.read(
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk > :after AND (:space IS NULL OR space = :space)"
+            " AND (:state IS NULL OR state = :state) ORDER BY pk LIMIT :limit",
+            {"after": after, "space": space, "state": state, "limit": limit},
+        )
+        return [_job_of(row) for row in found]
+
+    async def counts(self) -> dict[str, int]:
+        found = await self._database.read("SELECT state, count(*) AS number FROM jobs GROUP BY state")
+        return {row["state"]: row["number"] for row in found}
+
+    async def trouble(self) -> tuple[int, str | None]:
+        """How many jobs wait to be tried again after an error, and the newest error among them."""
+        found = await self._database.read(
+            "SELECT error FROM jobs WHERE error IS NOT NULL AND state != 'dead' ORDER BY pk DESC LIMIT 1000"
+        )
+        return len(found), found[0]["error"] if found else None
+
+    async def oldest_due(self, now: int) -> int | None:
+        """Since when the job that has waited longest is due."""
+        found = await self._database.read(
+            "SELECT min(run_at) AS due FROM jobs WHERE state = 'queued' AND run_at <= ?", (now,)
+        )
+        return found[0]["due"]  # type: ignore[no-any-return]
+
+    async def revive(self, job_id: int, now: int) -> Job:
+        """Queue a dead job again, with a clean slate."""
+
+        def revive(connection: sqlite3.Connection) -> None:
+            dead = connection.execute(
+                "SELECT lane, kind, dedupe FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
+            ).fetchone()
+            if dead is None:
+                raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
+            connection.execute(
+                "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
+            )
+            connection.execute(
+                "UPDATE jobs SET state = 'queued', attempts = 0, interruptions = 0, run_at = ? WHERE pk = ?",
+                (now, job_id),
+            )
+
+        await self._database.write(revive)
+        job = await self.get(job_id)
+        if job is None:
+            raise NotFound(f"job {job_id} is done already")
+        return job
+
+    async def _settle(self, sql: str, job: Job, parameters: dict[str, Any]) -> bool:
+        mine = "pk = :pk AND claims = :claims AND state = 'running'"
+        bound = {**parameters, "pk": job.job_id, "claims": job.claims}
+        return await self._database.write(
+            lambda connection: connection.execute(sql.format(mine=mine), bound).rowcount == 1
+        )
+
+
+def _job_of(row: Mapping[str, Any]) -> Job:
+    return Job(
+        job_id=row["pk"],
+        kind=row["kind"],
+        lane=row["lane"],
+        space=row["space"],
+        thread_id=row["thread_id"],
+        payload=json_or_none(row["payload_json"]),
+        state=row["state"],
+        attempts=row["attempts"],
+        interruptions=row["interruptions"],
+        claims=row["claims"],
+        run_at=row["run_at"],
+        created=row["created"],
+        error=row["error"],
+    )

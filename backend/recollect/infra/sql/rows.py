@@ -1,0 +1,62 @@
+"""Rows of the journal as the nouns of `memory/model.py`, and back."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from recollect.memory import identity
+from recollect.memory.model import Memcell, Thread, Turn
+
+THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count"
+TURN_COLUMNS = (
+    "number, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
+    "parent_id, model, timestamp, status, skip_reason"
+)
+
+
+def thread_of(row: Mapping[str, Any]) -> Thread:
+    return Thread(
+        space=row["space"],
+        thread_id=row["thread_id"],
+        user_id=row["user_id"],
+        created=row["created"],
+        updated=row["updated"],
+        agent_id=row["agent_id"],
+        title=row["title"],
+        tags=tuple(json.loads(row["tags_json"])),
+        preset=row["preset"],
+        backend=row["backend"],
+        incognito=bool(row["incognito"]),
+        turn_count=row["turn_count"],
+    )
+
+
+def turn_of(row: Mapping[str, Any]) -> Turn:
+    return Turn(
+        turn_id=identity.turn_id(row["number"]),
+        message_id=row["message_id"],
+        role=row["role"],
+        sender_id=row["sender_id"],
+        content=row["content"],
+        timestamp=row["timestamp"],
+        parts=json_or_none(row["parts_json"]),
+        tool_calls=json_or_none(row["tool_calls_json"]),
+        tool_call_id=row["tool_call_id"],
+        reasoning=row["reasoning"],
+        parent_id=row["parent_id"],
+        model=row["model"],
+        status=row["status"],
+        skip_reason=row["skip_reason"],
+    )
+
+
+def memcell_of(row: Mapping[str, Any]) -> Memcell:
+    return Memcell(row["memcell_id"], tuple(json.loads(row["turn_ids_json"])), row["reason"])
+
+
+def json_or_none(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def dumped(value: object | None) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
