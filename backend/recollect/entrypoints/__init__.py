@@ -1,0 +1,1 @@
+"""Doors: HTTP and the command line. Parse, call one service function, render."""

@@ -1,0 +1,85 @@
+"""How commands reach a home: through the server that runs on it, or, when none does, in this process."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+
+from recollect.app import open_app
+from recollect.entrypoints.http.server import create_server
+from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
+from recollect.infra.home_lock import current_holder
+from recollect.settings import Settings
+
+_IN_PROCESS = "http://127.0.0.1"
+
+
+class HomeClient:
+    """Speaks the HTTP API, wherever it is; errors come out as Recollect's own."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    async def call(self, method: str, path: str, **options: Any) -> Any:
+        response = await self._send(method, path, **options)
+        return response.json()
+
+    async def call_with_progress(
+        self, path: str, body: dict[str, Any], progress: Callable[[int, int], None]
+    ) -> dict[str, Any]:
+        """For routes that answer in lines: progress first, the result at the end."""
+        async with self._client.stream("POST", path, json=body) as response:
+            if response.is_error:
+                await response.aread()
+                raise _error(response.json())
+            async for line in response.aiter_lines():
+                data = json.loads(line)
+                if "error" in data:
+                    raise _error(data)
+                if "result" in data:
+                    result: dict[str, Any] = data["result"]
+                    return result
+                progress(data["done"], data["total"])
+        raise ServerUnreachable("the server broke off before it was done; see its log")
+
+    async def _send(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        try:
+            response = await self._client.request(method, path, **options)
+        except httpx2.TransportError as error:
+            raise ServerUnreachable(f"the server does not answer: {error}") from error
+        if response.is_error:
+            raise _error(response.json())
+        return response
+
+
+@asynccontextmanager
+async def home_client(settings: Settings) -> AsyncIterator[HomeClient]:
+    """Talk to the running server, or open the home here for as long as the command takes."""
+    holder = current_holder(settings.home)
+    if holder is not None:
+        if holder.address is None:
+            raise HomeInUse(f"process {holder.pid} is using {settings.home}; try again when it is done")
+        async with _client(holder.address, holder.token) as client:
+            yield HomeClient(client)
+        return
+    async with open_app(settings) as app:
+        transport = httpx2.ASGITransport(app=create_server(app))
+        async with _client(_IN_PROCESS, app.lock.token, transport) as client:
+            yield HomeClient(client)
+
+
+def _client(
+    address: str, token: str, transport: httpx2.AsyncBaseTransport | None = None
+) -> httpx2.AsyncClient:
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx2.AsyncClient(
+        base_url=address, headers=headers, timeout=600, transport=transport, trust_env=False
+    )
+
+
+def _error(body: dict[str, Any]) -> RecollectError:
+    detail = body.get("error", {})
+    kind = {"not_found": NotFound, "invalid": InvalidInput}.get(detail.get("code", ""), RecollectError)
+    return kind(detail.get("message", "the server answered with an error"), field=detail.get("field"))

@@ -1,0 +1,195 @@
+"""What answers look like."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from recollect.memory.access import ApiKey
+from recollect.memory.job import Job
+from recollect.memory.model import Coverage, Receipt, Thread, Turn
+
+
+class ErrorDetail(BaseModel):
+    code: str
+    message: str
+    field: str | None = Field(None, description="The field at fault, such as messages[0].content.")
+    id: str | None = Field(None, description="Of an unexpected error: find it in the log by this id.")
+
+
+class ErrorAnswer(BaseModel):
+    error: ErrorDetail
+
+
+class ThreadAnswer(BaseModel):
+    thread_id: str
+    user_id: str
+    agent_id: str | None
+    title: str | None
+    tags: list[str]
+    preset: str | None
+    backend: str | None
+    incognito: bool
+    created: int
+    updated: int
+    turn_count: int
+
+    @classmethod
+    def of(cls, thread: Thread) -> "ThreadAnswer":
+        return cls(
+            thread_id=thread.thread_id,
+            user_id=thread.user_id,
+            agent_id=thread.agent_id,
+            title=thread.title,
+            tags=list(thread.tags),
+            preset=thread.preset,
+            backend=thread.backend,
+            incognito=thread.incognito,
+            created=thread.created,
+            updated=thread.updated,
+            turn_count=thread.turn_count,
+        )
+
+
+class ThreadsAnswer(BaseModel):
+    threads: list[ThreadAnswer]
+    next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
+
+
+class TurnAnswer(BaseModel):
+    turn_id: str
+    message_id: str
+    role: str
+    sender_id: str
+    content: str
+    parts: list[dict[str, Any]] | None
+    tool_calls: list[dict[str, Any]] | None
+    tool_call_id: str | None
+    reasoning: str | None
+    parent_id: str | None
+    model: str | None
+    timestamp: int
+    status: str
+
+    @classmethod
+    def of(cls, turn: Turn) -> "TurnAnswer":
+        return cls(**{name: getattr(turn, name) for name in cls.model_fields})
+
+
+class TurnsAnswer(BaseModel):
+    turns: list[TurnAnswer]
+    next: str | None = Field(
+        None, description="Pass it as `before` for the turns before these; absent at the start."
+    )
+
+
+class ReceiptAnswer(BaseModel):
+    message_id: str
+    turn_id: str | None
+    status: Literal["accepted", "duplicate", "forgotten"]
+    detail: str | None = None
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> "ReceiptAnswer":
+        return cls(
+            message_id=receipt.message_id,
+            turn_id=receipt.turn_id,
+            status=receipt.status,
+            detail=receipt.detail,
+        )
+
+
+class AddAnswer(BaseModel):
+    session_id: str
+    receipts: list[ReceiptAnswer]
+
+
+class MemcellAnswer(BaseModel):
+    memcell_id: str
+    message_ids: list[str]
+    reason: str
+    state: Literal["celled"] = "celled"
+
+
+class FlushAnswer(BaseModel):
+    session_id: str
+    status: Literal["done", "pending", "failed"]
+    memcells: list[MemcellAnswer] = Field(description="The memcells this flush closed.")
+    buffered: int = Field(description="Messages still in the buffer.")
+    error: str | None = None
+
+
+class ForgetAnswer(BaseModel):
+    thread_id: str
+    forgotten: int = Field(description="How many turns were forgotten.")
+
+
+class CoverageAnswer(BaseModel):
+    messages: int
+    buffered: int
+    celled: int
+    skipped: int
+    forgotten: int
+    missing: int
+    doubled: int
+    indexed: int
+    embedded: int
+    digest: str
+
+    @classmethod
+    def of(cls, coverage: Coverage) -> "CoverageAnswer":
+        return cls(**{name: getattr(coverage, name) for name in cls.model_fields})
+
+
+class JobAnswer(BaseModel):
+    job_id: int
+    kind: str
+    thread_id: str | None
+    state: str
+    attempts: int
+    interruptions: int
+    run_at: int
+    created: int
+    error: str | None
+
+    @classmethod
+    def of(cls, job: Job) -> "JobAnswer":
+        return cls(**{name: getattr(job, name) for name in cls.model_fields})
+
+
+class JobsAnswer(BaseModel):
+    jobs: list[JobAnswer]
+    next: int | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
+
+
+class LiveAnswer(BaseModel):
+    status: Literal["alive"] = "alive"
+    version: str
+
+
+class HealthAnswer(BaseModel):
+    status: Literal["ok", "degraded", "starting"]
+    version: str
+    degraded: list[str] = Field(description="What does not work, and what to do about it.")
+    jobs: dict[str, int]
+    oldest_job_wait_ms: int
+
+
+class KeyAnswer(BaseModel):
+    key_id: str
+    space: str
+    user_id: str | None
+    name: str | None
+    created: int
+    revoked: int | None
+
+    @classmethod
+    def of(cls, key: ApiKey) -> "KeyAnswer":
+        return cls(**{name: getattr(key, name) for name in cls.model_fields})
+
+
+class NewKeyAnswer(KeyAnswer):
+    secret: str = Field(description="Shown this once.")
+
+
+class KeysAnswer(BaseModel):
+    keys: list[KeyAnswer]

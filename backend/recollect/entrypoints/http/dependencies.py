@@ -1,0 +1,43 @@
+"""What routes ask for: the app, who is calling, ids out of paths and queries."""
+
+from typing import Annotated
+
+from fastapi import Depends, Path, Query, Request
+from pydantic import AfterValidator
+
+from recollect.app import App
+from recollect.entrypoints.http.bodies import MAX_ID, Id
+from recollect.entrypoints.http.guard import SLASH_IN_ID
+from recollect.memory.access import Caller
+from recollect.service.keys import identify
+
+
+async def get_app(request: Request) -> App:
+    app: App = request.app.state.recollect
+    return app
+
+
+async def get_caller(request: Request) -> Caller:
+    """Raises KeyRequired where keys are in force and none, or a wrong one, is given."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
+    app: App = request.app.state.recollect
+    caller = identify(app.keys, given, app.lock.token)
+    if caller.user_id is not None:
+        note(request, user=caller.user_id)
+    return caller
+
+
+def note(request: Request, **ids: str | None) -> None:
+    """Put ids into this request's line of the log."""
+    request.scope["recollect"].update({name: value for name, value in ids.items() if value is not None})
+
+
+def _with_slashes(identifier: str) -> str:
+    return identifier.replace(SLASH_IN_ID, "/")
+
+
+Home = Annotated[App, Depends(get_app)]
+Calling = Annotated[Caller, Depends(get_caller)]
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID), AfterValidator(_with_slashes)]
+UserQuery = Annotated[Id | None, Query(description="Whose; unset: the key's user, or all of the space.")]

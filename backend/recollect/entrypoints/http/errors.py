@@ -1,0 +1,90 @@
+"""One table from exceptions to HTTP, and one envelope for every error."""
+
+import logging
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from recollect import errors
+from recollect.entrypoints.http.answers import ErrorAnswer
+
+STATUS: dict[type[errors.RecollectError], int] = {
+    errors.InvalidInput: 422,
+    errors.TooLarge: 413,
+    errors.NotFound: 404,
+    errors.AlreadyExists: 409,
+    errors.KeyRequired: 401,
+    errors.Refused: 403,
+    errors.Unavailable: 503,
+    errors.StorageUnavailable: 507,
+    errors.ModelUnavailable: 503,
+}
+_NAMES = {404: "not_found", 405: "method_not_allowed", 400: "invalid"}
+_log = logging.getLogger("recollect.http")
+
+ALWAYS = (401, 403, 413, 422, 503, 507)
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors a route can answer with, for its description."""
+    return {
+        status: {"model": ErrorAnswer, "description": "An error."} for status in sorted({*ALWAYS, *statuses})
+    }
+
+
+def error_body(
+    code: str, message: str, *, field: str | None = None, error_id: str | None = None
+) -> dict[str, Any]:
+    detail = {"code": code, "message": message, "field": field, "id": error_id}
+    return {"error": {name: value for name, value in detail.items() if value is not None}}
+
+
+def status_of(error: errors.RecollectError) -> int:
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+
+
+async def render_known(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, errors.RecollectError)
+    status = status_of(error)
+    if status >= 500:
+        _log.error("%s: %s", error.code, error.message)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse(error_body(error.code, error.message, field=error.field), status, headers=headers)
+
+
+async def render_invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    field = field_name(first["loc"])
+    message = _in_words(first)
+    more = len(error.errors()) - 1
+    text = f"{field}: {message}" if field else message
+    return JSONResponse(
+        error_body("invalid", text + (f" (and {more} more)" if more else ""), field=field or None), 422
+    )
+
+
+async def render_http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    body = error_body(_NAMES.get(error.status_code, "http_error"), str(error.detail))
+    return JSONResponse(body, error.status_code, headers=error.headers)
+
+
+def field_name(location: tuple[int | str, ...] | list[int | str]) -> str:
+    """`messages[0].content` from ("body", "messages", 0, "content")."""
+    name = ""
+    for part in location[1:] if location and location[0] in {"body", "query", "path", "header"} else location:
+        name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else str(part)
+    return name
+
+
+def _in_words(item: dict[str, Any]) -> str:
+    message = str(item["msg"]).removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        return "this field is not known"
+    if item["type"] == "json_invalid":
+        return f"the body is not valid JSON: {item.get('ctx', {}).get('error', message)}"
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,186 @@
+"""The outermost layer: host and origin, size, the access log, and errors nobody foresaw. Plain ASGI: it is on every path."""
+
+import ipaddress
+import json
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from recollect.entrypoints.http.errors import error_body
+from recollect.infra.metrics import Metrics
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SLASH_IN_ID = "\x00"
+"""Stands for a slash that came encoded (%2F) inside one path segment. NUL itself is refused."""
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_log = logging.getLogger("recollect.access")
+_crash_log = logging.getLogger("recollect.http")
+
+
+class BodyTooLargeError(Exception):
+    """Raised into the reader of a body that exceeds the limit."""
+
+
+class Guard:
+    """Wraps the whole HTTP application."""
+
+    def __init__(
+        self,
+        app: AsgiApp,
+        *,
+        metrics: Metrics,
+        body_bytes: int,
+        check_host: bool,
+        allowed_hosts: list[str],
+        allowed_origins: list[str],
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._body_bytes = body_bytes
+        self._check_host = check_host
+        self._hosts = _LOCAL_NAMES | {host.lower() for host in allowed_hosts}
+        self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send, self._body_bytes)
+        scope["recollect"] = exchange.notes
+        started = time.perf_counter()
+        try:
+            await self._answer(scope, exchange)
+        finally:
+            self._record(scope, exchange, time.perf_counter() - started)
+
+    async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
+        headers = dict(scope["headers"])
+        if (refusal := self._refusal(scope, headers)) is not None:
+            status, code, message, field = refusal
+            await exchange.reply(status, error_body(code, message, field=field))
+            return
+        raw_path: bytes = scope.get("raw_path") or b""
+        if b"%2f" in raw_path.lower():
+            path = raw_path.split(b"?")[0].decode("ascii", "replace")
+            scope["path"] = "/".join(unquote(part).replace("/", SLASH_IN_ID) for part in path.split("/"))
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except BodyTooLargeError:
+            await exchange.reply(413, self._too_large())
+        except Exception as error:  # noqa: BLE001 - the last line of defence: the log has it, the caller an id
+            error_id = secrets.token_hex(6)
+            _crash_log.error(
+                "unexpected error %s: %s",
+                error_id,
+                type(error).__name__,
+                exc_info=error,
+                extra={"error_id": error_id},
+            )
+            message = f"something went wrong inside Recollect; the log has it under the id {error_id}"
+            await exchange.reply(500, error_body("internal", message, error_id=error_id))
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str, str | None] | None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._check_host and _host_name(host) not in self._hosts:
+            return (
+                403,
+                "refused",
+                f"the host {host!r} is not allowed; add it to RECOLLECT_ALLOWED_HOSTS",
+                "Host",
+            )
+        if b"origin" in headers:
+            origin = headers[b"origin"].decode("latin-1").lower().rstrip("/")
+            if urlsplit(origin).netloc != host.lower() and origin not in self._origins:
+                return 403, "refused", f"the origin {origin!r} is not allowed", "Origin"
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self._body_bytes:
+            return 413, "too_large", self._too_large()["error"]["message"], "body"
+        if b"%00" in (scope.get("raw_path") or b""):
+            return 422, "invalid", "the path must not contain NUL characters", "path"
+        return None
+
+    def _too_large(self) -> dict[str, Any]:
+        return error_body(
+            "too_large",
+            f"the body is larger than {self._body_bytes} bytes (RECOLLECT_LIMITS__BODY_BYTES)",
+            field="body",
+        )
+
+    def _record(self, scope: Scope, exchange: "_Exchange", seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        self._metrics.requests.labels(scope["method"], route, str(exchange.status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+        _log.info(
+            "request",
+            extra={
+                "fields": {
+                    "method": scope["method"],
+                    "route": route,
+                    "status": exchange.status,
+                    "ms": round(seconds * 1000, 1),
+                    **exchange.notes,
+                }
+            },
+        )
+
+
+class _Exchange:
+    """One request and its answer: counts the body, remembers the status, answers once."""
+
+    __slots__ = ("_left", "_receive", "_scope", "_send", "notes", "started", "status")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, body_bytes: int) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._left = body_bytes
+        self.status = 0
+        self.started = False
+        self.notes: dict[str, str] = {}
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise BodyTooLargeError
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+        await self._send(message)
+
+    async def reply(self, status: int, body: dict[str, Any]) -> None:
+        if self.started:
+            return
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": content})
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port; brackets off an IPv6 address."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether listening on this address keeps the server to this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

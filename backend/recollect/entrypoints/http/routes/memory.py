@@ -1,0 +1,62 @@
+"""Memory: take messages in, and close them into memcells."""
+
+from fastapi import APIRouter, Request, Response
+
+from recollect.entrypoints.http.answers import AddAnswer, FlushAnswer, MemcellAnswer, ReceiptAnswer
+from recollect.entrypoints.http.bodies import AddBody, FlushBody
+from recollect.entrypoints.http.dependencies import Calling, Home, note
+from recollect.entrypoints.http.errors import documented
+from recollect.errors import TooLarge
+from recollect.memory.model import Append
+from recollect.service.boundaries import flush_thread
+from recollect.service.memorize import memorize
+
+router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
+
+
+@router.post("/add", status_code=202, responses=documented(404))
+async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> AddAnswer:
+    """Store messages. When the answer comes they are durable; memory is made of them later."""
+    limit = home.settings.limits.messages
+    if len(body.messages) > limit:
+        raise TooLarge(
+            f"messages: {len(body.messages)} are too many; at most {limit} a call", field="messages"
+        )
+    append = Append(
+        space=caller.space,
+        thread_id=body.session_id,
+        turns=[message.new_turn() for message in body.messages],
+        user_id=caller.acting_for(body.user_id),
+        agent_id=body.agent_id,
+        tags=tuple(body.tags),
+    )
+    note(request, thread=body.session_id, user=append.user_id)
+    receipts = await memorize(home.THREADS, append)
+    for receipt in receipts:
+        home.metrics.messages.labels(receipt.status).inc()
+    return AddAnswer(session_id=body.session_id, receipts=[ReceiptAnswer.of(receipt) for receipt in receipts])
+
+
+@router.post(
+    "/flush", responses={**documented(404), 202: {"model": FlushAnswer, "description": "Not all done yet."}}
+)
+async def flush(
+    home: Home, caller: Calling, body: FlushBody, request: Request, response: Response
+) -> FlushAnswer:
+    """Close what is buffered into memcells and wait for it; past the time-out the answer is 202."""
+    note(request, thread=body.session_id, user=body.user_id)
+    flushed = await flush_thread(
+        home.THREADS, home.cells, home.jobs, caller, body.session_id, body.user_id, body.timeout
+    )
+    if not flushed.done:
+        response.status_code = 202
+    return FlushAnswer(
+        session_id=body.session_id,
+        status="done" if flushed.done else "failed" if flushed.error else "pending",
+        memcells=[
+            MemcellAnswer(memcell_id=cell.memcell_id, message_ids=list(message_ids), reason=cell.reason)
+            for cell, message_ids in flushed.memcells
+        ],
+        buffered=flushed.buffered,
+        error=flushed.error,
+    )

@@ -1,0 +1,92 @@
+"""Operations: coverage, jobs, health, metrics."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse
+
+from recollect import __version__
+from recollect.entrypoints.http.answers import (
+    CoverageAnswer,
+    HealthAnswer,
+    JobAnswer,
+    JobsAnswer,
+    LiveAnswer,
+)
+from recollect.entrypoints.http.bodies import Id
+from recollect.entrypoints.http.dependencies import Calling, Home, UserQuery
+from recollect.entrypoints.http.errors import documented
+from recollect.service.coverage import get_coverage
+from recollect.service.health import check_health
+from recollect.service.jobs import list_jobs, retry_job
+
+router = APIRouter(tags=["operations"])
+JobId = Annotated[int, Query(ge=0, le=2**62)]
+
+
+@router.get("/api/v1/coverage", responses=documented(404))
+async def coverage(
+    home: Home, caller: Calling, session_id: Annotated[Id | None, Query()] = None, user_id: UserQuery = None
+) -> CoverageAnswer:
+    """Where every accepted message is: of one session, or of all that the caller may see."""
+    return CoverageAnswer.of(await get_coverage(home.coverage, home.THREADS, caller, session_id, user_id))
+
+
+@router.get("/api/v1/jobs", responses=documented(), response_model_exclude_unset=True)
+async def get_jobs(
+    home: Home,
+    caller: Calling,
+    state: Annotated[Literal["queued", "running", "dead"] | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    after: JobId = 0,
+) -> JobsAnswer:
+    """Jobs that are not done, oldest first."""
+    found = await list_jobs(home.jobs, home.THREADS, caller, state, limit + 1, after)
+    page = [JobAnswer.of(job) for job in found[:limit]]
+    return JobsAnswer(jobs=page, next=page[-1].job_id) if len(found) > limit else JobsAnswer(jobs=page)
+
+
+@router.post("/api/v1/jobs/{job_id}/retry", responses=documented(404))
+async def retry(home: Home, caller: Calling, job_id: int) -> JobAnswer:
+    """Queue a dead job again."""
+    return JobAnswer.of(await retry_job(home.jobs, home.THREADS, caller, job_id))
+
+
+@router.get("/health/live")
+async def live() -> LiveAnswer:
+    """The process is there and answers."""
+    return LiveAnswer(version=__version__)
+
+
+@router.get("/health", responses={503: {"model": HealthAnswer, "description": "Not ready."}})
+async def health(home: Home) -> JSONResponse:
+    """Ready to take messages? And what is degraded?"""
+    checked = await check_health(home.vault, home.jobs)
+    status = "starting" if not checked.ready else "degraded" if checked.degraded else "ok"
+    answer = HealthAnswer(
+        status=status,
+        version=__version__,
+        degraded=checked.degraded,
+        jobs=checked.jobs,
+        oldest_job_wait_ms=checked.oldest_job_wait_ms,
+    )
+    return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
+
+
+@router.get(
+    "/metrics", response_class=Response, responses={**documented(), 200: {"content": {"text/plain": {}}}}
+)
+async def metrics(home: Home, _caller: Calling) -> Response:
+    """Figures in Prometheus' form."""
+    counts = await home.jobs.counts()
+    for state in ("queued", "running", "dead"):
+        home.metrics.jobs.labels(state).set(counts.get(state, 0))
+    home.metrics.jobs_finished.set(home.jobs.finished)
+    home.metrics.jobs_failed.set(home.jobs.failed)
+    home.metrics.oldest_job.set(await home.jobs.oldest_wait_ms() / 1000)
+    home.metrics.commits.set(home.database.groups)
+    home.metrics.writes.set(home.database.operations)
+    home.metrics.conflicts.set(home.vault.conflicts)
+    text = await asyncio.to_thread(home.metrics.render)
+    return Response(text, media_type="text/plain; version=0.0.4")

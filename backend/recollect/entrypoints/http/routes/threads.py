@@ -1,0 +1,126 @@
+"""Threads and their turns."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from recollect.entrypoints.http.answers import (
+    ForgetAnswer,
+    ThreadAnswer,
+    ThreadsAnswer,
+    TurnAnswer,
+    TurnsAnswer,
+)
+from recollect.entrypoints.http.bodies import Id, ThreadBody, ThreadChanges, TurnBody
+from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.errors import documented
+from recollect.service import forget, threads
+from recollect.service.threads import DEFAULT_USER, NewThread
+
+router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
+PAGE = 100
+
+
+@router.post("", status_code=201, responses=documented(409, 404))
+async def create_thread(home: Home, caller: Calling, body: ThreadBody, request: Request) -> ThreadAnswer:
+    """Open a thread for a user."""
+    new = NewThread(
+        user_id=body.user_id,
+        thread_id=body.thread_id,
+        agent_id=body.agent_id,
+        title=body.title,
+        tags=tuple(dict.fromkeys(body.tags)),
+        preset=body.preset,
+        backend=body.backend,
+        incognito=body.incognito,
+    )
+    thread = await threads.create_thread(home.THREADS, home.clock, caller, new)
+    note(request, thread=thread.thread_id, user=thread.user_id)
+    return ThreadAnswer.of(thread)
+
+
+@router.get("", responses=documented(404), response_model_exclude_unset=True)
+async def list_threads(
+    home: Home,
+    caller: Calling,
+    user_id: UserQuery = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
+) -> ThreadsAnswer:
+    """A user's threads, oldest first."""
+    found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after)
+    page = [ThreadAnswer.of(thread) for thread in found[:limit]]
+    if len(found) > limit:
+        return ThreadsAnswer(threads=page, next=page[-1].thread_id)
+    return ThreadsAnswer(threads=page)
+
+
+@router.get("/{thread_id}", responses=documented(404))
+async def get_thread(
+    home: Home, caller: Calling, thread_id: PathId, request: Request, user_id: UserQuery = None
+) -> ThreadAnswer:
+    note(request, thread=thread_id, user=user_id)
+    return ThreadAnswer.of(await threads.owned_thread(home.THREADS, caller, thread_id, user_id))
+
+
+@router.patch("/{thread_id}", responses=documented(404))
+async def update_thread(
+    home: Home, caller: Calling, thread_id: PathId, body: ThreadChanges, request: Request
+) -> ThreadAnswer:
+    """Change title, tags, preset or backend; what is not named stays."""
+    note(request, thread=thread_id, user=body.user_id)
+    changed = await threads.update_thread(home.THREADS, caller, thread_id, body.user_id, body.changes())
+    return ThreadAnswer.of(changed)
+
+
+@router.delete("/{thread_id}", responses=documented(404))
+async def delete_thread(
+    home: Home, caller: Calling, thread_id: PathId, request: Request, user_id: UserQuery = None
+) -> ForgetAnswer:
+    """Forget a thread and all of its turns. A text-free tombstone of each message stays."""
+    note(request, thread=thread_id, user=user_id)
+    count = await forget.delete_thread(home.THREADS, caller, thread_id, user_id)
+    return ForgetAnswer(thread_id=thread_id, forgotten=count)
+
+
+@router.get("/{thread_id}/turns", responses=documented(404), response_model_exclude_unset=True)
+async def get_turns(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    request: Request,
+    user_id: UserQuery = None,
+    max_turns: Annotated[
+        int | None, Query(ge=0, description="The newest so many; unset: a page of 100, with `next`.")
+    ] = None,
+    before: Annotated[Id | None, Query(description="Only turns before this one.")] = None,
+) -> TurnsAnswer:
+    """The newest turns, oldest first."""
+    note(request, thread=thread_id, user=user_id)
+    if max_turns is not None:
+        found = await threads.get_turns(
+            home.THREADS, caller, thread_id, user_id, min(max_turns, 2**62), before
+        )
+        return TurnsAnswer(turns=[TurnAnswer.of(turn) for turn in found])
+    found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, PAGE + 1, before)
+    page = [TurnAnswer.of(turn) for turn in found[-PAGE:]]
+    if len(found) > PAGE:
+        return TurnsAnswer(turns=page, next=page[0].turn_id)
+    return TurnsAnswer(turns=page)
+
+
+@router.post(
+    "/{thread_id}/turns", status_code=201, responses={**documented(404, 409), 200: {"model": TurnAnswer}}
+)
+async def add_turn(
+    home: Home, caller: Calling, thread_id: PathId, body: TurnBody, request: Request, response: Response
+) -> TurnAnswer:
+    """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
+    owner = caller.acting_for(body.user_id) or DEFAULT_USER
+    stored, new = await threads.add_turn(
+        home.THREADS, caller, thread_id, body.user_id, body.new_turn(owner, home.clock())
+    )
+    note(request, thread=thread_id, user=owner, turn=stored.turn_id)
+    if not new:
+        response.status_code = 200
+    return TurnAnswer.of(stored)

@@ -1,0 +1,118 @@
+"""The HTTP application, and running it."""
+
+import asyncio
+import logging
+import socket
+import sys
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from recollect import __version__
+from recollect.app import App
+from recollect.entrypoints.http.errors import render_http, render_invalid, render_known
+from recollect.entrypoints.http.guard import Guard, is_loopback
+from recollect.entrypoints.http.routes import memory, operations, operator, threads
+from recollect.errors import HomeUnusable, RecollectError
+from recollect.settings import unknown_variables
+
+_log = logging.getLogger("recollect.http")
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound by itself
+
+
+def create_api() -> FastAPI:
+    """Routes and error handling, without a home behind them."""
+    api = FastAPI(
+        title="Recollect",
+        version=__version__,
+        description="A self-hosted memory server for LLM chat and agents.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    for module in (threads, memory, operations, operator):
+        api.include_router(module.router)
+    api.add_exception_handler(RecollectError, render_known)
+    api.add_exception_handler(RequestValidationError, render_invalid)
+    api.add_exception_handler(HTTPException, render_http)
+    return api
+
+
+def create_server(app: App) -> Guard:
+    """The whole ASGI application for a home."""
+    api = create_api()
+    api.state.recollect = app
+    settings = app.settings
+    return Guard(
+        api,
+        metrics=app.metrics,
+        body_bytes=settings.limits.body_bytes,
+        check_host=is_loopback(settings.host) or bool(settings.allowed_hosts),
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+    )
+
+
+def openapi_document() -> dict[str, Any]:
+    """What /openapi.json serves."""
+    return create_api().openapi()
+
+
+def run_server(app: App) -> None:
+    """Run until SIGTERM or SIGINT, on the fastest loop there is."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(app))
+
+
+async def serve(app: App) -> None:
+    """Serve until told to stop. Requests under way are answered, running jobs end, the rest waits."""
+    settings = app.settings
+    for name in unknown_variables():
+        _log.warning("the variable %s is no setting of Recollect's; see docs/settings.md", name)
+    async with app:
+        if not is_loopback(settings.host) and not app.keys.any_in_force():
+            raise HomeUnusable(
+                f"refusing to listen on {settings.host} without API keys: anybody could read everything. "
+                "Make one with 'recollect keys create', or listen on 127.0.0.1."
+            )
+        listener = _bind(settings.host, settings.port)
+        address = _address(settings.host, listener.getsockname()[1])
+        app.lock.announce(address)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                create_server(app),
+                http="httptools",
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                timeout_graceful_shutdown=10,
+            )
+        )
+        sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
+        sys.stdout.flush()
+        await server.serve(sockets=[listener])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+    except OSError as error:
+        listener.close()
+        raise HomeUnusable(
+            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port with RECOLLECT_PORT or --port."
+        ) from error
+    listener.listen(2048)
+    return listener
+
+
+def _address(host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"http://{'127.0.0.1' if host == ANY_ADDRESS else shown}:{port}"

@@ -1,0 +1,35 @@
+"""Backup: one file that holds a home as it was at one moment, proven to be readable."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from recollect.errors import Refused
+from recollect.memory.access import Caller
+from recollect.service.ports import Archiver, JobRunner, JournalCopier, Progress, no_progress
+
+JOURNAL_NAME = "journal.db"
+
+
+async def backup(
+    caller: Caller,
+    jobs: JobRunner,
+    journal: JournalCopier,
+    archiver: Archiver,
+    target: Path,
+    files: Callable[[], dict[str, Path]],
+    progress: Progress = no_progress,
+) -> int:
+    """Copy journal and vault into `target` while the server runs; returns how many files it holds.
+
+    No job runs meanwhile, so the vault is what the journal says it is; messages are still taken in.
+    """
+    if not caller.local_operator:
+        raise Refused("backups are made with 'recollect backup' on the machine that runs the server")
+    copy = target.with_name(target.name + ".journal")
+    try:
+        async with jobs.paused():
+            await journal.copy_to(copy)
+            await archiver.pack(target, {JOURNAL_NAME: copy, **files()}, progress)
+    finally:
+        copy.unlink(missing_ok=True)
+    return await archiver.check(target, no_progress)

@@ -1,0 +1,111 @@
+"""Boundaries: close memcells out of the buffer, exactly the turns that were decided on."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.errors import ModelUnavailable, NotFound
+from recollect.failpoints import FailPoints
+from recollect.memory import boundary
+from recollect.memory.access import Caller
+from recollect.memory.boundary import BoundaryRules, Cut
+from recollect.memory.boundary_prompt import PROMPT_TURNS
+from recollect.memory.job import Job
+from recollect.memory.model import Memcell, Turn
+from recollect.service.ports import BoundaryModel, CellStore, JobRunner, ThreadStore
+from recollect.service.threads import owned_thread
+
+_log = logging.getLogger("recollect.boundaries")
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """Decides where memcells end: by the model where there is one, by rules where there is none or it fails."""
+
+    cells: CellStore
+    rules: BoundaryRules
+    model: BoundaryModel | None
+    fail_points: FailPoints
+
+    async def look(self, job: Job) -> None:
+        """The handler of boundary jobs: close what is complete."""
+        await self._close(job.space, _thread_of(job), final=False)
+
+    async def finish(self, job: Job) -> None:
+        """The handler of flush jobs: close all that is buffered."""
+        await self._close(job.space, _thread_of(job), final=True)
+
+    async def _close(self, space: str, thread_id: str, *, final: bool) -> None:
+        window = 2 * self.rules.max_turns if self.model is None else PROMPT_TURNS
+        unasked = await self.cells.unasked(space, thread_id)
+        while turns := await self.cells.buffered(space, thread_id, window):
+            cuts, decided_by = await self._decide(turns)
+            if final and len(turns) < window:
+                cuts = boundary.close_all(turns, cuts)
+            self.fail_points.reach("boundary.decided")
+            if not cuts:
+                break
+            await self.cells.close(space, thread_id, _cells(space, thread_id, turns, cuts), decided_by)
+            self.fail_points.reach("boundary.closed")
+            if len(turns) < window:
+                break
+        await self.cells.asked(space, thread_id, unasked)
+
+    async def _decide(self, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
+        if self.model is not None:
+            try:
+                answer = await self.model.ask(turns)
+                return boundary.cuts_by_answer(answer, turns, self.rules), "model"
+            except ModelUnavailable as error:
+                _log.warning("the model found no boundaries, rules decide: %s", error)
+                return boundary.cuts_by_rules(turns, self.rules), f"rules, the model failed: {error}"
+        return boundary.cuts_by_rules(turns, self.rules), "rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What a flush did. `done` is False when the time was up before everything was closed."""
+
+    done: bool
+    memcells: list[tuple[Memcell, tuple[str, ...]]]
+    buffered: int
+    error: str | None = None
+
+
+async def flush_thread(
+    threads: ThreadStore,
+    cells: CellStore,
+    jobs: JobRunner,
+    caller: Caller,
+    thread_id: str,
+    user_id: str | None,
+    seconds: float,
+) -> Flushed:
+    """Close a thread's buffer into memcells and wait for it, at most so many seconds."""
+    thread = await owned_thread(threads, caller, thread_id, user_id)
+    before = {cell.memcell_id for cell, _ in await cells.list_cells(thread.space, thread_id)}
+    job_id = await cells.request_flush(thread.space, thread_id)
+    ended = await jobs.wait_for(job_id, seconds)
+    dead = await jobs.get(job_id) if ended else None
+    made = [
+        item for item in await cells.list_cells(thread.space, thread_id) if item[0].memcell_id not in before
+    ]
+    left = await cells.count_buffered(thread.space, thread_id)
+    return Flushed(ended and dead is None, made, left, dead.error if dead else None)
+
+
+def _thread_of(job: Job) -> str:
+    if job.thread_id is None:
+        raise NotFound(f"job {job.job_id} names no thread")
+    return job.thread_id
+
+
+def _cells(space: str, thread_id: str, turns: Sequence[Turn], cuts: Sequence[Cut]) -> list[Memcell]:
+    cells = []
+    start = 0
+    for cut in cuts:
+        members = turns[start : cut.end]
+        start = cut.end
+        cell_id = boundary.memcell_id(space, thread_id, [turn.message_id for turn in members])
+        cells.append(Memcell(cell_id, tuple(turn.turn_id for turn in members), cut.reason))
+    return cells

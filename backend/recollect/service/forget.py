@@ -1,0 +1,42 @@
+"""Forget: what the journal has forgotten goes from the vault too, and a text-free tombstone stays."""
+
+from dataclasses import dataclass
+
+from recollect.failpoints import FailPoints
+from recollect.memory.access import Caller
+from recollect.memory.identity import text_digest, thread_key
+from recollect.memory.job import Job
+from recollect.memory.tombstones import TombstoneFile, render_tombstones
+from recollect.memory.vault_paths import forgotten_path, thread_folder
+from recollect.service.ports import ThreadStore, TranscriptStore, Vault
+from recollect.service.threads import owned_thread
+
+
+@dataclass(frozen=True, slots=True)
+class Purger:
+    """Tombstones first, then the transcript, then the free space of the journal."""
+
+    store: TranscriptStore
+    vault: Vault
+    fail_points: FailPoints
+
+    async def handle(self, job: Job) -> None:
+        """The handler of purge jobs."""
+        user_id, thread_id = str(job.payload["user_id"]), str(job.thread_id)
+        key = thread_key(job.space, thread_id)
+        buried = await self.store.tombstones(job.space, key)
+        if buried:
+            text = render_tombstones(TombstoneFile(job.space, user_id, key, tuple(buried)))
+            path = forgotten_path(job.space, user_id, key)
+            earlier = await self.vault.read(path)
+            await self.vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
+        self.fail_points.reach("forget.tombstones_written")
+        await self.vault.remove_folder(thread_folder(job.space, user_id, thread_id))
+        self.fail_points.reach("forget.folder_removed")
+        await self.store.fold_log()
+
+
+async def delete_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:
+    """Forget a thread and every turn of it; returns how many turns that were."""
+    await owned_thread(threads, caller, thread_id, user_id)
+    return await threads.delete_thread(thread_id, space=caller.space)

@@ -1,0 +1,100 @@
+"""Threads: open, read, change and extend conversations, each for its owner only."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from recollect.errors import AlreadyExists, NotFound
+from recollect.memory.access import Caller
+from recollect.memory.model import Append, NewTurn, Thread, Turn
+from recollect.service.ports import Clock, ThreadStore
+
+DEFAULT_USER = "me"
+
+
+@dataclass(frozen=True, slots=True)
+class NewThread:
+    """A thread somebody wants. Without an id one is made."""
+
+    user_id: str | None = None
+    thread_id: str | None = None
+    agent_id: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    preset: str | None = None
+    backend: str | None = None
+    incognito: bool = False
+
+
+async def create_thread(threads: ThreadStore, clock: Clock, caller: Caller, new: NewThread) -> Thread:
+    """Raises AlreadyExists where that id is taken in the caller's space."""
+    now = clock()
+    thread = Thread(
+        space=caller.space,
+        thread_id=new.thread_id or f"t_{secrets.token_hex(8)}",
+        user_id=caller.acting_for(new.user_id) or DEFAULT_USER,
+        created=now,
+        updated=now,
+        agent_id=new.agent_id,
+        title=new.title,
+        tags=new.tags,
+        preset=new.preset,
+        backend=new.backend,
+        incognito=new.incognito,
+    )
+    return await threads.create_thread(thread)
+
+
+async def owned_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> Thread:
+    """The thread, if the caller may see it; another's is as absent as one that never was."""
+    acting = caller.acting_for(user_id)
+    thread = await threads.get_thread(thread_id, space=caller.space)
+    if thread is None or (acting is not None and thread.user_id != acting):
+        raise NotFound(f"there is no thread {thread_id!r}")
+    return thread
+
+
+async def list_threads(
+    threads: ThreadStore, caller: Caller, user_id: str | None, limit: int, after: str | None
+) -> list[Thread]:
+    acting = caller.acting_for(user_id)
+    if after is not None:
+        await owned_thread(threads, caller, after, acting)
+    return await threads.list_threads(space=caller.space, user_id=acting, limit=limit, after=after)
+
+
+async def update_thread(
+    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, changes: dict[str, Any]
+) -> Thread:
+    await owned_thread(threads, caller, thread_id, user_id)
+    return await threads.update_thread(thread_id, changes, space=caller.space)
+
+
+async def get_turns(
+    threads: ThreadStore,
+    caller: Caller,
+    thread_id: str,
+    user_id: str | None,
+    max_turns: int | None,
+    before: str | None,
+) -> list[Turn]:
+    """The newest turns, oldest first."""
+    await owned_thread(threads, caller, thread_id, user_id)
+    return await threads.get_history(thread_id, max_turns, space=caller.space, before=before)
+
+
+async def add_turn(
+    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn: NewTurn
+) -> tuple[Turn, bool]:
+    """Append one turn, without a model; False when its `message_id` was there already.
+
+    A thread that does not exist is opened for the user.
+    """
+    append = Append(caller.space, thread_id, (turn,), caller.acting_for(user_id))
+    (receipt,) = await threads.append(append)
+    if receipt.turn_id is None:
+        raise AlreadyExists(receipt.detail, field="message_id")
+    stored = await threads.get_turn(thread_id, receipt.turn_id, space=caller.space)
+    if stored is None:
+        raise NotFound("the turn was forgotten at once")
+    return stored, receipt.status == "accepted"

@@ -1,0 +1,139 @@
+"""Verify: prove that every accepted message is where it should be, and that the vault says what the journal says."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from recollect.memory.model import Coverage, Thread
+from recollect.memory.transcript_state import StoredPart, TranscriptState
+from recollect.memory.vault_paths import transcript_path
+from recollect.service.ports import CoverageStore, Progress, ThreadStore, TranscriptStore, Vault, no_progress
+from recollect.service.transcribe import Transcriber, render
+
+_LOOKS = 3
+"""A thread that is being written is looked at again before it is called wrong."""
+_PAGE = 500
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was found. `ok` means that nothing is missing and nothing differs."""
+
+    coverage: dict[str, Coverage] = field(default_factory=dict)
+    threads: int = 0
+    parts: int = 0
+    pending: int = 0
+    """Turns the journal holds and the vault does not yet."""
+    repaired: int = 0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems and all(
+            coverage.missing == 0 and coverage.doubled == 0 for coverage in self.coverage.values()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Reads everything, changes nothing, unless asked to write anew what is missing from the vault."""
+
+    threads: ThreadStore
+    store: TranscriptStore
+    counts: CoverageStore
+    vault: Vault
+    transcriber: Transcriber
+
+    async def verify(self, *, repair: bool = False, progress: Progress = no_progress) -> Verification:
+        result = Verification()
+        result.problems += await self.counts.inconsistencies()
+        expected: set[str] = set()
+        files = await self.vault.list_files()
+        for space in await self.counts.spaces():
+            coverage = await self.counts.coverage(space=space)
+            result.coverage[space] = coverage
+            result.problems += [
+                f"missing: {turn} of thread {thread!r}" for thread, turn in coverage.missing_turns
+            ]
+            async for thread in self._all_threads(space):
+                expected |= await self._check_thread(thread, result, repair=repair)
+                progress(len(expected), max(len(files), len(expected)))
+        result.notes += [_note(path) for path in files if path not in expected and _is_ours(path)]
+        return result
+
+    async def _all_threads(self, space: str) -> AsyncIterator[Thread]:
+        after: str | None = None
+        while True:
+            page = await self.threads.list_threads(space=space, limit=_PAGE, after=after)
+            for thread in page:
+                yield thread
+            if len(page) < _PAGE:
+                return
+            after = page[-1].thread_id
+
+    async def _check_thread(self, thread: Thread, result: Verification, *, repair: bool) -> set[str]:
+        """Compare every part with the journal; returns the paths that belong to the thread."""
+        result.threads += 1
+        if thread.incognito:
+            return set()
+        paths: set[str] = set()
+        parts = await self.store.parts(thread.space, thread.thread_id)
+        for number in [part.part for part in parts]:
+            path = transcript_path(thread.space, thread.user_id, thread.thread_id, number)
+            paths.add(path)
+            result.parts += 1
+            problem = await self._check_part(thread, number, path)
+            if problem and repair and await self._repair(thread, number, path):
+                result.repaired += 1
+                problem = None
+            if problem:
+                result.problems.append(problem)
+        written = max((part.last_position for part in parts if part.digest), default=0)
+        result.pending += len(await self.store.turns(thread.space, thread.thread_id, written + 1))
+        return paths
+
+    async def _check_part(self, thread: Thread, number: int, path: str) -> str | None:
+        problem = None
+        for _ in range(_LOOKS):
+            state = await self.store.state(thread.space, thread.thread_id)
+            part = await self._part(thread, number)
+            if state is None or part is None:
+                return None
+            text = await self.vault.read(path)
+            wanted = await self._wanted(state, part)
+            if text == wanted or part.digest is None or part.writing is not None or part in state.stale_parts:
+                return None
+            problem = f"{path} is missing" if text is None else f"{path} differs from the journal"
+        return problem
+
+    async def _part(self, thread: Thread, number: int) -> StoredPart | None:
+        parts = await self.store.parts(thread.space, thread.thread_id)
+        return next((part for part in parts if part.part == number), None)
+
+    async def _wanted(self, state: TranscriptState, part: StoredPart) -> str:
+        space, thread_id = state.thread.space, state.thread.thread_id
+        turns = await self.store.turns(space, thread_id, part.first_position, part.last_position)
+        cells = await self.store.cells(space, thread_id, part.first_position, part.last_position)
+        return render(state.thread, part.part, turns, cells)
+
+    async def _repair(self, thread: Thread, number: int, path: str) -> bool:
+        """Write a part anew that is gone. One that a person changed is left as it is."""
+        if await self.vault.read(path) is not None:
+            return False
+        await self.store.forget_part(thread.space, thread.thread_id, number)
+        state = await self.store.state(thread.space, thread.thread_id)
+        part = await self._part(thread, number)
+        if state is None or part is None:
+            return False
+        await self.transcriber.rewrite(state, part)
+        return True
+
+
+def _is_ours(path: str) -> bool:
+    return "/threads/" in path
+
+
+def _note(path: str) -> str:
+    if ".conflict-" in path:
+        return f"{path}: a version changed by hand, kept beside ours; read it, then remove it"
+    return f"{path}: belongs to no thread of the journal"
