@@ -64,11 +64,12 @@ class App:
         )
         schedule = Schedule(
             boundary_every=settings.memorize.boundary_every,
+            boundary_delay_ms=settings.memorize.delay_ms,
             pause_ms=int(settings.memorize.pause_seconds * 1000),
             transcript_delay_ms=settings.transcript_delay_ms,
         )
         self.THREADS = SqlThreadStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
-        self.cells = SqlCellStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
         self.transcripts = SqlTranscriptStore(self.database)
         self.coverage = SqlCoverage(self.database)
         self.keys = SqlKeyStore(self.database)

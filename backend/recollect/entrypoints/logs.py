@@ -1,16 +1,19 @@
 """Log lines: one a request, made and written off the event loop. No message contents at the default level."""
 
+import collections
 import json
 import logging
-import logging.handlers
-import queue
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from recollect.settings import Settings
+
+_BATCH_SECONDS = 0.1
+_MOST_RECORDS = 100_000
 
 
 class _TextFormatter(logging.Formatter):
@@ -38,11 +41,41 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-class _HandOver(logging.handlers.QueueHandler):
-    """Hands records over as they are: the listener's thread formats them, tracebacks included."""
+class _BufferedHandler(logging.Handler):
+    """Takes records as they are and lets a thread of its own format and write them, a batch at a time.
 
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        return record
+    Handing over costs next to nothing; what is at least a warning is written at once.
+    """
+
+    def __init__(self, writer: logging.Handler) -> None:
+        super().__init__()
+        self._writer = writer
+        self._records: collections.deque[logging.LogRecord] = collections.deque(maxlen=_MOST_RECORDS)
+        self._hurry = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._write_batches, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+        if record.levelno >= logging.WARNING:
+            self._hurry.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._hurry.set()
+        self._thread.join()
+
+    def _write_batches(self) -> None:
+        while not self._stopped:
+            self._hurry.wait(_BATCH_SECONDS)
+            self._hurry.clear()
+            self._write_all()
+        self._write_all()
+
+    def _write_all(self) -> None:
+        while self._records:
+            self._writer.handle(self._records.popleft())
 
 
 @contextmanager
@@ -50,20 +83,17 @@ def logging_to_stderr(settings: Settings) -> Iterator[None]:
     """Log until the block ends; then everything is written."""
     writer = logging.StreamHandler(sys.stderr)
     writer.setFormatter(_JsonFormatter() if settings.log_format == "json" else _TextFormatter())
-    lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
-    listener = logging.handlers.QueueListener(lines, writer)
-    handler = _HandOver(lines)
+    handler = _BufferedHandler(writer)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(settings.log_level)
     for noisy in ("httpx2", "httpcore2", "alembic", "sqlalchemy", "uvicorn", "asyncio", "aiosqlite"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    listener.start()
     try:
         yield
     finally:
         root.removeHandler(handler)
-        listener.stop()
+        handler.stop()
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

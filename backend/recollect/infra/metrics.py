@@ -1,5 +1,7 @@
 """Figures for operators, in Prometheus' form. Each App has a registry of its own."""
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 
@@ -36,6 +38,27 @@ class Metrics:
             "Hand-edited files kept beside ours since the start.",
             registry=self.registry,
         )
+
+        self._message_children = {
+            status: self.messages.labels(status) for status in ("accepted", "duplicate", "forgotten")
+        }
+        self._request_children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        key = (method, route, status)
+        if key not in self._request_children:
+            # Looked up once: finding a child by its labels costs more than counting.
+            self._request_children[key] = (
+                self.requests.labels(method, route, str(status)),
+                self.seconds.labels(route),
+            )
+        counter, histogram = self._request_children[key]
+        counter.inc()
+        histogram.observe(seconds)
+
+    def observe_messages(self, statuses: Iterable[str]) -> None:
+        for status in statuses:
+            self._message_children[status].inc()
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from recollect.memory.model import NewTurn, Turn
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def thread_key(space: str, thread_id: str) -> str:
     """Names a thread without revealing its id: for lanes, tombstones and file names."""
@@ -32,7 +34,8 @@ def turn_id(number: int) -> str:
 def turn_number(turn_id: str) -> int | None:
     """The number in a turn id, or None for what is no turn id of ours."""
     digits = turn_id.removeprefix("t-")
-    return int(digits) if digits != turn_id and digits.isascii() and digits.isdigit() else None
+    made_by_us = digits != turn_id and digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return int(digits) if made_by_us else None
 
 
 def turn_digest(turn: NewTurn | Turn, message_id: str) -> bytes:
@@ -41,7 +44,7 @@ def turn_digest(turn: NewTurn | Turn, message_id: str) -> bytes:
         message_id, turn.role, turn.sender_id, turn.content, turn.timestamp, turn.parts, turn.tool_calls,
         turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.status,
     )  # fmt: skip
-    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).digest()[:16]
+    return hashlib.sha256(_encode(fields).encode()).digest()[:16]
 
 
 def text_digest(text: str) -> str:
@@ -50,4 +53,4 @@ def text_digest(text: str) -> str:
 
 
 def _sha256(parts: Sequence[str]) -> str:
-    return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()
+    return hashlib.sha256(_encode(parts).encode()).hexdigest()

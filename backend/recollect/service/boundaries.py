@@ -37,8 +37,7 @@ class Boundaries:
 
     async def _close(self, space: str, thread_id: str, *, final: bool) -> None:
         window = 2 * self.rules.max_turns if self.model is None else PROMPT_TURNS
-        unasked = await self.cells.unasked(space, thread_id)
-        while turns := await self.cells.buffered(space, thread_id, window):
+        while turns := await self.cells.look(space, thread_id, window):
             cuts, decided_by = await self._decide(turns)
             if final and len(turns) < window:
                 cuts = boundary.close_all(turns, cuts)
@@ -49,7 +48,6 @@ class Boundaries:
             self.fail_points.reach("boundary.closed")
             if len(turns) < window:
                 break
-        await self.cells.asked(space, thread_id, unasked)
 
     async def _decide(self, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
         if self.model is not None:

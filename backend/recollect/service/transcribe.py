@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from recollect.failpoints import FailPoints
 from recollect.memory.identity import text_digest
 from recollect.memory.job import Job
-from recollect.memory.model import Memcell, Thread, TranscriptPart
-from recollect.memory.transcript import render_part, render_turn
+from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
+from recollect.memory.transcript import render_part
 from recollect.memory.transcript_state import PlacedTurn, StoredPart, TranscriptState
 from recollect.memory.vault_paths import transcript_path
 from recollect.service.ports import TranscriptStore, Vault
 
 PART_CHARS = 64 * 1024
 """A part is closed before it exceeds this, so writing the newest turns costs the same in any thread."""
-_TURNS_AT_ONCE = 400
+_TURNS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Transcriber:
             turns = await self.store.turns(
                 state.thread.space, state.thread.thread_id, part.first_position, part.last_position
             )
-        size = sum(len(render_turn(placed.turn)) for placed in turns)
+        size = sum(_size(placed.turn) for placed in turns)
         for placed in new:
-            length = len(render_turn(placed.turn))
+            length = _size(placed.turn)
             if turns and size + length > PART_CHARS:
                 await self._put(state, part, turns)
                 part = StoredPart(part.part + 1, placed.position, placed.position - 1, state.header_revision)
@@ -88,6 +88,17 @@ class Transcriber:
 def render(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> str:
     """One part of a transcript as it stands in the vault."""
     return render_part(TranscriptPart(thread, part, tuple(placed.turn for placed in turns), tuple(cells)))
+
+
+def _size(turn: Turn) -> int:
+    """About how long a turn is in the file. Of the turn alone: when it was written must not move a part's end."""
+    return (
+        100
+        + len(turn.content)
+        + len(turn.reasoning or "")
+        + len(repr(turn.parts))
+        + len(repr(turn.tool_calls))
+    )
 
 
 def _next_position(state: TranscriptState) -> int:

@@ -98,7 +98,7 @@ class Guard:
             )
         if b"origin" in headers:
             origin = headers[b"origin"].decode("latin-1").lower().rstrip("/")
-            if urlsplit(origin).netloc != host.lower() and origin not in self._origins:
+            if _authority(origin) != host.lower() and origin not in self._origins:
                 return 403, "refused", f"the origin {origin!r} is not allowed", "Origin"
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._body_bytes:
@@ -116,8 +116,7 @@ class Guard:
 
     def _record(self, scope: Scope, exchange: "_Exchange", seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
-        self._metrics.requests.labels(scope["method"], route, str(exchange.status)).inc()
-        self._metrics.seconds.labels(route).observe(seconds)
+        self._metrics.observe_request(scope["method"], route, exchange.status, seconds)
         _log.info(
             "request",
             extra={
@@ -174,6 +173,14 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin, None for what is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def is_loopback(host: str) -> bool:

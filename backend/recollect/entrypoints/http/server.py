@@ -4,6 +4,8 @@ import asyncio
 import logging
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -13,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from recollect import __version__
 from recollect.app import App
+from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.errors import render_http, render_invalid, render_known
 from recollect.entrypoints.http.guard import Guard, is_loopback
 from recollect.entrypoints.http.routes import memory, operations, operator, threads
@@ -32,7 +35,7 @@ def create_api() -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    for module in (threads, memory, operations, operator):
+    for module in (memory, threads, operations, operator):
         api.include_router(module.router)
     api.add_exception_handler(RecollectError, render_known)
     api.add_exception_handler(RequestValidationError, render_invalid)
@@ -46,7 +49,7 @@ def create_server(app: App) -> Guard:
     api.state.recollect = app
     settings = app.settings
     return Guard(
-        api,
+        Shortcut(api, memory.router.routes),
         metrics=app.metrics,
         body_bytes=settings.limits.body_bytes,
         check_host=is_loopback(settings.host) or bool(settings.allowed_hosts),
@@ -68,6 +71,16 @@ def run_server(app: App) -> None:
         runner.run(serve(app))
 
 
+class _Door(uvicorn.Server):
+    """Ends on SIGTERM and SIGINT and leaves it at that: raised again, they would end the process before the home is closed."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
 async def serve(app: App) -> None:
     """Serve until told to stop. Requests under way are answered, running jobs end, the rest waits."""
     settings = app.settings
@@ -82,7 +95,7 @@ async def serve(app: App) -> None:
         listener = _bind(settings.host, settings.port)
         address = _address(settings.host, listener.getsockname()[1])
         app.lock.announce(address)
-        server = uvicorn.Server(
+        server = _Door(
             uvicorn.Config(
                 create_server(app),
                 http="httptools",
@@ -90,6 +103,7 @@ async def serve(app: App) -> None:
                 access_log=False,
                 lifespan="off",
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=10,
             )
         )

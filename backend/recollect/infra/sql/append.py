@@ -19,9 +19,9 @@ SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgot
 FROM threads WHERE space = ? AND thread_id = ?"""
 
 INSERT_TURN = """
-INSERT INTO turns (thread_pk, number, position, message_id, role, sender_id, content, parts_json,
+INSERT INTO turns (thread_pk, position, message_id, role, sender_id, content, parts_json,
     tool_calls_json, tool_call_id, reasoning, parent_id, model, timestamp, status, skip_reason, accepted, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 BUFFER_NEW_TURNS = """
 INSERT INTO unprocessed_buffer (turn_pk, thread_pk, space, session_id, message_id)
@@ -38,6 +38,7 @@ class Schedule:
     """When the work that follows an append is due."""
 
     boundary_every: int
+    boundary_delay_ms: int
     pause_ms: int
     transcript_delay_ms: int
 
@@ -155,16 +156,16 @@ def _unique(tags: Sequence[str]) -> list[str]:
 
 def _known_ids(connection: sqlite3.Connection, head: ThreadHead, append: Append) -> dict[str, _Known]:
     """Of the ids that the caller gave, those this thread has had before."""
-    given = [turn.message_id for turn in append.turns if turn.message_id is not None]
+    given = list({turn.message_id: None for turn in append.turns if turn.message_id is not None})
     known: dict[str, _Known] = {}
     for start in range(0, len(given), 500):
         chunk = given[start : start + 500]
         marks = ",".join("?" * len(chunk))
-        for message_id, number, digest in connection.execute(
-            f"SELECT message_id, number, digest FROM turns WHERE thread_pk = ? AND message_id IN ({marks})",
+        for message_id, position, digest in connection.execute(
+            f"SELECT message_id, position, digest FROM turns WHERE thread_pk = ? AND message_id IN ({marks})",
             (head.pk, *chunk),
         ):
-            known[message_id] = _Known(identity.turn_id(number), digest)
+            known[message_id] = _Known(identity.turn_id(position), digest)
         if head.forgotten:
             by_key = {identity.message_key(message_id): message_id for message_id in chunk}
             for (message_key,) in connection.execute(
@@ -212,7 +213,7 @@ def _skip_reason(turn: NewTurn, *, incognito: bool) -> str | None:
 
 def _turn_row(
     thread_pk: int,
-    number: int,
+    position: int,
     message_id: str,
     turn: NewTurn,
     skip_reason: str | None,
@@ -220,7 +221,7 @@ def _turn_row(
     digest: bytes,
 ) -> tuple[object, ...]:
     return (
-        thread_pk, number, number, message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
+        thread_pk, position, message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
         dumped(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.timestamp,
         turn.status, skip_reason, now, digest,
     )  # fmt: skip
@@ -233,14 +234,9 @@ def _queue_follow_up(
         return None
     key = identity.thread_key(append.space, append.thread_id)
     enough = head.unasked + count >= schedule.boundary_every
+    boundary_due = now + (schedule.boundary_delay_ms if enough else schedule.pause_ms)
     jobs = [
-        NewJob(
-            BOUNDARY,
-            cells_lane(key),
-            append.space,
-            append.thread_id,
-            now if enough else now + schedule.pause_ms,
-        ),
+        NewJob(BOUNDARY, cells_lane(key), append.space, append.thread_id, boundary_due),
         NewJob(
             TRANSCRIBE, vault_lane(key), append.space, append.thread_id, now + schedule.transcript_delay_ms
         ),

@@ -5,9 +5,10 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from recollect.errors import NotFound
+from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.database import Database, rows
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
-from recollect.infra.sql.rows import TURN_COLUMNS, memcell_of, turn_of
+from recollect.infra.sql.rows import TURN_COLUMNS, memcell_of, named_rows, turn_of
 from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
 from recollect.memory.model import Memcell, Turn
@@ -27,15 +28,27 @@ class SqlCellStore:
         database: Database,
         *,
         clock: Callable[[], int],
+        schedule: Schedule,
         on_due: Callable[[int], None] = lambda due: None,
     ) -> None:
         self._database = database
         self._clock = clock
+        self._schedule = schedule
         self._on_due = on_due
 
-    async def buffered(self, space: str, thread_id: str, limit: int) -> list[Turn]:
-        """The oldest turns that no memcell holds, in order."""
-        return [turn_of(row) for row in await self._database.read(OLDEST_BUFFERED, (space, thread_id, limit))]
+    async def look(self, space: str, thread_id: str, limit: int) -> list[Turn]:
+        """The oldest turns that no memcell holds, in order; from here on messages are counted anew."""
+
+        def look(connection: sqlite3.Connection) -> list[Turn]:
+            connection.execute(
+                "UPDATE threads SET unasked = 0 WHERE space = ? AND thread_id = ? AND unasked > 0",
+                (space, thread_id),
+            )
+            return [
+                turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (space, thread_id, limit))
+            ]
+
+        return await self._database.write(look)
 
     async def count_buffered(self, space: str, thread_id: str) -> int:
         (row,) = await self._database.read(
@@ -57,28 +70,11 @@ class SqlCellStore:
             for cell in cells:
                 _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
             lane = vault_lane(thread_key(space, thread_id))
-            return queue_jobs(connection, [NewJob(TRANSCRIBE, lane, space, thread_id, now)], now)
+            due = now + self._schedule.transcript_delay_ms
+            return queue_jobs(connection, [NewJob(TRANSCRIBE, lane, space, thread_id, due)], now)
 
         if cells:
             self._on_due(await self._database.write(take))
-
-    async def unasked(self, space: str, thread_id: str) -> int:
-        """Messages that came since boundaries were last looked for."""
-        found = await self._database.read(
-            "SELECT unasked FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-        )
-        return int(found[0]["unasked"]) if found else 0
-
-    async def asked(self, space: str, thread_id: str, count: int) -> None:
-        """Boundaries have been looked for with these `count` messages in view."""
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE threads SET unasked = max(0, unasked - ?) WHERE space = ? AND thread_id = ?",
-                    (count, space, thread_id),
-                ).rowcount
-            )
-        )
 
     async def request_flush(self, space: str, thread_id: str) -> int:
         """Queue the closing of all that is buffered; returns the job that does it."""
@@ -128,16 +124,17 @@ def _close_one(
     decided_by: str,
     now: int,
 ) -> None:
-    numbers = [turn_number(turn_id) for turn_id in cell.turn_ids]
-    marks = ",".join("?" * len(numbers))
+    positions = [turn_number(turn_id) for turn_id in cell.turn_ids]
+    marks = ",".join("?" * len(positions))
     members = connection.execute(
-        "SELECT t.pk, t.message_id, t.position FROM turns t JOIN unprocessed_buffer b ON b.turn_pk = t.pk"
-        f" WHERE t.thread_pk = ? AND t.number IN ({marks}) ORDER BY t.position",
-        (thread_pk, *numbers),
+        "SELECT t.pk, t.message_id, t.position FROM turns t JOIN unprocessed_buffer b"
+        " ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk"
+        f" WHERE t.thread_pk = ? AND t.position IN ({marks}) ORDER BY t.position",
+        (thread_pk, *positions),
     ).fetchall()
-    if len(members) != len(numbers):
+    if len(members) != len(positions):
         raise NotFound(
-            f"{len(numbers) - len(members)} turns of {cell.memcell_id} are no longer in the buffer"
+            f"{len(positions) - len(members)} turns of {cell.memcell_id} are no longer in the buffer"
         )
     cursor = connection.execute(
         "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
@@ -153,7 +150,8 @@ def _close_one(
         [(pk, cursor.lastrowid) for pk, _, _ in members],
     )
     connection.executemany(
-        "DELETE FROM unprocessed_buffer WHERE turn_pk = ?", [(pk,) for pk, _, _ in members]
+        "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?",
+        [(thread_pk, pk) for pk, _, _ in members],
     )
     connection.execute(
         "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, 'celled', ?, ?)",

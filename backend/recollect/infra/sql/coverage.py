@@ -3,9 +3,7 @@
 import hashlib
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from recollect.infra.sql.database import Database, rows
+from recollect.infra.sql.database import Database, Reader, rows
 from recollect.memory.identity import thread_key, turn_id
 from recollect.memory.model import Coverage
 
@@ -22,7 +20,7 @@ SELECT count(*) AS messages,
     coalesce(sum(b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL), 0) AS missing,
     coalesce(sum((b.turn_pk IS NOT NULL) + (m.turn_pk IS NOT NULL) + (t.skip_reason IS NOT NULL) > 1), 0) AS doubled
 FROM turns t
-LEFT JOIN unprocessed_buffer b ON b.turn_pk = t.pk
+LEFT JOIN unprocessed_buffer b ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk
 LEFT JOIN memcell_turns m ON m.turn_pk = t.pk
 WHERE t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})"""
 
@@ -32,9 +30,9 @@ SELECT thread_id, last_number - forgotten - (SELECT count(*) FROM turns WHERE th
 FROM threads WHERE {SCOPE} AND lost > 0"""
 
 STRAY = f"""
-SELECT h.thread_id, t.number FROM turns t JOIN threads h ON h.pk = t.thread_pk
+SELECT h.thread_id, t.position FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE t.skip_reason IS NULL AND t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})
-    AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer b WHERE b.turn_pk = t.pk)
+    AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer b WHERE b.thread_pk = t.thread_pk AND b.turn_pk = t.pk)
     AND NOT EXISTS (SELECT 1 FROM memcell_turns m WHERE m.turn_pk = t.pk)
 ORDER BY h.thread_id, t.position LIMIT {_LISTED}"""
 
@@ -95,11 +93,11 @@ class SqlCoverage:
             indexed=0,
             embedded=0,
             digest=digest,
-            missing_turns=tuple((row["thread_id"], turn_id(row["number"])) for row in stray)
+            missing_turns=tuple((row["thread_id"], turn_id(row["position"])) for row in stray)
             + tuple((row["thread_id"], f"{row['lost']} turns") for row in lost),
         )
 
-    async def _forgotten(self, connection: AsyncConnection, scope: dict[str, Any]) -> int:
+    async def _forgotten(self, connection: Reader, scope: dict[str, Any]) -> int:
         sql = "SELECT count(*) AS number FROM tombstones WHERE space = :space"
         parameters = {"space": scope["space"]}
         if scope["thread_id"] is not None:
@@ -111,7 +109,7 @@ class SqlCoverage:
         (row,) = await rows(connection, sql, parameters)
         return int(row["number"])
 
-    async def _digest(self, connection: AsyncConnection, scope: dict[str, Any]) -> str:
+    async def _digest(self, connection: Reader, scope: dict[str, Any]) -> str:
         digest = hashlib.sha256()
         after = ""
         while True:

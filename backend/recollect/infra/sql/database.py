@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import aiosqlite
 from sqlalchemy import Engine, event
 from sqlalchemy import create_engine as create_sync_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from recollect.errors import StorageUnavailable, Unavailable
 from recollect.failpoints import FailPoints
@@ -30,6 +31,7 @@ T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
 Parameters = dict[str, Any] | Sequence[Any]
 Row = dict[str, Any]
+Reader = aiosqlite.Connection
 
 _GROUP_LIMIT = 256
 _BUSY_MS = 5000
@@ -67,7 +69,9 @@ class Database:
     async def open(self) -> None:
         await asyncio.to_thread(self._open_writer)
         url = URL.create("sqlite+aiosqlite", database=str(self.path))
-        self._readers = create_async_engine(url, pool_size=_READERS, max_overflow=0)
+        self._readers = create_async_engine(
+            url, pool_size=_READERS, max_overflow=0, isolation_level="AUTOCOMMIT", pool_reset_on_return=None
+        )
         event.listen(self._readers.sync_engine, "connect", self._prepare_reader)
         self._thread = threading.Thread(target=self._write_groups, name="journal-writer", daemon=True)
         self._thread.start()
@@ -96,22 +100,33 @@ class Database:
         return await self._submit(operation, alone=True)
 
     async def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        async with self.snapshot() as connection:
-            return await rows(connection, sql, parameters)
+        """What one statement finds."""
+        async with self._reader() as reader:
+            return await rows(reader, sql, parameters)
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+    async def snapshot(self) -> AsyncIterator[Reader]:
         """One consistent view for several reads."""
+        async with self._reader() as reader:
+            await reader.execute_fetchall("BEGIN")
+            try:
+                yield reader
+            finally:
+                await reader.execute_fetchall("ROLLBACK")
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncIterator[Reader]:
         if self._readers is None:
             raise Unavailable("the journal is closed")
         try:
             async with self._readers.connect() as connection:
-                await connection.exec_driver_sql("BEGIN")
-                yield connection
-        except DBAPIError as error:
-            if isinstance(error.orig, sqlite3.Error):
-                raise _translated(error.orig) from error
-            raise
+                raw = await connection.get_raw_connection()
+                driver = raw.driver_connection
+                assert isinstance(driver, aiosqlite.Connection)
+                yield driver
+        except (DBAPIError, sqlite3.Error) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            raise (_translated(cause) if isinstance(cause, sqlite3.Error) else error) from error
 
     async def _submit(self, operation: Operation[T], *, alone: bool) -> T:
         if self._thread is None:
@@ -162,6 +177,8 @@ class Database:
             "foreign_keys = ON",
             "secure_delete = ON",
             f"journal_size_limit = {64 * 1024 * 1024}",
+            "wal_autocheckpoint = 4000",
+            "cache_size = -16000",
         ):
             driver.execute(f"PRAGMA {pragma}")
 
@@ -170,6 +187,7 @@ class Database:
         for pragma in (f"busy_timeout = {_BUSY_MS}", "query_only = ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
+        driver.driver_connection.row_factory = sqlite3.Row
 
     def _write_groups(self) -> None:
         while True:
@@ -283,7 +301,7 @@ def _translated(error: sqlite3.Error) -> Exception:
     return error
 
 
-async def rows(connection: AsyncConnection, sql: str, parameters: Parameters = ()) -> list[Row]:
+async def rows(reader: Reader, sql: str, parameters: Parameters = ()) -> list[Row]:
+    """What a statement finds. One hop to the reader's thread; through a cursor it would be four."""
     bound = parameters if isinstance(parameters, dict) else tuple(parameters)
-    result = await connection.exec_driver_sql(sql, bound)
-    return [dict(row) for row in result.mappings()]
+    return [dict(row) for row in await reader.execute_fetchall(sql, bound)]

@@ -24,9 +24,9 @@ def forget_turns(
     pk, user_id = row
     key = thread_key(space, thread_id)
     buried = [
-        (space, user_id, key, message_key(message_id), number)
-        for message_id, number in connection.execute(
-            "SELECT message_id, number FROM turns WHERE thread_pk = ?", (pk,)
+        (space, user_id, key, message_key(message_id), position)
+        for message_id, position in connection.execute(
+            "SELECT message_id, position FROM turns WHERE thread_pk = ?", (pk,)
         )
     ]
     connection.executemany(BURY, buried)
@@ -44,7 +44,7 @@ def forget_turns(
 
 
 def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:
-    for table in ("turns", "memcell", "receipts", "transcript_parts"):
+    for table in ("unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts"):
         connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (thread_pk,))
     connection.execute(
         "UPDATE threads SET turn_count = 0, unasked = 0, forgotten = forgotten + ? WHERE pk = ?",

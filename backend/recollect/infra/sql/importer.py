@@ -37,7 +37,7 @@ class SqlImporter:
             connection.executemany(INSERT_TURN, [_turn_row(thread_pk, turn) for turn in turns])
             pks = dict(
                 connection.execute(
-                    "SELECT number, pk FROM turns WHERE thread_pk = ?", (thread_pk,)
+                    "SELECT position, pk FROM turns WHERE thread_pk = ?", (thread_pk,)
                 ).fetchall()
             )
             celled = _insert_cells(connection, thread_pk, thread, turns, cells, pks, now)
@@ -121,9 +121,8 @@ def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[T
 
 
 def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:
-    number = turn_number(turn.turn_id)
     return (
-        thread_pk, number, number, turn.message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
+        thread_pk, turn_number(turn.turn_id), turn.message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
         dumped(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.timestamp,
         turn.status, turn.skip_reason, turn.timestamp, turn_digest(turn, turn.message_id),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from recollect.errors import NotFound
 from recollect.infra.sql.database import Database
-from recollect.infra.sql.rows import json_or_none
+from recollect.infra.sql.rows import json_or_none, named_rows
 from recollect.memory.job import Job, JobState
 
 MAX_INTERRUPTIONS = 25
@@ -69,11 +69,8 @@ class SqlJobStore:
             due: list[int] = []
             for kinds, limit in free:
                 names = json.dumps(kinds)
-                cursor = connection.execute(
-                    CLAIM, {"now": now, "leased_until": leased_until, "limit": limit, "kinds": names}
-                )
-                columns = [column[0] for column in cursor.description]
-                started = [_job_of(dict(zip(columns, row, strict=True))) for row in cursor]
+                bound = {"now": now, "leased_until": leased_until, "limit": limit, "kinds": names}
+                started = [_job_of(row) for row in named_rows(connection, CLAIM, bound)]
                 claimed += started
                 if len(started) < limit:
                     due += [time for (time,) in connection.execute(NEXT_DUE, (names,)) if time is not None]

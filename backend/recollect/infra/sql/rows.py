@@ -1,7 +1,8 @@
 """Rows of the journal as the nouns of `memory/model.py`, and back."""
 
 import json
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recollect.memory import identity
@@ -9,7 +10,7 @@ from recollect.memory.model import Memcell, Thread, Turn
 
 THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count"
 TURN_COLUMNS = (
-    "number, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
+    "position, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
     "parent_id, model, timestamp, status, skip_reason"
 )
 
@@ -33,7 +34,7 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
 
 def turn_of(row: Mapping[str, Any]) -> Turn:
     return Turn(
-        turn_id=identity.turn_id(row["number"]),
+        turn_id=identity.turn_id(row["position"]),
         message_id=row["message_id"],
         role=row["role"],
         sender_id=row["sender_id"],
@@ -52,6 +53,14 @@ def turn_of(row: Mapping[str, Any]) -> Turn:
 
 def memcell_of(row: Mapping[str, Any]) -> Memcell:
     return Memcell(row["memcell_id"], tuple(json.loads(row["turn_ids_json"])), row["reason"])
+
+
+def named_rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> Iterator[dict[str, Any]]:
+    """Rows by column name, on the writer's connection."""
+    cursor = connection.execute(sql, parameters)
+    names = [column[0] for column in cursor.description]
+    for row in cursor:
+        yield dict(zip(names, row, strict=True))
 
 
 def json_or_none(text: str | None) -> Any:

@@ -19,7 +19,7 @@ _EVERYTHING = -1
 
 NEWEST_TURNS = f"""
 SELECT {TURN_COLUMNS} FROM (
-    SELECT {TURN_COLUMNS}, position FROM turns
+    SELECT {TURN_COLUMNS} FROM turns
     WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
         AND position < :before
     ORDER BY position DESC LIMIT :limit
@@ -80,7 +80,7 @@ class SqlThreadStore:
 
         `before` pages backwards: only turns that stand before that turn.
         """
-        limit = _EVERYTHING if max_turns is None else max(0, max_turns)
+        limit = _EVERYTHING if max_turns is None else min(max(0, max_turns), 2**62)
         async with self._database.snapshot() as connection:
             position = 2**62 if before is None else await _position(connection, space, thread_id, before)
             found = await rows(
@@ -92,7 +92,7 @@ class SqlThreadStore:
 
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE) -> Turn | None:
         found = await self._database.read(
-            f"SELECT {TURN_COLUMNS} FROM turns WHERE number = ? AND thread_pk ="
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE position = ? AND thread_pk ="
             " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
             (turn_number(turn_id), space, thread_id),
         )
@@ -204,7 +204,7 @@ class SqlThreadStore:
 async def _position(connection: Any, space: str, thread_id: str, turn_id: str) -> int:
     found = await rows(
         connection,
-        "SELECT position FROM turns WHERE number = ? AND thread_pk ="
+        "SELECT position FROM turns WHERE position = ? AND thread_pk ="
         " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
         (turn_number(turn_id), space, thread_id),
     )

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from recollect.infra.sql.database import Database, rows
+from recollect.infra.sql.database import Database
 from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, memcell_of, thread_of, turn_of
 from recollect.memory.model import Memcell
 from recollect.memory.transcript_state import PlacedTurn, StoredPart, TranscriptState
@@ -27,17 +27,15 @@ class SqlTranscriptStore:
 
     async def state(self, space: str, thread_id: str) -> TranscriptState | None:
         """None for a thread that is gone."""
-        async with self._database.snapshot() as connection:
-            found = await rows(
-                connection,
-                f"SELECT pk, header_revision, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
-                (space, thread_id),
-            )
-            if not found:
-                return None
-            pk, revision = found[0]["pk"], found[0]["header_revision"]
-            last = await rows(connection, f"{PARTS} WHERE thread_pk = ? ORDER BY part DESC LIMIT 1", (pk,))
-            stale = await rows(connection, STALE_PARTS, {"pk": pk, "revision": revision})
+        found = await self._database.read(
+            f"SELECT pk, header_revision, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
+            (space, thread_id),
+        )
+        if not found:
+            return None
+        pk, revision = found[0]["pk"], found[0]["header_revision"]
+        last = await self._database.read(f"{PARTS} WHERE thread_pk = ? ORDER BY part DESC LIMIT 1", (pk,))
+        stale = await self._database.read(STALE_PARTS, {"pk": pk, "revision": revision})
         return TranscriptState(
             thread=thread_of(found[0]),
             header_revision=revision,
@@ -50,7 +48,7 @@ class SqlTranscriptStore:
     ) -> list[PlacedTurn]:
         """Turns that are final, by their place in the thread, `first` and `last` included."""
         found = await self._database.read(
-            f"SELECT {TURN_COLUMNS}, position FROM turns WHERE thread_pk ="
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk ="
             " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
             " AND position >= ? AND position <= ? AND status NOT IN ('queued', 'streaming')"
             " ORDER BY position LIMIT ?",

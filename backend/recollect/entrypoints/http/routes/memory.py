@@ -5,6 +5,7 @@ from fastapi import APIRouter, Request, Response
 from recollect.entrypoints.http.answers import AddAnswer, FlushAnswer, MemcellAnswer, ReceiptAnswer
 from recollect.entrypoints.http.bodies import AddBody, FlushBody
 from recollect.entrypoints.http.dependencies import Calling, Home, note
+from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.errors import TooLarge
 from recollect.memory.model import Append
@@ -14,7 +15,6 @@ from recollect.service.memorize import memorize
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
 
 
-@router.post("/add", status_code=202, responses=documented(404))
 async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> AddAnswer:
     """Store messages. When the answer comes they are durable; memory is made of them later."""
     limit = home.settings.limits.messages
@@ -32,9 +32,18 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> A
     )
     note(request, thread=body.session_id, user=append.user_id)
     receipts = await memorize(home.THREADS, append)
-    for receipt in receipts:
-        home.metrics.messages.labels(receipt.status).inc()
+    home.metrics.observe_messages(receipt.status for receipt in receipts)
     return AddAnswer(session_id=body.session_id, receipts=[ReceiptAnswer.of(receipt) for receipt in receipts])
+
+
+router.add_api_route(
+    "/add",
+    add,
+    methods=["POST"],
+    status_code=202,
+    responses=documented(404),
+    route_class_override=DirectRoute,
+)
 
 
 @router.post(

@@ -31,7 +31,6 @@ CREATE INDEX threads_by_user ON threads (space, user_id, created, pk);
 CREATE TABLE turns (
     pk INTEGER PRIMARY KEY,
     thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
-    number INTEGER NOT NULL,
     position INTEGER NOT NULL,
     message_id TEXT NOT NULL,
     role TEXT NOT NULL,
@@ -49,17 +48,16 @@ CREATE TABLE turns (
     accepted INTEGER NOT NULL,
     digest BLOB NOT NULL,
     UNIQUE (thread_pk, position),
-    UNIQUE (thread_pk, number),
     UNIQUE (thread_pk, message_id)
 );
 CREATE TABLE unprocessed_buffer (
-    turn_pk INTEGER PRIMARY KEY REFERENCES turns (pk) ON DELETE CASCADE,
     thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
+    turn_pk INTEGER NOT NULL,
     space TEXT NOT NULL,
     session_id TEXT NOT NULL,
-    message_id TEXT NOT NULL
-);
-CREATE INDEX buffer_by_thread ON unprocessed_buffer (thread_pk);
+    message_id TEXT NOT NULL,
+    PRIMARY KEY (thread_pk, turn_pk)
+) WITHOUT ROWID;
 CREATE TABLE memcell (
     pk INTEGER PRIMARY KEY,
     memcell_id TEXT NOT NULL,

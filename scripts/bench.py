@@ -1,0 +1,224 @@
+"""`make bench`: what Recollect costs, beside a baseline in the same run.
+
+Absolute times on a shared machine mean little: every figure stands beside what it is compared with, and the
+two are measured in turns.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "bench"))
+
+import servers
+
+LOAD = Path(__file__).resolve().parent / "bench" / "load.py"
+ADD = "/api/v1/memory/add"
+
+
+def load(port: int, path: str, clients: int, requests: int, thread: str, size: int = 1) -> dict[str, float]:
+    """One run of the load generator, in a process of its own."""
+    command = [sys.executable, str(LOAD), str(port), path, str(clients), str(requests), thread, str(size)]
+    result: dict[str, float] = json.loads(
+        subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    )
+    return result
+
+
+def measure_add(folder: Path, rounds: int, requests: int) -> list[dict[str, Any]]:
+    rows = []
+    with (
+        servers.bare(folder / "bare.db") as bare_port,
+        servers.recollect(folder / "add") as (port, _pid, _ready),
+    ):
+        for warm_up in ((bare_port, "/add"), (port, ADD)):
+            load(*warm_up, 4, 400, "warm-up")
+        for clients in (1, 16):
+            ours, theirs = [], []
+            for number in range(rounds):
+                theirs.append(load(bare_port, "/add", clients, requests, f"b{clients}-{number}"))
+                ours.append(load(port, ADD, clients, requests, f"o{clients}-{number}"))
+            rows += compare(
+                f"memory/add, {clients} client{'s' if clients > 1 else ''}", ours, theirs, clients
+            )
+    return rows
+
+
+def compare(
+    name: str, ours: list[dict[str, float]], theirs: list[dict[str, float]], clients: int
+) -> list[dict[str, Any]]:
+    """Ratios per round, in pairs that ran one after another; the median of them is what counts."""
+    speed = statistics.median(
+        mine["requests_per_second"] / bare["requests_per_second"]
+        for mine, bare in zip(ours, theirs, strict=True)
+    )
+    tail = statistics.median(mine["p95_ms"] / bare["p95_ms"] for mine, bare in zip(ours, theirs, strict=True))
+    middle = {
+        key: (median_of(ours, key), median_of(theirs, key))
+        for key in ("requests_per_second", "p50_ms", "p95_ms")
+    }
+    rows = [row(f"{name}: requests/s", *middle["requests_per_second"], speed, "at least 0.60", speed >= 0.6)]
+    rows.append(
+        row(f"{name}: p50 ms", *middle["p50_ms"], middle["p50_ms"][0] / middle["p50_ms"][1], "", None)
+    )
+    limit = clients == 16
+    rows.append(
+        row(
+            f"{name}: p95 ms",
+            *middle["p95_ms"],
+            tail,
+            "at most 2.0" if limit else "",
+            tail <= 2 if limit else None,
+        )
+    )
+    return rows
+
+
+def median_of(runs: list[dict[str, float]], key: str) -> float:
+    return statistics.median(run[key] for run in runs)
+
+
+def measure_growth(folder: Path, messages: int) -> list[dict[str, Any]]:
+    """The cost of one more message, in one thread and in the whole database, early and late."""
+    rows = []
+    for name, thread_of in (("one thread", lambda _n: "long"), ("many threads", lambda n: f"t{n}")):
+        with servers.recollect(folder / name.replace(" ", "-")) as (port, pid, _ready):
+            load(port, ADD, 1, 10, "warm-up", 100)
+            early = cost_per_message(port, pid, thread_of(0))
+            batch, grown, step = 100, 1000, 0
+            while grown < messages:
+                step += 1
+                load(port, ADD, 1, 50, thread_of(step), batch)
+                grown += 50 * batch
+                progress(f"growing, {name}", grown, messages)
+            wait_until_idle(port)
+            late = cost_per_message(port, pid, thread_of(0))
+            ratio = late / early
+            rows.append(
+                row(
+                    f"CPU ms a message, {name}: at {messages:,} / at 1,000",
+                    late,
+                    early,
+                    ratio,
+                    "at most 1.20",
+                    ratio <= 1.2,
+                )
+            )
+    return rows
+
+
+def cost_per_message(port: int, pid: int, thread: str) -> float:
+    """CPU milliseconds a message, memcells and transcripts included; the median of five runs."""
+    costs = []
+    for _ in range(5):
+        wait_until_idle(port)
+        before = servers.cpu_seconds(pid)
+        load(port, ADD, 1, 400, thread)
+        wait_until_idle(port)
+        costs.append((servers.cpu_seconds(pid) - before) * 1000 / 400)
+    return statistics.median(costs)
+
+
+def wait_until_idle(port: int) -> None:
+    """Until no job is due: what waits for a pause may wait."""
+    import time
+
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/jobs?limit=1000") as answer:
+            jobs = json.load(answer)["jobs"]
+        if all(job["state"] == "queued" and job["kind"] == "boundary" for job in jobs):
+            return
+        time.sleep(0.2)
+
+
+def measure_start_and_memory(folder: Path) -> list[dict[str, Any]]:
+    rows = []
+    home = folder / "memory"
+    with servers.recollect(home) as (port, pid, first):
+        empty = servers.resident_megabytes(pid)
+        load(port, ADD, 4, 100, "memory", 100)
+        wait_until_idle(port)
+        full = servers.resident_megabytes(pid)
+        rows.append(
+            row(
+                "resident MB after 10,000 messages / empty",
+                full,
+                empty,
+                full / empty,
+                "under 150 MB",
+                full < 150,
+            )
+        )
+    with servers.recollect(home) as (_port, _pid, again):
+        rows.append(
+            row(
+                "start to ready, s: with 10,000 messages / first",
+                again,
+                first,
+                again / first,
+                "under 3 s",
+                max(again, first) < 3,
+            )
+        )
+    return rows
+
+
+def row(
+    name: str, ours: float, baseline: float, ratio: float, wanted: str, holds: bool | None
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ours": ours,
+        "baseline": baseline,
+        "ratio": ratio,
+        "wanted": wanted,
+        "holds": holds,
+    }
+
+
+def progress(name: str, done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{name}: {done:,} of {total:,} ")
+        sys.stderr.flush()
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    width = max(len(item["name"]) for item in rows)
+    print(f"{'':{width}}  {'ours':>10}  {'baseline':>10}  {'ratio':>6}  wanted")
+    for item in rows:
+        verdict = {True: "ok", False: "NOT MET", None: ""}[item["holds"]]
+        print(
+            f"{item['name']:{width}}  {item['ours']:>10.2f}  {item['baseline']:>10.2f}  {item['ratio']:>6.2f}"
+            f"  {item['wanted']}  {verdict}"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="Example: make bench, or scripts/bench.py --quick"
+    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of the messages, fewer rounds")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--only", choices=["add", "growth", "start"], help="measure only this")
+    arguments = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
+        folder = Path(name)
+        if arguments.only in (None, "start"):
+            rows += measure_start_and_memory(folder)
+        if arguments.only in (None, "add"):
+            rows += measure_add(folder, 3 if arguments.quick else 7, 1000 if arguments.quick else 3000)
+        if arguments.only in (None, "growth"):
+            rows += measure_growth(folder, 10_000 if arguments.quick else 100_000)
+    print(json.dumps(rows, indent=2)) if arguments.json else show(rows)
+    return 0 if all(item["holds"] is not False for item in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
