@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -159,13 +160,13 @@ def boundary_model(settings: Settings) -> BoundaryModel | None:
 async def rebuild_home(
     settings: Settings, progress: Progress = no_progress
 ) -> tuple[RebuildReport, Verification]:
-    """Bring the journal back from the vault. Over a healthy journal, first write what is still to be written."""
-    lost = ["jobs that were waiting or dead", "receipts", "incognito threads"]
-    keys: list[tuple[ApiKey, str]] = []
-    if settings.journal_path.exists():
-        keys = await _settle_old_journal(settings, lost)
-    else:
-        lost.append("API keys")
+    """Bring the journal back from the vault. Over a healthy journal, first write what is still to be written.
+
+    Raises HomeUnusable, and changes nothing, where the vault is missing or holds less than a healthy journal.
+    """
+    if not settings.vault_path.is_dir():
+        raise HomeUnusable(f"there is no vault at {settings.vault_path} to rebuild from; bring it back first")
+    old = await _settle_old_journal(settings) if settings.journal_path.exists() else _OldJournal()
     lock = HomeLock(settings.home)
     lock.acquire()
     try:
@@ -178,36 +179,52 @@ async def rebuild_home(
         await vault.open(expected=False)
         importer = SqlImporter(database, clock=now_ms)
         report = await rebuild(vault, importer, fail_points, progress)
-        await importer.add_keys(keys)
+        await importer.add_keys(old.keys)
         await database.close()
+        if report.turns < old.turns:
+            raise HomeUnusable(
+                f"the vault holds {report.turns} turns and the journal {old.turns}: nothing was changed. "
+                "Bring the missing files back, or write them anew with 'recollect verify --repair'."
+            )
         _swap_journal(new_path, settings.journal_path)
         fail_points.reach("rebuild.swapped")
     finally:
         lock.release()
-    report.lost = lost
+    report.lost = old.lost
     async with open_app(settings) as app:
         return report, await app.verifier.verify()
 
 
-async def _settle_old_journal(settings: Settings, lost: list[str]) -> list[tuple[ApiKey, str]]:
+@dataclass(slots=True)
+class _OldJournal:
+    """What is carried over from the journal that a rebuild replaces, and what is not."""
+
+    keys: list[tuple[ApiKey, str]] = field(default_factory=list)
+    turns: int = 0
+    lost: list[str] = field(default_factory=lambda: ["jobs", "receipts", "incognito threads", "API keys"])
+
+
+async def _settle_old_journal(settings: Settings) -> _OldJournal:
     """Write to the vault what only the journal has, and save the keys. A damaged journal is set aside."""
-    app = open_app(settings)
+    old = _OldJournal()
     try:
-        async with app:
+        async with open_app(settings) as app:
             for space in await app.coverage.spaces():
                 for thread in await app.THREADS.list_threads(space=space):
                     await app.transcriber.transcribe(space, thread.thread_id)
-            return await app.keys.list_with_hashes()
+                    old.turns += 0 if thread.incognito else thread.turn_count
+            old.keys = await app.keys.list_with_hashes()
+            old.lost.remove("API keys")
     except RecollectError as error:
         if not _is_damage(error):
             raise
         aside = settings.journal_path.with_name(f"journal.damaged-{now_ms()}.db")
         settings.journal_path.replace(aside)
-        lost += [
-            "API keys",
-            f"messages that were not yet in the vault (the damaged journal is kept as {aside.name})",
-        ]
-        return []
+        _remove_journal(settings.journal_path)
+        old.lost.append(
+            f"messages that were not yet in the vault (the damaged journal is kept as {aside.name})"
+        )
+    return old
 
 
 def _is_damage(error: RecollectError) -> bool:

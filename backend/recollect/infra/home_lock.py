@@ -4,12 +4,16 @@ import fcntl
 import json
 import os
 import secrets
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from recollect.errors import HomeInUse, HomeUnusable
 
 LOCK_NAME = "recollect.lock"
+_TRIES = 5
+_PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class HomeLock:
         except OSError as error:
             raise HomeUnusable(f"the home {self._home} cannot be used: {error.strerror}") from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
         except BlockingIOError as error:
             os.close(descriptor)
             holder = current_holder(self._home)
@@ -61,6 +65,16 @@ class HomeLock:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _lock(descriptor: int) -> None:
+    """At once, but for the moment in which somebody asks who the holder is."""
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_PAUSE_SECONDS)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def current_holder(home: Path) -> Holder | None:

@@ -58,6 +58,7 @@ class JobEngine:
         self._due: int | None = None
         self._paused = 0
         self._idle = asyncio.Event()
+        self._starting = asyncio.Lock()
         self._waiting: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
         self._leases_checked = 0
         self.finished = 0
@@ -65,7 +66,7 @@ class JobEngine:
 
     async def start(self, pools: Pools) -> None:
         self._pools = pools
-        self._wake, self._idle = asyncio.Event(), asyncio.Event()
+        self._wake, self._idle, self._starting = asyncio.Event(), asyncio.Event(), asyncio.Lock()
         interrupted = await self._store.recover()
         if interrupted:
             _log.info("%d jobs were interrupted by the last stop and run again", interrupted)
@@ -115,6 +116,8 @@ class JobEngine:
         """No job runs while this lasts."""
         self._paused += 1
         try:
+            async with self._starting:
+                pass
             while self._running:
                 self._idle.clear()
                 await self._idle.wait()
@@ -154,7 +157,8 @@ class JobEngine:
         while True:
             try:
                 await self._free_lost_jobs()
-                await self._start_due_jobs()
+                async with self._starting:
+                    await self._start_due_jobs()
             except Exception as error:  # noqa: BLE001 - the dispatcher outlives whatever befalls the journal
                 _log.error("jobs cannot be started: %s", error)
                 self._due = self._clock() + _FIRST_DELAY_MS

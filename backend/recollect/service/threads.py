@@ -27,7 +27,7 @@ class NewThread:
 
 
 async def create_thread(threads: ThreadStore, clock: Clock, caller: Caller, new: NewThread) -> Thread:
-    """Raises AlreadyExists where that id is taken in the caller's space."""
+    """Raises AlreadyExists where the user has a thread of that id, NotFound where another user has."""
     now = clock()
     thread = Thread(
         space=caller.space,
@@ -42,7 +42,11 @@ async def create_thread(threads: ThreadStore, clock: Clock, caller: Caller, new:
         backend=new.backend,
         incognito=new.incognito,
     )
-    return await threads.create_thread(thread)
+    try:
+        return await threads.create_thread(thread)
+    except AlreadyExists:
+        await owned_thread(threads, caller, thread.thread_id, thread.user_id)
+        raise
 
 
 async def owned_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> Thread:

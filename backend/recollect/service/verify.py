@@ -23,6 +23,8 @@ class Verification:
     parts: int = 0
     pending: int = 0
     """Turns the journal holds and the vault does not yet."""
+    pending_files: int = 0
+    """Files that have yet to take in a memcell or a change of the thread."""
     repaired: int = 0
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -88,6 +90,8 @@ class Verifier:
                 problem = None
             if problem:
                 result.problems.append(problem)
+        if (state := await self.store.state(thread.space, thread.thread_id)) is not None:
+            result.pending_files += len(state.stale_parts) + (state.last_part is None)
         written = max((part.last_position for part in parts if part.digest), default=0)
         result.pending += len(await self.store.turns(thread.space, thread.thread_id, written + 1))
         return paths

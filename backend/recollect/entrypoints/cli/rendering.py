@@ -55,9 +55,11 @@ def print_verification(result: dict[str, Any]) -> None:
     ]
     print_table(columns, rows)
     say()
-    say(
-        f"{result['threads']} threads, {result['parts']} transcript files, {result['pending']} turns still to be written"
-    )
+    say(f"{result['threads']} threads, {result['parts']} transcript files")
+    if result["pending"] or result["pending_files"]:
+        say(
+            f"still to be written: {result['pending']} turns, {result['pending_files']} files to bring up to date"
+        )
     if result["repaired"]:
         say(f"{result['repaired']} files were missing and have been written anew")
     for space, counts in sorted(result["coverage"].items()):

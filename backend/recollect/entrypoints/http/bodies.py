@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from recollect.memory.model import MAX_TIMESTAMP, NewTurn, Role
 
@@ -59,6 +60,11 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _empty_content() -> PydanticCustomError:
+    """Raised for a model as a whole; names the field that is at fault."""
+    return PydanticCustomError("empty_content", "must not be empty", {"field": "content"})
+
+
 class Message(Body):
     """One message that was said somewhere and is to be remembered."""
 
@@ -73,7 +79,7 @@ class Message(Body):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not (self.content or "").strip() and not self.tool_calls and self.role != "tool":
-            raise ValueError("content must not be empty")
+            raise _empty_content()
         return self
 
     def new_turn(self) -> NewTurn:
@@ -148,7 +154,7 @@ class TurnBody(Body):
     def _says_something(self) -> Self:
         empty = not (self.content or "").strip() and not self.tool_calls and not self.parts
         if empty and self.role != "tool" and self.status == "complete":
-            raise ValueError("content must not be empty")
+            raise _empty_content()
         return self
 
     def new_turn(self, owner: str, now: int) -> NewTurn:

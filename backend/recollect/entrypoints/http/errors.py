@@ -58,18 +58,19 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
 async def render_invalid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    field = field_name(first["loc"])
-    message = _in_words(first)
+    field = _field_at_fault(first)
     more = len(error.errors()) - 1
-    text = f"{field}: {message}" if field else message
+    text = f"{field}: {_in_words(first)}"
     return JSONResponse(
-        error_body("invalid", text + (f" (and {more} more)" if more else ""), field=field or None), 422
+        error_body("invalid", text + (f" (and {more} more)" if more else ""), field=field), 422
     )
 
 
 async def render_http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    body = error_body(_NAMES.get(error.status_code, "http_error"), str(error.detail))
+    # FastAPI's one 400: a body that could not even be read as text, or is nested too deeply.
+    field = "body" if error.status_code == 400 else None
+    body = error_body(_NAMES.get(error.status_code, "http_error"), str(error.detail), field=field)
     return JSONResponse(body, error.status_code, headers=error.headers)
 
 
@@ -79,6 +80,13 @@ def field_name(location: tuple[int | str, ...] | list[int | str]) -> str:
     for part in location[1:] if location and location[0] in {"body", "query", "path", "header"} else location:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else str(part)
     return name
+
+
+def _field_at_fault(item: dict[str, Any]) -> str:
+    if item["type"] == "json_invalid":
+        return "body"
+    within = item.get("ctx", {}).get("field")
+    return field_name([*item["loc"], within] if within else item["loc"]) or str(item["loc"][0])
 
 
 def _in_words(item: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -72,13 +73,11 @@ def run_server(app: App) -> None:
 
 
 class _Door(uvicorn.Server):
-    """Ends on SIGTERM and SIGINT and leaves it at that: raised again, they would end the process before the home is closed."""
+    """Leaves signals alone: uvicorn raises them again when it is done, and the home would not be closed."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        with super().capture_signals():
-            yield
-            self._captured_signals.clear()
+        yield
 
 
 async def serve(app: App) -> None:
@@ -109,6 +108,9 @@ async def serve(app: App) -> None:
         )
         sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
         sys.stdout.flush()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.handle_exit, number, None)
         await server.serve(sockets=[listener])
 
 

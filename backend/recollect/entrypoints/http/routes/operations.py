@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 
 from recollect import __version__
@@ -22,7 +22,7 @@ from recollect.service.health import check_health
 from recollect.service.jobs import list_jobs, retry_job
 
 router = APIRouter(tags=["operations"])
-JobId = Annotated[int, Query(ge=0, le=2**62)]
+LARGEST_ID = 2**62
 
 
 @router.get("/api/v1/coverage", responses=documented(404))
@@ -39,7 +39,7 @@ async def get_jobs(
     caller: Calling,
     state: Annotated[Literal["queued", "running", "dead"] | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    after: JobId = 0,
+    after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
 ) -> JobsAnswer:
     """Jobs that are not done, oldest first."""
     found = await list_jobs(home.jobs, home.THREADS, caller, state, limit + 1, after)
@@ -48,7 +48,7 @@ async def get_jobs(
 
 
 @router.post("/api/v1/jobs/{job_id}/retry", responses=documented(404))
-async def retry(home: Home, caller: Calling, job_id: int) -> JobAnswer:
+async def retry(home: Home, caller: Calling, job_id: Annotated[int, Path(ge=0, le=LARGEST_ID)]) -> JobAnswer:
     """Queue a dead job again."""
     return JobAnswer.of(await retry_job(home.jobs, home.THREADS, caller, job_id))
 
