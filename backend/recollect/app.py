@@ -34,7 +34,7 @@ from recollect.service.ports import Progress, no_progress
 from recollect.service.rebuild import RebuildReport, rebuild
 from recollect.service.transcribe import Transcriber
 from recollect.service.verify import Verification, Verifier
-from recollect.settings import TOML_NAME, LlmSettings, Settings
+from recollect.settings import TOML_NAME, Settings
 
 Clock = Callable[[], int]
 
@@ -86,6 +86,7 @@ class App:
         """Take the home, bring its journal up to date, and run the jobs that wait."""
         self.lock.acquire()
         try:
+            await self._refuse_orphaned_vault()
             await self.database.open()
             await self.vault.open(expected=await self.transcripts.any_parts())
             await self.keys.load()
@@ -101,6 +102,14 @@ class App:
         except BaseException:
             await self._close()
             raise
+
+    async def _refuse_orphaned_vault(self) -> None:
+        """A vault whose journal is gone must not be written over: threads would begin anew with the same names."""
+        if not self.settings.journal_path.exists() and await self.vault.holds_transcripts():
+            raise HomeUnusable(
+                f"the vault {self.vault.root} holds conversations, and the journal {self.settings.journal_path} is "
+                "missing. Run 'recollect rebuild' to bring it back from the vault."
+            )
 
     async def stop(self) -> None:
         """Let running jobs end, put the rest back, and let go of the home."""
@@ -145,14 +154,17 @@ def boundary_rules(settings: Settings) -> BoundaryRules:
 
 
 def boundary_model(settings: Settings) -> BoundaryModel | None:
-    """The model for background work, if one is configured."""
-    backend: LlmSettings = settings.tasks if settings.tasks.base_url else settings.llm
-    if backend.base_url is None:
+    """The model for background work, if one is configured: its own backend, else the chat's."""
+    tasks, chat = settings.tasks, settings.llm
+    base_url = tasks.base_url or chat.base_url
+    if base_url is None:
         return None
+    own = tasks.base_url is not None
+    key = tasks.api_key or (None if own else chat.api_key)
     return BoundaryModel(
-        base_url=backend.base_url,
-        model=backend.model,
-        api_key=backend.api_key.get_secret_value() if backend.api_key else None,
+        base_url=base_url,
+        model=tasks.model or (None if own else chat.model),
+        api_key=key.get_secret_value() if key else None,
         timeout=settings.memorize.model_timeout_seconds,
     )
 
@@ -245,6 +257,8 @@ def _remove_journal(path: Path, *, keep_main: bool = False) -> None:
 async def restore_home(archive: Path, settings: Settings, progress: Progress = no_progress) -> Verification:
     """Unpack a backup into a home that does not exist yet or is empty, and prove it."""
     home = settings.home
+    if settings.journal_path.exists():
+        raise HomeUnusable(f"there is a journal at {settings.journal_path} already; move it away first")
     if home.exists() and any(home.iterdir()):
         raise HomeUnusable(f"{home} is not empty; move it away, or choose another RECOLLECT_HOME")
     beside = home.with_name(home.name + ".restoring")
@@ -256,6 +270,9 @@ async def restore_home(archive: Path, settings: Settings, progress: Progress = n
         if home.exists():
             home.rmdir()
         beside.replace(home)
+        if settings.database_url is not None:
+            settings.journal_path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(home / "journal.db", settings.journal_path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     async with open_app(settings) as app:

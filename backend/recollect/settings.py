@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from recollect.errors import HomeUnusable
-from recollect.failpoints import FAIL_POINTS
+from recollect.failpoints import FAIL_POINTS, FailPoints
 
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
@@ -23,7 +23,9 @@ class LlmSettings(_Group):
     """An OpenAI-compatible model endpoint."""
 
     base_url: str | None = Field(
-        None, description="Address of an OpenAI-compatible API, such as http://127.0.0.1:8080/v1."
+        None,
+        pattern=r"^https?://[^\s/]+",
+        description="Address of an OpenAI-compatible API, such as http://127.0.0.1:8080/v1.",
     )
     model: str | None = Field(None, description="Model name; unset: the first one the endpoint lists.")
     api_key: SecretStr | None = Field(None, description="Key for the endpoint, if it wants one.")
@@ -33,7 +35,8 @@ class MemorizeSettings(_Group):
     """How conversations become memcells."""
 
     mode: Literal["chat", "agent", "both"] = Field(
-        "both", description="Whose memory is made: the user's (chat), the agent's (agent), or both."
+        "both",
+        description="Whose memory is made: the user's (chat), the agent's (agent), or both. No effect before extraction is there.",
     )
     boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every so many messages.")
     pause_seconds: float = Field(
@@ -57,7 +60,12 @@ class MemorizeSettings(_Group):
 class JobSettings(_Group):
     """The job engine."""
 
-    workers: int = Field(4, ge=1, le=64, description="Jobs that may run at the same time.")
+    workers: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Jobs that may run at the same time: so many that may ask a model, and so many that write files.",
+    )
     lease_seconds: float = Field(
         120.0, gt=0, description="A job that runs longer is taken for hung, ended and run again."
     )
@@ -124,6 +132,12 @@ class Settings(BaseSettings):
         + ", ".join(FAIL_POINTS)
         + ".",
     )
+
+    @field_validator("fail_point")
+    @classmethod
+    def _known_fail_point(cls, value: str | None) -> str | None:
+        FailPoints(value)
+        return value
 
     @field_validator("allowed_hosts", "allowed_origins", mode="before")
     @classmethod

@@ -37,7 +37,7 @@ class HomeLock:
 
     def acquire(self) -> None:
         try:
-            self._home.mkdir(parents=True, exist_ok=True)
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise HomeUnusable(f"the home {self._home} cannot be used: {error.strerror}") from error

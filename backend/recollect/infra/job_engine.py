@@ -127,9 +127,17 @@ class JobEngine:
             self._wake.set()
 
     async def list_jobs(
-        self, *, space: str | None, state: JobState | None = None, limit: int = 100, after: int = 0
+        self,
+        *,
+        space: str | None,
+        user_id: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        after: int = 0,
     ) -> list[Job]:
-        return await self._store.list_jobs(space=space, state=state, limit=limit, after=after)
+        return await self._store.list_jobs(
+            space=space, user_id=user_id, state=state, limit=limit, after=after
+        )
 
     async def get(self, job_id: int) -> Job | None:
         return await self._store.get(job_id)
@@ -143,9 +151,9 @@ class JobEngine:
     async def counts(self) -> dict[str, int]:
         return await self._store.counts()
 
-    async def trouble(self) -> tuple[int, str | None]:
-        """How many jobs wait to be tried again after an error, and the newest error among them."""
-        return await self._store.trouble()
+    async def in_trouble(self) -> int:
+        """How many jobs wait to be tried again after an error."""
+        return await self._store.in_trouble()
 
     async def oldest_wait_ms(self) -> int:
         """How long the job that has been due for longest has waited."""

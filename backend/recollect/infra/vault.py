@@ -24,7 +24,7 @@ class Vault:
     def __init__(self, root: Path, *, fail_points: FailPoints | None = None) -> None:
         self.root = root
         self._fail_points = fail_points or FailPoints()
-        self._present = False
+        self._last_failure: str | None = None
         self.conflicts = 0
 
     async def open(self, *, expected: bool) -> None:
@@ -35,14 +35,12 @@ class Vault:
         await asyncio.to_thread(self._open, expected)
 
     def _open(self, expected: bool) -> None:
-        self._present = (self.root / _MARKER).is_file()
-        if self._present:
+        if self._is_there():
             return
         if not expected:
             try:
                 self.root.mkdir(parents=True, exist_ok=True)
                 (self.root / _MARKER).touch()
-                self._present = True
             except OSError as error:
                 _log.error("the vault %s cannot be made: %s", self.root, error)
         else:
@@ -50,13 +48,15 @@ class Vault:
 
     def problem(self) -> str | None:
         """What keeps the vault from being written, in words."""
-        if not self._present:
-            self._present = (self.root / _MARKER).is_file()
-        if not self._present:
-            return f"the vault {self.root} is missing: bring it back, or write it anew from the journal with 'recollect verify --repair'"
+        if not self._is_there():
+            return "the vault is missing: bring it back, or write it anew with 'recollect verify --repair'"
         if not os.access(self.root, os.W_OK):
-            return f"the vault {self.root} is read-only"
-        return None
+            return "the vault is read-only"
+        return self._last_failure
+
+    def _is_there(self) -> bool:
+        """A folder without our mark is an empty mount point, or somebody else's."""
+        return (self.root / _MARKER).is_file()
 
     async def read(self, path: str) -> str | None:
         """The text of a file, None where there is none. What is not UTF-8 comes out with marks in its place."""
@@ -68,7 +68,7 @@ class Vault:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unavailable(error, path) from error
+            raise _unavailable(error) from error
 
     async def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
         """Put `text` in place, all or nothing, durable when this returns.
@@ -79,8 +79,7 @@ class Vault:
         return await asyncio.to_thread(self._write, path, text, ours)
 
     def _write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
-        if (problem := self.problem()) is not None:
-            raise StorageUnavailable(problem)
+        self._refuse_if_missing()
         target = self.root / path
         beside = target.with_name(target.name + _BESIDE)
         try:
@@ -97,8 +96,15 @@ class Vault:
             _sync_folder(target.parent)
         except OSError as error:
             _discard(beside)
-            raise _unavailable(error, path) from error
+            failure = _unavailable(error)
+            self._last_failure = failure.message
+            raise failure from error
+        self._last_failure = None
         return conflict
+
+    def _refuse_if_missing(self) -> None:
+        if not self._is_there():
+            raise StorageUnavailable(self.problem())
 
     def _keep_foreign(self, target: Path, ours: frozenset[str]) -> str | None:
         try:
@@ -129,15 +135,18 @@ class Vault:
         await asyncio.to_thread(self._remove_folder, path)
 
     def _remove_folder(self, path: str) -> None:
-        if (problem := self.problem()) is not None:
-            raise StorageUnavailable(problem)
+        self._refuse_if_missing()
         target = self.root / path
         try:
             if target.is_dir():
                 shutil.rmtree(target)
                 _sync_folder(target.parent)
         except OSError as error:
-            raise _unavailable(error, path) from error
+            raise _unavailable(error) from error
+
+    async def holds_transcripts(self) -> bool:
+        """Whether any conversation lies here, whoever wrote it."""
+        return await asyncio.to_thread(lambda: any(self.root.glob(f"*/users/*/threads/*/*{_SUFFIX}")))
 
     async def list_files(self, folder: str = "") -> list[str]:
         """Every Markdown file below a folder, sorted."""
@@ -156,7 +165,7 @@ class Vault:
                 self._make_folder(self.root)
                 (self.root / _MARKER).touch()
             except OSError as error:
-                raise _unavailable(error, str(self.root)) from error
+                raise _unavailable(error) from error
 
         await asyncio.to_thread(make)
 
@@ -173,10 +182,11 @@ def _discard(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        _log.warning("%s could not be removed: %s; the next start does it", path, error)
+        _log.warning("%s could not be removed: %s; it goes when the file is next written", path, error)
 
 
-def _unavailable(error: OSError, path: str) -> StorageUnavailable:
+def _unavailable(error: OSError) -> StorageUnavailable:
+    """Names no path: those hold the names of users and threads, and health shows this to anybody."""
     reason = {
         errno.ENOSPC: "the disk is full",
         errno.EDQUOT: "the disk quota is used up",
@@ -184,4 +194,4 @@ def _unavailable(error: OSError, path: str) -> StorageUnavailable:
         errno.EACCES: "permission is denied",
         errno.EPERM: "permission is denied",
     }.get(error.errno or 0, error.strerror or str(error))
-    return StorageUnavailable(f"{path} cannot be written to the vault: {reason}")
+    return StorageUnavailable(f"the vault cannot be written: {reason}")

@@ -24,7 +24,7 @@ class Purger:
         """The handler of purge jobs."""
         user_id, thread_id = str(job.payload["user_id"]), str(job.thread_id)
         key = thread_key(job.space, thread_id)
-        buried = await self.store.tombstones(job.space, key)
+        buried = await self.store.tombstones(job.space, user_id, key)
         if buried:
             text = render_tombstones(TombstoneFile(job.space, user_id, key, tuple(buried)))
             path = forgotten_path(job.space, user_id, key)

@@ -3,19 +3,24 @@
 import secrets
 
 from recollect.errors import InvalidInput, KeyRequired, Refused
-from recollect.memory.access import ApiKey, Caller, secret_hash
+from recollect.memory.access import DEFAULT_SPACE, ApiKey, Caller, secret_hash
 from recollect.service.ports import Clock, KeyStore
 
 PREFIX = "rk_"
 
 
-def identify(keys: KeyStore, secret: str | None, operator_token: str) -> Caller:
-    """Who a secret belongs to. Without any key in force, everybody who reaches the server is its operator."""
+def identify(
+    keys: KeyStore, secret: str | None, operator_token: str, *, on_loopback: bool, space: str | None = None
+) -> Caller:
+    """Who a secret belongs to. On loopback and without any key in force, everybody is the operator of `default`.
+
+    The command line on this machine acts in whichever space it names.
+    """
     if secret is not None and secrets.compare_digest(secret.encode(), operator_token.encode()):
-        return Caller(local_operator=True)
+        return Caller(space or DEFAULT_SPACE, local_operator=True)
     if secret is None or not secret.startswith(PREFIX):
         # A client's own placeholder key ("sk-none") does no harm where no keys are wanted.
-        if keys.any_in_force():
+        if keys.any_in_force() or not on_loopback:
             raise KeyRequired
         return Caller()
     key = keys.find(secret_hash(secret))

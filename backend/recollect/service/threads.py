@@ -1,12 +1,12 @@
 """Threads: open, read, change and extend conversations, each for its owner only."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.errors import AlreadyExists, NotFound
 from recollect.memory.access import Caller
-from recollect.memory.model import Append, NewTurn, Thread, Turn
+from recollect.memory.model import Append, NewTurn, Role, Thread, Turn
 from recollect.service.ports import Clock, ThreadStore
 
 DEFAULT_USER = "me"
@@ -92,13 +92,26 @@ async def add_turn(
 ) -> tuple[Turn, bool]:
     """Append one turn, without a model; False when its `message_id` was there already.
 
-    A thread that does not exist is opened for the user.
+    A thread that does not exist is opened for the user. Without a sender it is the owner who spoke, or the role.
+    Raises AlreadyExists where another message has that id, or one that was forgotten had.
     """
-    append = Append(caller.space, thread_id, (turn,), caller.acting_for(user_id))
-    (receipt,) = await threads.append(append)
-    if receipt.turn_id is None:
+    acting = caller.acting_for(user_id)
+    if not turn.sender_id:
+        turn = replace(turn, sender_id=await _speaker(threads, caller, thread_id, acting, turn.role))
+    (receipt,) = await threads.append(Append(caller.space, thread_id, (turn,), acting))
+    if receipt.detail is not None:
         raise AlreadyExists(receipt.detail, field="message_id")
+    assert receipt.turn_id is not None
     stored = await threads.get_turn(thread_id, receipt.turn_id, space=caller.space)
     if stored is None:
         raise NotFound("the turn was forgotten at once")
     return stored, receipt.status == "accepted"
+
+
+async def _speaker(
+    threads: ThreadStore, caller: Caller, thread_id: str, acting: str | None, role: Role
+) -> str:
+    if role != "user":
+        return role
+    thread = await threads.get_thread(thread_id, space=caller.space)
+    return thread.user_id if thread is not None else acting or DEFAULT_USER

@@ -1,5 +1,6 @@
 """Transcribe: write a thread's turns and memcells to the vault, behind the journal."""
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from recollect.failpoints import FailPoints
@@ -72,7 +73,7 @@ class Transcriber:
         thread = state.thread
         last = turns[-1].position if turns else part.last_position
         cells = await self.store.cells(thread.space, thread.thread_id, part.first_position, last)
-        text = render(thread, part.part, turns, cells)
+        text = await asyncio.to_thread(render, thread, part.part, turns, cells)
         digest = text_digest(text)
         ours = frozenset(known for known in (part.digest, part.writing, digest) if known)
         part = replace(part, last_position=last, header_revision=state.header_revision, writing=digest)

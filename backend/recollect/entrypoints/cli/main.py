@@ -35,6 +35,7 @@ Home = Annotated[
     Path | None,
     typer.Option("--home", help="Folder of journal and vault; else RECOLLECT_HOME, else ~/.recollect."),
 ]
+Space = Annotated[str, typer.Option("--space", help="The space to act in.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
@@ -55,14 +56,14 @@ def settings_for(home: Path | None, **overrides: Any) -> "Settings":
     return load_settings(home=home, **overrides)
 
 
-def with_home(home: Path | None, work: "Callable[[HomeClient], Awaitable[T]]") -> T:
+def with_home(home: Path | None, work: "Callable[[HomeClient], Awaitable[T]]", space: str | None = None) -> T:
     """Run `work` with a client of the home's server, or of the home itself where none runs."""
     from recollect.entrypoints.cli.client import home_client
 
     settings = settings_for(home)
 
     async def run() -> T:
-        async with home_client(settings) as client:
+        async with home_client(settings, space) as client:
             return await work(client)
 
     return asyncio.run(run())
@@ -114,6 +115,7 @@ def add(
     file: Annotated[
         Path | None, typer.Option(help="A file with one message a line, as JSON like that of memory/add.")
     ] = None,
+    space: Space = "default",
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -125,7 +127,9 @@ def add(
         text, file, role=role, sender=sender or (user or "me" if role == "user" else role)
     )
     with progress_bar("adding") as progress:
-        receipts = with_home(home, lambda client: adding.add_all(client, session, user, messages, progress))
+        receipts = with_home(
+            home, lambda client: adding.add_all(client, session, user, messages, progress), space
+        )
     if json:
         print_json({"session_id": session, "receipts": receipts})
         return
@@ -137,6 +141,7 @@ def add(
 def threads(
     user: Annotated[str | None, typer.Option(help="Only this user's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
+    space: Space = "default",
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -144,7 +149,7 @@ def threads(
     from recollect.entrypoints.cli.rendering import print_json, print_table, shown_time
 
     query: dict[str, Any] = {"limit": limit} | ({"user_id": user} if user else {})
-    found = with_home(home, lambda client: client.call("GET", "/api/v1/threads", params=query))
+    found = with_home(home, lambda client: client.call("GET", "/api/v1/threads", params=query), space)
     if json:
         print_json(found)
         return
@@ -259,6 +264,7 @@ def jobs(
     json: Json = False,
 ) -> None:
     """List jobs that are not done."""
+    context.obj = home
     if context.invoked_subcommand is not None:
         return
     from recollect.entrypoints.cli.rendering import print_json, print_table, shown_time
@@ -280,12 +286,15 @@ def jobs(
 
 @jobs_cli.command(epilog="Example: recollect jobs retry 17")
 def retry(
-    job_id: Annotated[int, typer.Argument(help="A dead job.")], home: Home = None, json: Json = False
+    context: typer.Context,
+    job_id: Annotated[int, typer.Argument(help="A dead job.")],
+    home: Home = None,
+    json: Json = False,
 ) -> None:
     """Give a dead job another chance, now."""
     from recollect.entrypoints.cli.rendering import print_json, say
 
-    job = with_home(home, lambda client: client.call("POST", f"/api/v1/jobs/{job_id}/retry"))
+    job = with_home(home or context.obj, lambda client: client.call("POST", f"/api/v1/jobs/{job_id}/retry"))
     print_json(job) if json else say(f"job {job['job_id']} ({job['kind']}) waits to run again")
 
 

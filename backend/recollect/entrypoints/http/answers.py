@@ -143,6 +143,7 @@ class CoverageAnswer(BaseModel):
 class JobAnswer(BaseModel):
     job_id: int
     kind: str
+    space: str
     thread_id: str | None
     state: str
     attempts: int
@@ -167,7 +168,7 @@ class LiveAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    status: Literal["ok", "degraded", "starting"]
+    status: Literal["ok", "degraded", "unavailable"]
     version: str
     degraded: list[str] = Field(description="What does not work, and what to do about it.")
     jobs: dict[str, int]

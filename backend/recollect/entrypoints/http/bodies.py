@@ -157,12 +157,12 @@ class TurnBody(Body):
             raise _empty_content()
         return self
 
-    def new_turn(self, owner: str, now: int) -> NewTurn:
+    def new_turn(self, now: int) -> NewTurn:
         return NewTurn(
             role=self.role,
             content=self.content or "",
             timestamp=now if self.timestamp is None else self.timestamp,
-            sender_id=self.sender_id or (owner if self.role == "user" else self.role),
+            sender_id=self.sender_id or "",
             message_id=self.message_id,
             parts=self.parts,
             tool_calls=self.tool_calls,

@@ -1,15 +1,19 @@
 """What routes ask for: the app, who is calling, ids out of paths and queries."""
 
 from typing import Annotated
+from urllib.parse import unquote
 
 from fastapi import Depends, Path, Query, Request
 from pydantic import AfterValidator
 
 from recollect.app import App
 from recollect.entrypoints.http.bodies import MAX_ID, Id
-from recollect.entrypoints.http.guard import SLASH_IN_ID
+from recollect.entrypoints.http.guard import SLASH_IN_ID, is_loopback
 from recollect.memory.access import Caller
 from recollect.service.keys import identify
+
+SPACE_HEADER = "x-recollect-space"
+"""Heeded from the local operator alone: a key has its space."""
 
 
 async def get_app(request: Request) -> App:
@@ -22,10 +26,22 @@ async def get_caller(request: Request) -> Caller:
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
     app: App = request.app.state.recollect
-    caller = identify(app.keys, given, app.lock.token)
+    caller = identify(
+        app.keys,
+        given,
+        app.lock.token,
+        on_loopback=is_loopback(app.settings.host),
+        space=_space_named(request),
+    )
     if caller.user_id is not None:
         note(request, user=caller.user_id)
     return caller
+
+
+def _space_named(request: Request) -> str | None:
+    """Percent-encoded: a header holds ASCII, and a space may be called anything."""
+    named = request.headers.get(SPACE_HEADER)
+    return unquote(named) if named else None
 
 
 def note(request: Request, **ids: str | None) -> None:

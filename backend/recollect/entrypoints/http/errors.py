@@ -1,6 +1,7 @@
 """One table from exceptions to HTTP, and one envelope for every error."""
 
 import logging
+import secrets
 from typing import Any
 
 from fastapi import Request
@@ -25,6 +26,7 @@ STATUS: dict[type[errors.RecollectError], int] = {
 _NAMES = {404: "not_found", 405: "method_not_allowed", 400: "invalid"}
 _log = logging.getLogger("recollect.http")
 
+ERROR_ID = "recollect_error_id"
 ALWAYS = (401, 403, 413, 422, 503, 507)
 
 
@@ -53,6 +55,17 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
         _log.error("%s: %s", error.code, error.message)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(error_body(error.code, error.message, field=error.field), status, headers=headers)
+
+
+async def render_unexpected(request: Request, _error: Exception) -> JSONResponse:
+    """What the caller sees of an error nobody foresaw: an id. The guard writes the rest to the log."""
+    error_id = request.scope.setdefault(ERROR_ID, secrets.token_hex(6))
+    return JSONResponse(unexpected_body(error_id), 500)
+
+
+def unexpected_body(error_id: str) -> dict[str, Any]:
+    message = f"something went wrong inside Recollect; the log has it under the id {error_id}"
+    return error_body("internal", message, error_id=error_id)
 
 
 async def render_invalid(_request: Request, error: Exception) -> JSONResponse:

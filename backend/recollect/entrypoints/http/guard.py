@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from recollect.entrypoints.http.errors import error_body
+from recollect.entrypoints.http.errors import ERROR_ID, error_body, unexpected_body
 from recollect.infra.metrics import Metrics
 
 Scope = MutableMapping[str, Any]
@@ -76,16 +76,9 @@ class Guard:
         except BodyTooLargeError:
             await exchange.reply(413, self._too_large())
         except Exception as error:  # noqa: BLE001 - the last line of defence: the log has it, the caller an id
-            error_id = secrets.token_hex(6)
-            _crash_log.error(
-                "unexpected error %s: %s",
-                error_id,
-                type(error).__name__,
-                exc_info=error,
-                extra={"error_id": error_id},
-            )
-            message = f"something went wrong inside Recollect; the log has it under the id {error_id}"
-            await exchange.reply(500, error_body("internal", message, error_id=error_id))
+            error_id = scope.setdefault(ERROR_ID, secrets.token_hex(6))
+            _crash_log.error("unexpected error %s: %s", error_id, type(error).__name__, exc_info=error)
+            await exchange.reply(500, unexpected_body(error_id))
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str, str | None] | None:
         host = headers.get(b"host", b"").decode("latin-1")

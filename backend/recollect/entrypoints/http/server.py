@@ -13,11 +13,13 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from recollect import __version__
 from recollect.app import App
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.errors import render_http, render_invalid, render_known
+from recollect.entrypoints.http.errors import render_http, render_invalid, render_known, render_unexpected
 from recollect.entrypoints.http.guard import Guard, is_loopback
 from recollect.entrypoints.http.routes import memory, operations, operator, threads
 from recollect.errors import HomeUnusable, RecollectError
@@ -41,6 +43,7 @@ def create_api() -> FastAPI:
     api.add_exception_handler(RecollectError, render_known)
     api.add_exception_handler(RequestValidationError, render_invalid)
     api.add_exception_handler(HTTPException, render_http)
+    api.add_exception_handler(Exception, render_unexpected)
     return api
 
 
@@ -49,12 +52,18 @@ def create_server(app: App) -> Guard:
     api = create_api()
     api.state.recollect = app
     settings = app.settings
+    local = is_loopback(settings.host)
+    inner: ASGIApp = Shortcut(api, memory.router.routes)
+    if settings.allowed_origins:
+        inner = CORSMiddleware(
+            inner, allow_origins=settings.allowed_origins, allow_methods=["*"], allow_headers=["*"]
+        )
     return Guard(
-        Shortcut(api, memory.router.routes),
+        inner,
         metrics=app.metrics,
         body_bytes=settings.limits.body_bytes,
-        check_host=is_loopback(settings.host) or bool(settings.allowed_hosts),
-        allowed_hosts=settings.allowed_hosts,
+        check_host=local or bool(settings.allowed_hosts),
+        allowed_hosts=[*settings.allowed_hosts, *([settings.host.strip("[]")] if local else [])],
         allowed_origins=settings.allowed_origins,
     )
 

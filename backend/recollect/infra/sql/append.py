@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from recollect.errors import NotFound
@@ -63,7 +63,8 @@ def append_turns(
     """Store what is new, in order. Returns a receipt per turn and when the first job that follows is due."""
     head = find_or_create(connection, append, now)
     receipts: list[Receipt] = []
-    known = _known_ids(connection, head, append)
+    given = {turn.message_id for turn in append.turns if turn.message_id is not None}
+    known = _known_ids(connection, head, append, list(given))
     first_number = head.last_number
     number = first_number
     accepted = []
@@ -72,7 +73,7 @@ def append_turns(
             receipts.append(_again(earlier, turn))
             continue
         number += 1
-        message_id = turn.message_id or _make_id(connection, head, append.thread_id, turn.timestamp, number)
+        message_id = turn.message_id or _make_id(connection, head, append, turn.timestamp, number, given)
         if turn.message_id is not None and identity.looks_made(turn.message_id):
             head.lookalikes += 1
         skip_reason = _skip_reason(turn, incognito=head.incognito)
@@ -122,8 +123,9 @@ def create_thread_row(
     """A new thread. One whose id was used before goes on counting, so no turn id is ever used twice."""
     user_id = append.user_id or DEFAULT_USER
     forgotten, last_number = connection.execute(
-        "SELECT count(*), coalesce(max(number), 0) FROM tombstones WHERE space = ? AND thread_key = ?",
-        (append.space, identity.thread_key(append.space, append.thread_id)),
+        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
+        " WHERE space = ? AND user_id = ? AND thread_key = ?",
+        (append.space, user_id, identity.thread_key(append.space, append.thread_id)),
     ).fetchone()
     cursor = connection.execute(
         "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito,"
@@ -154,9 +156,10 @@ def _unique(tags: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(tags))
 
 
-def _known_ids(connection: sqlite3.Connection, head: ThreadHead, append: Append) -> dict[str, _Known]:
+def _known_ids(
+    connection: sqlite3.Connection, head: ThreadHead, append: Append, given: list[str]
+) -> dict[str, _Known]:
     """Of the ids that the caller gave, those this thread has had before."""
-    given = list({turn.message_id: None for turn in append.turns if turn.message_id is not None})
     known: dict[str, _Known] = {}
     for start in range(0, len(given), 500):
         chunk = given[start : start + 500]
@@ -169,29 +172,45 @@ def _known_ids(connection: sqlite3.Connection, head: ThreadHead, append: Append)
         if head.forgotten:
             by_key = {identity.message_key(message_id): message_id for message_id in chunk}
             for (message_key,) in connection.execute(
-                "SELECT message_key FROM tombstones WHERE space = ? AND thread_key = ?"
+                "SELECT message_key FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?"
                 f" AND message_key IN ({marks})",
-                (append.space, identity.thread_key(append.space, append.thread_id), *by_key),
+                (append.space, head.user_id, identity.thread_key(append.space, append.thread_id), *by_key),
             ):
                 known[by_key[message_key]] = _Known(None, None)
     return known
 
 
 def _make_id(
-    connection: sqlite3.Connection, head: ThreadHead, thread_id: str, timestamp: int, number: int
+    connection: sqlite3.Connection,
+    head: ThreadHead,
+    append: Append,
+    timestamp: int,
+    number: int,
+    given: Set[str],
 ) -> str:
     """An id that nobody has: where callers gave ids that look like ours, it is checked against them."""
     suffix = number
     while True:
-        made = identity.made_message_id(thread_id, timestamp, suffix)
-        if not head.lookalikes:
-            return made
-        taken = connection.execute(
-            "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?", (head.pk, made)
-        ).fetchone()
-        if taken is None:
+        made = identity.made_message_id(append.thread_id, timestamp, suffix)
+        if made not in given and not _was_given(connection, head, append, made):
             return made
         suffix += 1_000_000_000
+
+
+def _was_given(connection: sqlite3.Connection, head: ThreadHead, append: Append, message_id: str) -> bool:
+    """Whether a caller gave, or once gave, this id. Threads in which nobody did such a thing pay nothing."""
+    if head.lookalikes:
+        known = "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?"
+        if connection.execute(known, (head.pk, message_id)).fetchone():
+            return True
+    if head.forgotten:
+        key = identity.thread_key(append.space, append.thread_id)
+        buried = (
+            "SELECT 1 FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ? AND message_key = ?"
+        )
+        bound = (append.space, head.user_id, key, identity.message_key(message_id))
+        return connection.execute(buried, bound).fetchone() is not None
+    return False
 
 
 def _again(known: _Known, turn: NewTurn) -> Receipt:

@@ -63,6 +63,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._writer: Engine | None = None
         self._readers: AsyncEngine | None = None
+        self._last_failure: str | None = None
         self.groups = 0
         self.operations = 0
 
@@ -87,6 +88,10 @@ class Database:
             self._readers = None
         if self._writer is not None:
             await asyncio.to_thread(self._close_writer)
+
+    def problem(self) -> str | None:
+        """What kept the last write from being made, in words; None when it was made."""
+        return self._last_failure if self._thread is not None else "the journal is closed"
 
     async def write(self, operation: Operation[T]) -> T:
         """Run `operation` in a transaction; it is committed and durable when this returns.
@@ -159,13 +164,13 @@ class Database:
         self._connection = driver
 
     def _close_writer(self) -> None:
-        assert self._connection is not None
         assert self._writer is not None
-        try:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error as error:
-            _log.warning("the write-ahead log could not be folded in: %s; the next start does it", error)
-        self._raw.close()
+        if self._connection is not None:
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                _log.warning("the write-ahead log could not be folded in: %s; the next start does it", error)
+            self._raw.close()
         self._writer.dispose()
         self._connection = self._writer = None
 
@@ -229,11 +234,15 @@ class Database:
             if connection.in_transaction:
                 connection.execute("COMMIT")
             self._fail_points.reach("journal.committed")
+            self._last_failure = None
         except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            failure = _translated(error)
+            if isinstance(failure, Unavailable):
+                self._last_failure = failure.message
             for pending in group:
-                pending.error = _translated(error)
+                pending.error = failure
         self.groups += 1
         self.operations += len(group)
         _settle_soon(group)

@@ -35,9 +35,10 @@ def forget_turns(
     else:
         _empty(connection, pk, len(buried))
     connection.execute(
-        "DELETE FROM jobs WHERE lane IN (?, ?) AND state != 'running'", (cells_lane(key), vault_lane(key))
+        "DELETE FROM jobs WHERE lane IN (?, ?) AND state != 'running' AND kind != ?",
+        (cells_lane(key), vault_lane(key), PURGE),
     )
-    jobs = [NewJob(PURGE, vault_lane(key), space, thread_id, now, json.dumps({"user_id": user_id}))]
+    jobs = [NewJob(PURGE, vault_lane(key), space, thread_id, now, json.dumps({"user_id": user_id}), user_id)]
     if not delete:
         jobs.append(NewJob(TRANSCRIBE, vault_lane(key), space, thread_id, now))
     return len(buried), queue_jobs(connection, jobs, now)

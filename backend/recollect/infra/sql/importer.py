@@ -101,8 +101,9 @@ class SqlCopier:
 
 def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[Turn]) -> int:
     forgotten, last_forgotten = connection.execute(
-        "SELECT count(*), coalesce(max(number), 0) FROM tombstones WHERE space = ? AND thread_key = ?",
-        (thread.space, thread_key(thread.space, thread.thread_id)),
+        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
+        " WHERE space = ? AND user_id = ? AND thread_key = ?",
+        (thread.space, thread.user_id, thread_key(thread.space, thread.thread_id)),
     ).fetchone()
     last_number = max([last_forgotten, *(turn_number(turn.turn_id) or 0 for turn in turns)])
     updated = max([thread.created, *(turn.timestamp for turn in turns)])

@@ -129,13 +129,15 @@ class SqlJobStore:
         return _job_of(found[0]) if found else None
 
     async def list_jobs(
-        self, *, space: str | None, state: JobState | None = None, limit: int = 100, after: int = 0
+        self, *, space: str | None, user_id: str | None, state: JobState | None, limit: int, after: int
     ) -> list[Job]:
-        """Oldest first; `space` None means all of them."""
+        """Oldest first; `space` None means every one; with a user, the jobs of that user's threads."""
         found = await self._database.read(
             f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk > :after AND (:space IS NULL OR space = :space)"
-            " AND (:state IS NULL OR state = :state) ORDER BY pk LIMIT :limit",
-            {"after": after, "space": space, "state": state, "limit": limit},
+            " AND (:state IS NULL OR state = :state) AND (:user_id IS NULL OR thread_id IN"
+            " (SELECT thread_id FROM threads h WHERE h.space = jobs.space AND h.user_id = :user_id))"
+            " ORDER BY pk LIMIT :limit",
+            {"after": after, "space": space, "user_id": user_id, "state": state, "limit": limit},
         )
         return [_job_of(row) for row in found]
 
@@ -143,12 +145,12 @@ class SqlJobStore:
         found = await self._database.read("SELECT state, count(*) AS number FROM jobs GROUP BY state")
         return {row["state"]: row["number"] for row in found}
 
-    async def trouble(self) -> tuple[int, str | None]:
-        """How many jobs wait to be tried again after an error, and the newest error among them."""
-        found = await self._database.read(
-            "SELECT error FROM jobs WHERE error IS NOT NULL AND state != 'dead' ORDER BY pk DESC LIMIT 1000"
+    async def in_trouble(self) -> int:
+        """How many jobs wait to be tried again after an error."""
+        (row,) = await self._database.read(
+            "SELECT count(*) AS number FROM jobs WHERE error IS NOT NULL AND state != 'dead'"
         )
-        return len(found), found[0]["error"] if found else None
+        return int(row["number"])
 
     async def oldest_due(self, now: int) -> int | None:
         """Since when the job that has waited longest is due."""

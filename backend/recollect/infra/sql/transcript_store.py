@@ -127,11 +127,12 @@ class SqlTranscriptStore:
             )
         )
 
-    async def tombstones(self, space: str, thread_key: str) -> list[tuple[int, str]]:
-        """(turn number, message key) of all that was forgotten in a thread."""
+    async def tombstones(self, space: str, user_id: str, thread_key: str) -> list[tuple[int, str]]:
+        """(turn number, message key) of all that was forgotten in a user's thread."""
         found = await self._database.read(
-            "SELECT number, message_key FROM tombstones WHERE space = ? AND thread_key = ? ORDER BY number",
-            (space, thread_key),
+            "SELECT number, message_key FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?"
+            " ORDER BY number",
+            (space, user_id, thread_key),
         )
         return [(row["number"], row["message_key"]) for row in found]
 

@@ -17,6 +17,7 @@ from recollect.entrypoints.http.answers import (
 from recollect.entrypoints.http.bodies import Id
 from recollect.entrypoints.http.dependencies import Calling, Home, UserQuery
 from recollect.entrypoints.http.errors import documented
+from recollect.errors import Refused
 from recollect.service.coverage import get_coverage
 from recollect.service.health import check_health
 from recollect.service.jobs import list_jobs, retry_job
@@ -42,7 +43,7 @@ async def get_jobs(
     after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
 ) -> JobsAnswer:
     """Jobs that are not done, oldest first."""
-    found = await list_jobs(home.jobs, home.THREADS, caller, state, limit + 1, after)
+    found = await list_jobs(home.jobs, caller, state, limit + 1, after)
     page = [JobAnswer.of(job) for job in found[:limit]]
     return JobsAnswer(jobs=page, next=page[-1].job_id) if len(found) > limit else JobsAnswer(jobs=page)
 
@@ -62,8 +63,8 @@ async def live() -> LiveAnswer:
 @router.get("/health", responses={503: {"model": HealthAnswer, "description": "Not ready."}})
 async def health(home: Home) -> JSONResponse:
     """Ready to take messages? And what is degraded?"""
-    checked = await check_health(home.vault, home.jobs)
-    status = "starting" if not checked.ready else "degraded" if checked.degraded else "ok"
+    checked = await check_health(home.database.problem, home.vault, home.jobs)
+    status = "unavailable" if not checked.ready else "degraded" if checked.degraded else "ok"
     answer = HealthAnswer(
         status=status,
         version=__version__,
@@ -77,8 +78,10 @@ async def health(home: Home) -> JSONResponse:
 @router.get(
     "/metrics", response_class=Response, responses={**documented(), 200: {"content": {"text/plain": {}}}}
 )
-async def metrics(home: Home, _caller: Calling) -> Response:
-    """Figures in Prometheus' form."""
+async def metrics(home: Home, caller: Calling) -> Response:
+    """Figures of the whole server, in Prometheus' form; not for a key that belongs to one user."""
+    if caller.user_id is not None:
+        raise Refused("metrics are about everybody: use a key that belongs to no single user")
     counts = await home.jobs.counts()
     for state in ("queued", "running", "dead"):
         home.metrics.jobs.labels(state).set(counts.get(state, 0))

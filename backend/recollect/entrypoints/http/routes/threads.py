@@ -15,7 +15,7 @@ from recollect.entrypoints.http.bodies import Id, ThreadBody, ThreadChanges, Tur
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented
 from recollect.service import forget, threads
-from recollect.service.threads import DEFAULT_USER, NewThread
+from recollect.service.threads import NewThread
 
 router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
 PAGE = 100
@@ -116,11 +116,11 @@ async def add_turn(
     home: Home, caller: Calling, thread_id: PathId, body: TurnBody, request: Request, response: Response
 ) -> TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
-    owner = caller.acting_for(body.user_id) or DEFAULT_USER
     stored, new = await threads.add_turn(
-        home.THREADS, caller, thread_id, body.user_id, body.new_turn(owner, home.clock())
+        home.THREADS, caller, thread_id, body.user_id, body.new_turn(home.clock())
     )
-    note(request, thread=thread_id, user=owner, turn=stored.turn_id)
+    note(request, thread=thread_id, user=body.user_id, turn=stored.turn_id)
+    home.metrics.observe_messages(["accepted" if new else "duplicate"])
     if not new:
         response.status_code = 200
     return TurnAnswer.of(stored)

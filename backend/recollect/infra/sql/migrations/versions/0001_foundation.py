@@ -126,7 +126,7 @@ CREATE TABLE tombstones (
     thread_key TEXT NOT NULL,
     message_key TEXT NOT NULL,
     number INTEGER NOT NULL,
-    PRIMARY KEY (space, thread_key, message_key)
+    PRIMARY KEY (space, user_id, thread_key, message_key)
 ) WITHOUT ROWID;
 CREATE TABLE api_keys (
     key_id TEXT PRIMARY KEY,
