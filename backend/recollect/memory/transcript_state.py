@@ -16,7 +16,7 @@ class StoredPart:
     digest: str | None = None
     """SHA-256 of the file as we last put it in place; None before the first time."""
     writing: str | None = None
-    """SHA-256 of what was being put in place when the record was last made."""
+    """SHA-256 of all that may have been put in place since, with spaces between: attempts that a kill cut short."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from recollect.failpoints import FailPoints
 from recollect.memory import boundary
 from recollect.memory.access import Caller
 from recollect.memory.boundary import BoundaryRules, Cut
-from recollect.memory.boundary_prompt import PROMPT_TURNS
 from recollect.memory.job import Job
 from recollect.memory.model import Memcell, Turn
 from recollect.service.ports import BoundaryModel, CellStore, JobRunner, ThreadStore
@@ -36,10 +35,11 @@ class Boundaries:
         await self._close(job.space, _thread_of(job), final=True)
 
     async def _close(self, space: str, thread_id: str, *, final: bool) -> None:
-        window = 2 * self.rules.max_turns if self.model is None else PROMPT_TURNS
+        # A stretch of this length has been cut by its length, tool calls that wait for results included.
+        window = 2 * self.rules.max_turns + 2
         while turns := await self.cells.look(space, thread_id, window):
             cuts, decided_by = await self._decide(turns)
-            if final and len(turns) < window:
+            if final and (len(turns) < window or not cuts):
                 cuts = boundary.close_all(turns, cuts)
             self.fail_points.reach("boundary.decided")
             if not cuts:

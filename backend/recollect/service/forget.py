@@ -33,6 +33,7 @@ class Purger:
         self.fail_points.reach("forget.tombstones_written")
         await self.vault.remove_folder(thread_folder(job.space, user_id, thread_id))
         self.fail_points.reach("forget.folder_removed")
+        await self.store.forget_parts(job.space, user_id, thread_id)
         await self.store.fold_log()
 
 

@@ -1,6 +1,6 @@
 """Rebuild: bring the journal back from the vault alone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -45,24 +45,33 @@ async def rebuild(
     """Read every transcript and tombstone of the vault into an empty journal."""
     report = RebuildReport()
     folders: dict[str, list[str]] = {}
-    tombstones = []
     for path in await vault.list_files():
         if _is_transcript(path):
             folders.setdefault(str(PurePosixPath(path).parent), []).append(path)
         elif "/forgotten/" in path:
-            tombstones.append(path)
-    for path in tombstones:
-        await _read_tombstones(vault, path, builder, report)
-    for done, (folder, paths) in enumerate(folders.items(), 1):
-        await _read_thread(vault, folder, sorted(paths), builder, report)
+            await _read_tombstones(vault, path, builder, report)
+    taken: set[tuple[str, str]] = set()
+    misplaced: list[str] = []
+    for done, folder in enumerate(folders, 1):
+        gathered = await _gather(vault, folder, folders[folder])
+        if gathered.is_misplaced:
+            misplaced.append(folder)
+        else:
+            await _take_in(gathered, taken, builder, report)
         progress(done, len(folders))
+    # A copy must not take the place of the thread it is a copy of, so these come last.
+    for folder in misplaced:
+        await _take_in(await _gather(vault, folder, folders[folder]), taken, builder, report)
     fail_points.reach("rebuild.imported")
     return report
 
 
 def _is_transcript(path: str) -> bool:
     parts = PurePosixPath(path)
-    return len(parts.parts) == 6 and parts.parts[3] == "threads" and parts.stem.isdigit()
+    number = parts.stem
+    if len(parts.parts) != 6 or parts.parts[3] != "threads" or not (number.isascii() and number.isdigit()):
+        return False
+    return parts.name == f"{int(number):04d}.md"
 
 
 async def _read_tombstones(vault: Vault, path: str, builder: JournalBuilder, report: RebuildReport) -> None:
@@ -73,20 +82,35 @@ async def _read_tombstones(vault: Vault, path: str, builder: JournalBuilder, rep
         await builder.add_tombstones(file)
 
 
-async def _read_thread(
-    vault: Vault, folder: str, paths: list[str], builder: JournalBuilder, report: RebuildReport
-) -> None:
+async def _gather(vault: Vault, folder: str, paths: list[str]) -> "_Gathered":
     gathered = _Gathered(folder)
-    for path in paths:
+    for path in sorted(paths):
         text = await vault.read(path) or ""
         gathered.take(path, parse_part(text), text_digest(text))
+    return gathered
+
+
+async def _take_in(
+    gathered: "_Gathered", taken: set[tuple[str, str]], builder: JournalBuilder, report: RebuildReport
+) -> None:
+    thread, folder = gathered.thread, gathered.folder
     report.problems += gathered.problems
-    if gathered.thread is None:
+    if thread is None:
         report.problems.append(
             f"{folder}: no part has readable front matter; the thread could not be brought back"
         )
         return
-    await builder.add_thread(gathered.thread, gathered.turns, gathered.cells, gathered.parts)
+    if (thread.space, thread.thread_id) in taken:
+        report.problems.append(f"{folder}: the same thread lies elsewhere too; this copy was left out")
+        return
+    taken.add((thread.space, thread.thread_id))
+    parts = gathered.parts
+    if gathered.is_misplaced:
+        report.problems.append(
+            f"{folder}: its front matter names a place elsewhere; it is written there anew"
+        )
+        parts = [replace(part, digest=None) for part in parts]
+    await builder.add_thread(thread, gathered.turns, gathered.cells, parts)
     report.threads += 1
     report.turns += len(gathered.turns)
     report.memcells += len(gathered.cells)
@@ -103,13 +127,12 @@ class _Gathered:
     parts: list[StoredPart] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
+    _message_ids: set[str] = field(default_factory=set)
 
     def take(self, path: str, parsed: ParsedPart, digest: str) -> None:
         self.problems += [f"{path}:{problem.line}: {problem.message}" for problem in parsed.problems]
         if self.thread is None or parsed.part == 1:
             self.thread = parsed.thread or self.thread
-        if self.thread is not None and self._misplaced(self.thread):
-            self.problems.append(f"{path}: its front matter names a thread that lies elsewhere")
         numbers = []
         for turn in parsed.turns:
             number = turn_number(turn.turn_id)
@@ -119,12 +142,27 @@ class _Gathered:
                 )
                 continue
             self._seen.add(turn.turn_id)
-            self.turns.append(turn)
+            self.turns.append(self._with_own_id(path, turn, number))
             numbers.append(number)
         self.cells += parsed.memcells
         first = self.parts[-1].last_position + 1 if self.parts else 1
         last = max(numbers, default=first - 1)
         self.parts.append(StoredPart(int(PurePosixPath(path).stem), first, last, 1, digest))
 
-    def _misplaced(self, thread: Thread) -> bool:
-        return thread_folder(thread.space, thread.user_id, thread.thread_id) != self.folder
+    def _with_own_id(self, path: str, turn: Turn, number: int) -> Turn:
+        """Two turns must not share a message id; the later one gets a new one and keeps its words."""
+        if turn.message_id in self._message_ids:
+            self.problems.append(
+                f"{path}: turn {turn.turn_id} has the message id of another; it gets a new one"
+            )
+            turn = replace(turn, message_id=f"{turn.message_id}~{number}")
+        self._message_ids.add(turn.message_id)
+        return turn
+
+    @property
+    def is_misplaced(self) -> bool:
+        thread = self.thread
+        return (
+            thread is not None
+            and thread_folder(thread.space, thread.user_id, thread.thread_id) != self.folder
+        )

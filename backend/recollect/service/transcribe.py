@@ -15,6 +15,7 @@ from recollect.service.ports import TranscriptStore, Vault
 PART_CHARS = 64 * 1024
 """A part is closed before it exceeds this, so writing the newest turns costs the same in any thread."""
 _TURNS_AT_ONCE = 200
+_MOST_ANNOUNCED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,14 @@ class Transcriber:
         cells = await self.store.cells(thread.space, thread.thread_id, part.first_position, last)
         text = await asyncio.to_thread(render, thread, part.part, turns, cells)
         digest = text_digest(text)
-        ours = frozenset(known for known in (part.digest, part.writing, digest) if known)
-        part = replace(part, last_position=last, header_revision=state.header_revision, writing=digest)
+        announced = [*(known for known in (part.writing or "").split() if known != digest), digest]
+        ours = frozenset([*announced, *([part.digest] if part.digest else [])])
+        part = replace(
+            part,
+            last_position=last,
+            header_revision=state.header_revision,
+            writing=" ".join(announced[-_MOST_ANNOUNCED:]),
+        )
         await self.store.announce(thread.space, thread.thread_id, part)
         path = transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
         await self.vault.write(path, text, ours)

@@ -127,6 +127,17 @@ class SqlTranscriptStore:
             )
         )
 
+    async def forget_parts(self, space: str, user_id: str, thread_id: str) -> None:
+        """All files of a user's thread are gone; what the thread holds now has yet to be written."""
+
+        def forget(connection: sqlite3.Connection) -> None:
+            mine = "(SELECT pk FROM threads WHERE space = ? AND user_id = ? AND thread_id = ?)"
+            bound = (space, user_id, thread_id)
+            connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {mine}", bound)
+            connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {mine}", bound)
+
+        await self._database.write(forget)
+
     async def tombstones(self, space: str, user_id: str, thread_key: str) -> list[tuple[int, str]]:
         """(turn number, message key) of all that was forgotten in a user's thread."""
         found = await self._database.read(

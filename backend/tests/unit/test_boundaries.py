@@ -1,0 +1,248 @@
+"""Boundaries close memcells out of the buffer: by the model, or by rules where there is none or it fails."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from recollect.errors import NotFound
+from recollect.failpoints import FailPoints
+from recollect.memory.access import Caller
+from recollect.memory.boundary import BoundaryAnswer, BoundaryRules
+from recollect.memory.job import BOUNDARY, FLUSH, Job
+from recollect.memory.model import Append, NewTurn, Turn
+from recollect.service.boundaries import Boundaries, Flushed, flush_thread
+from tests.fakes import START, FakeBoundaryModel, FakeJournal
+
+HOUR = 3_600_000
+JOB = Job(1, BOUNDARY, "lane", "default", "t1")
+RULES = BoundaryRules(max_turns=5)
+
+
+def waits(turns: Sequence[Turn]) -> BoundaryAnswer:
+    return BoundaryAnswer("not yet", [], True)
+
+
+def cuts_after(*numbers: int) -> Callable[[Sequence[Turn]], BoundaryAnswer]:
+    """Cuts while there are enough turns to cut; then waits."""
+
+    def answer(turns: Sequence[Turn]) -> BoundaryAnswer:
+        enough = len(turns) >= max(numbers)
+        return BoundaryAnswer("as told", list(numbers) if enough else [], not enough)
+
+    return answer
+
+
+@pytest.fixture
+def journal() -> FakeJournal:
+    return FakeJournal()
+
+
+async def fill(journal: FakeJournal, count: int, *, gap_after: int = 0) -> None:
+    """`count` messages a second apart, with an hour's pause after one of them."""
+    turns = [
+        NewTurn(
+            "user", f"message {n}", START + n * 1000 + (HOUR if gap_after and n > gap_after else 0), "ann"
+        )
+        for n in range(1, count + 1)
+    ]
+    await journal.threads.append(Append("default", "t1", turns))
+
+
+def boundaries(
+    journal: FakeJournal, model: FakeBoundaryModel | None = None, rules: BoundaryRules = RULES
+) -> Boundaries:
+    return Boundaries(journal.cells, rules, model, FailPoints())
+
+
+async def closed(journal: FakeJournal) -> list[tuple[tuple[str, ...], str]]:
+    cells = await journal.cells.list_cells("default", "t1")
+    return [(cell.turn_ids, cell.reason) for cell, _ in cells]
+
+
+async def left(journal: FakeJournal) -> int:
+    return await journal.cells.count_buffered("default", "t1")
+
+
+async def test_without_a_model_rules_decide(journal: FakeJournal) -> None:
+    await fill(journal, 4, gap_after=2)
+    await boundaries(journal).look(JOB)
+    assert await closed(journal) == [(("t-1", "t-2"), "gap")]
+    assert await left(journal) == 2
+
+
+async def test_the_models_answer_decides(journal: FakeJournal) -> None:
+    await fill(journal, 5)
+    await boundaries(journal, FakeBoundaryModel(cuts_after(1, 4))).look(JOB)
+    assert await closed(journal) == [(("t-1",), "model"), (("t-2", "t-3", "t-4"), "model")]
+
+
+async def test_a_model_that_waits_closes_nothing(journal: FakeJournal) -> None:
+    await fill(journal, 4, gap_after=2)
+    await boundaries(journal, FakeBoundaryModel(waits)).look(JOB)
+    assert await closed(journal) == []
+
+
+async def test_where_the_model_fails_rules_decide(journal: FakeJournal) -> None:
+    await fill(journal, 4, gap_after=2)
+    await boundaries(journal, FakeBoundaryModel(None)).look(JOB)
+    assert await closed(journal) == [(("t-1", "t-2"), "gap")]
+
+
+async def test_the_model_is_asked_about_a_bounded_stretch_at_a_time(journal: FakeJournal) -> None:
+    await fill(journal, 100)
+    model = FakeBoundaryModel(waits)
+    await boundaries(journal, model).look(JOB)
+    assert max(len(turns) for turns in model.asked) == 2 * RULES.max_turns + 2
+
+
+async def test_a_thread_with_nothing_buffered_is_not_asked_about(journal: FakeJournal) -> None:
+    model = FakeBoundaryModel(waits)
+    await boundaries(journal, model).look(JOB)
+    assert model.asked == []
+
+
+async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: FakeJournal) -> None:
+    await fill(journal, 4, gap_after=2)
+    await journal.threads.delete_thread("t1")
+    await boundaries(journal).finish(JOB)
+    assert await journal.threads.list_threads() == []
+
+
+async def test_a_job_without_a_thread_is_refused(journal: FakeJournal) -> None:
+    with pytest.raises(NotFound):
+        await boundaries(journal).look(Job(1, BOUNDARY, "lane", "default", None))
+
+
+async def test_messages_that_come_while_the_model_thinks_stay_buffered(journal: FakeJournal) -> None:
+    await fill(journal, 4)
+
+    class Interrupted(FakeBoundaryModel):
+        async def ask(self, turns: Sequence[Turn]) -> BoundaryAnswer:
+            await fill(journal, 2)
+            return await super().ask(turns)
+
+    await boundaries(journal, Interrupted(cuts_after(4))).look(JOB)
+    assert await closed(journal) == [(("t-1", "t-2", "t-3", "t-4"), "model")]
+    assert await left(journal) == 2
+
+
+async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: FakeJournal) -> None:
+    await fill(journal, 4)
+
+    class Interrupted(FakeBoundaryModel):
+        async def ask(self, turns: Sequence[Turn]) -> BoundaryAnswer:
+            await journal.threads.clear_thread("t1")
+            return await super().ask(turns)
+
+    with pytest.raises(NotFound):
+        await boundaries(journal, Interrupted(cuts_after(4))).look(JOB)
+    assert await closed(journal) == []
+
+
+# Flush
+
+
+@pytest.mark.parametrize("count", [1, 4, 9, 10, 11, 79, 80, 81, 200])
+@pytest.mark.parametrize(
+    "model",
+    [None, FakeBoundaryModel(waits), FakeBoundaryModel(None), FakeBoundaryModel(cuts_after(3))],
+    ids=["no model", "waiting model", "failing model", "cutting model"],
+)
+@pytest.mark.parametrize("max_turns", [5, 200])
+async def test_a_flush_closes_everything(
+    journal: FakeJournal, count: int, model: FakeBoundaryModel | None, max_turns: int
+) -> None:
+    await fill(journal, count)
+    await boundaries(journal, model, BoundaryRules(max_turns=max_turns)).finish(JOB)
+    assert await left(journal) == 0
+
+
+@pytest.mark.parametrize("results", [9, 10, 11, 25])
+async def test_a_flush_closes_a_tool_call_with_any_number_of_results(
+    journal: FakeJournal, results: int
+) -> None:
+    call = NewTurn("assistant", "", START, "bot", tool_calls=[{"id": str(n)} for n in range(results)])
+    answers = [NewTurn("tool", "x", START, "tool", tool_call_id=str(n)) for n in range(results)]
+    await journal.threads.append(Append("default", "t1", [call, *answers]))
+    await boundaries(journal).finish(JOB)
+    assert await left(journal) == 0
+
+
+async def test_results_without_end_do_not_keep_the_buffer_from_being_closed(journal: FakeJournal) -> None:
+    results = [NewTurn("tool", "x", START, "tool") for _ in range(50)]
+    await journal.threads.append(Append("default", "t1", results))
+    await boundaries(journal).look(JOB)
+    assert await closed(journal) != []
+
+
+async def test_a_model_that_always_waits_does_not_hold_the_buffer_for_ever(journal: FakeJournal) -> None:
+    await fill(journal, 400)
+    rules = BoundaryRules(max_turns=100)
+    await boundaries(journal, FakeBoundaryModel(waits), rules).look(JOB)
+    assert await left(journal) <= 2 * rules.max_turns
+
+
+async def test_a_cell_never_holds_more_than_twice_the_limit(journal: FakeJournal) -> None:
+    await fill(journal, 43)
+    await boundaries(journal, FakeBoundaryModel(waits)).finish(JOB)
+    assert max(len(turn_ids) for turn_ids, _ in await closed(journal)) <= 2 * RULES.max_turns
+
+
+async def test_every_turn_is_closed_once_and_in_order(journal: FakeJournal) -> None:
+    await fill(journal, 43, gap_after=17)
+    await boundaries(journal).finish(JOB)
+    held = [turn_id for turn_ids, _ in await closed(journal) for turn_id in turn_ids]
+    assert held == [f"t-{number}" for number in range(1, 44)]
+
+
+@pytest.mark.parametrize("verb", ["look", "finish"])
+@pytest.mark.parametrize(
+    "model",
+    [None, FakeBoundaryModel(cuts_after(3)), FakeBoundaryModel(None)],
+    ids=["rules", "model", "failing model"],
+)
+async def test_running_a_handler_twice_changes_nothing(
+    journal: FakeJournal, verb: str, model: FakeBoundaryModel | None
+) -> None:
+    await fill(journal, 5, gap_after=3)
+    handler = getattr(boundaries(journal, model), verb)
+    await handler(JOB)
+    once = await closed(journal), await journal.coverage.coverage(space="default")
+    await handler(JOB)
+    assert (await closed(journal), await journal.coverage.coverage(space="default")) == once
+
+
+# The verb
+
+
+async def flush(journal: FakeJournal, caller: Caller | None = None) -> Flushed:
+    journal.jobs.handlers = {BOUNDARY: boundaries(journal).look, FLUSH: boundaries(journal).finish}
+    return await flush_thread(
+        journal.threads, journal.cells, journal.jobs, caller or Caller(), "t1", None, seconds=1
+    )
+
+
+async def test_flushing_tells_what_was_closed_and_that_nothing_is_left(journal: FakeJournal) -> None:
+    await fill(journal, 2)
+    flushed = await flush(journal)
+    (cell,) = await journal.cells.list_cells("default", "t1")
+    assert flushed == Flushed(True, [cell], 0)
+
+
+async def test_flushing_again_tells_of_nothing_new(journal: FakeJournal) -> None:
+    await fill(journal, 2)
+    await flush(journal)
+    assert await flush(journal) == Flushed(True, [], 0)
+
+
+async def test_a_flush_that_is_not_done_in_time_says_so(journal: FakeJournal) -> None:
+    await fill(journal, 2)
+    async with journal.jobs.paused():
+        assert await flush(journal) == Flushed(False, [], 2)
+
+
+async def test_anothers_thread_cannot_be_flushed(journal: FakeJournal) -> None:
+    await fill(journal, 2)
+    with pytest.raises(NotFound):
+        await flush(journal, Caller(user_id="bob"))
+    assert await left(journal) == 2

@@ -1,0 +1,151 @@
+"""Forgetting: the words go from journal and vault, and text-free tombstones stay."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from recollect.errors import NotFound, StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.memory.access import Caller
+from recollect.memory.identity import message_key, thread_key
+from recollect.memory.job import PURGE, TRANSCRIBE
+from recollect.memory.model import Append, NewTurn
+from recollect.memory.tombstones import parse_tombstones
+from recollect.memory.vault_paths import forgotten_path, thread_folder
+from recollect.service.forget import Purger, delete_thread
+from recollect.service.transcribe import Transcriber
+from tests.fakes import START, FakeJournal, FakeVault
+
+KEY = thread_key("default", "t1")
+TOMBSTONES = forgotten_path("default", "ann", KEY)
+
+
+@pytest.fixture
+def vault() -> FakeVault:
+    return FakeVault()
+
+
+@pytest.fixture
+async def journal(vault: FakeVault) -> FakeJournal:
+    """Ann's thread of two messages, written to the vault."""
+    journal = FakeJournal(transcript_delay_ms=0)
+    journal.jobs.handlers = {
+        TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
+        PURGE: Purger(journal.transcripts, vault, FailPoints()).handle,
+    }
+    await say(journal, "ann", "a secret", "m1")
+    await say(journal, "ann", "another secret", "m2")
+    await journal.jobs.run_due()
+    return journal
+
+
+async def say(journal: FakeJournal, user_id: str, text: str, message_id: str) -> None:
+    turn = NewTurn("user", text, START, user_id, message_id)
+    await journal.threads.append(Append("default", "t1", [turn], user_id))
+
+
+async def test_a_deleted_thread_leaves_no_word_in_the_vault(journal: FakeJournal, vault: FakeVault) -> None:
+    assert await delete_thread(journal.threads, Caller(), "t1", None) == 2
+    await journal.jobs.run_due()
+    assert not [path for path, text in vault.files.items() if "secret" in text or "t1" in path]
+
+
+async def test_the_tombstones_name_what_was_forgotten_by_keys_alone(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    await journal.jobs.run_due()
+    file, problems = parse_tombstones(vault.files[TOMBSTONES])
+    assert file is not None
+    assert file.messages == ((1, message_key("m1")), (2, message_key("m2")))
+    assert list(problems) == []
+
+
+async def test_conflict_files_of_a_forgotten_thread_go_too(journal: FakeJournal, vault: FakeVault) -> None:
+    folder = thread_folder("default", "ann", "t1")
+    vault.files[f"{folder}/0001.conflict-12345678.md"] = "an edited secret"
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    await journal.jobs.run_due()
+    assert list(vault.files) == [TOMBSTONES]
+
+
+async def test_the_log_of_the_journal_is_folded(journal: FakeJournal) -> None:
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    await journal.jobs.run_due()
+    assert journal.transcripts.folded == 1
+
+
+async def test_tombstones_of_a_second_forgetting_join_the_first(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    await journal.threads.clear_thread("t1")
+    await journal.jobs.run_due()
+    await say(journal, "ann", "a third", "m3")
+    await journal.threads.clear_thread("t1")
+    await journal.jobs.run_due()
+    file, _ = parse_tombstones(vault.files[TOMBSTONES])
+    assert file is not None
+    assert [number for number, _ in file.messages] == [1, 2, 3]
+    assert not [path for path in vault.files if "conflict" in path]
+
+
+async def test_a_cleared_thread_has_an_empty_transcript(journal: FakeJournal, vault: FakeVault) -> None:
+    await journal.threads.clear_thread("t1")
+    await journal.jobs.run_due()
+    text = vault.files[f"{thread_folder('default', 'ann', 't1')}/0001.md"]
+    assert "secret" not in text
+
+
+async def test_what_is_said_after_a_clearing_is_transcribed(journal: FakeJournal, vault: FakeVault) -> None:
+    await journal.threads.clear_thread("t1")
+    await say(journal, "ann", "hello again", "m3")
+    await journal.jobs.run_due()
+    assert "hello again" in vault.files[f"{thread_folder('default', 'ann', 't1')}/0001.md"]
+
+
+async def test_a_purge_waits_for_the_vault_to_come_back(journal: FakeJournal, vault: FakeVault) -> None:
+    vault.broken = "the vault is missing"
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    await journal.jobs.run_due()
+    vault.broken = None
+    journal.clock.advance(60_000)
+    await journal.jobs.run_due()
+    assert list(vault.files) == [TOMBSTONES]
+
+
+@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
+async def test_running_the_purge_twice_leaves_the_same_files(
+    journal: FakeJournal, vault: FakeVault, forget: str
+) -> None:
+    await getattr(journal.threads, forget)("t1")
+    (job,) = [job for job in await journal.jobs.list_jobs(space="default") if job.kind == PURGE]
+    purge: Callable[..., Awaitable[None]] = journal.jobs.handlers[PURGE]
+    await purge(job)
+    once = dict(vault.files)
+    await purge(job)
+    assert vault.files == once
+
+
+async def test_a_purge_that_died_between_its_steps_is_finished_by_the_next(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    class Dying(FakeVault):
+        async def remove_folder(self, path: str) -> None:
+            raise StorageUnavailable("killed")
+
+    dying = Dying()
+    dying.files = vault.files
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    (job,) = [job for job in await journal.jobs.list_jobs(space="default") if job.kind == PURGE]
+    with pytest.raises(StorageUnavailable):
+        await Purger(journal.transcripts, dying, FailPoints()).handle(job)
+    assert TOMBSTONES in vault.files
+    await journal.jobs.run_due()
+    assert list(vault.files) == [TOMBSTONES]
+
+
+async def test_anothers_thread_cannot_be_deleted(journal: FakeJournal) -> None:
+    for caller, user_id in ((Caller(user_id="bob"), None), (Caller(), "bob")):
+        with pytest.raises(NotFound):
+            await delete_thread(journal.threads, caller, "t1", user_id)
+    assert len(await journal.threads.get_history("t1")) == 2

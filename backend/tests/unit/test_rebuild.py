@@ -1,0 +1,225 @@
+"""Rebuild: the vault alone brings everything back, and damage in one file stays there."""
+
+import pytest
+
+from recollect.failpoints import FailPoints
+from recollect.memory.boundary import BoundaryRules
+from recollect.memory.identity import thread_key
+from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
+from recollect.memory.model import Append, NewTurn, Thread
+from recollect.memory.vault_paths import forgotten_path
+from recollect.service.boundaries import Boundaries
+from recollect.service.forget import Purger
+from recollect.service.rebuild import RebuildReport, rebuild
+from recollect.service.transcribe import Transcriber
+from recollect.service.verify import Verifier
+from tests.fakes import START, FakeJournal, FakeVault
+
+HOUR = 3_600_000
+FOLDER = "default/users/ann/threads/t1"
+FIRST = f"{FOLDER}/0001.md"
+
+
+def journal_with_jobs(vault: FakeVault) -> FakeJournal:
+    journal = FakeJournal(boundary_every=1, boundary_delay_ms=0, transcript_delay_ms=0)
+    boundaries = Boundaries(journal.cells, BoundaryRules(max_turns=10), None, FailPoints())
+    journal.jobs.handlers = {
+        BOUNDARY: boundaries.look,
+        FLUSH: boundaries.finish,
+        TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
+        PURGE: Purger(journal.transcripts, vault, FailPoints()).handle,
+    }
+    return journal
+
+
+@pytest.fixture
+def vault() -> FakeVault:
+    return FakeVault()
+
+
+@pytest.fixture
+async def journal(vault: FakeVault) -> FakeJournal:
+    """Three threads in two spaces, with cells, a skipped turn, tombstones, tags; all written."""
+    journal = journal_with_jobs(vault)
+    header = Thread(
+        "default", "t1", "ann", START, START, "guide", "Marta: a title", ("family", "trip"), "calm", "big"
+    )
+    await journal.threads.create_thread(header)
+    turns = [
+        NewTurn("user", f"{number} " + "x" * 20_000, START + number * HOUR, "ann", f"m{number}")
+        for number in range(8)
+    ]
+    turns[3] = NewTurn("system", "be kind", START + 3 * HOUR, "app", "m3")
+    call = NewTurn(
+        "assistant", "", START + 9 * HOUR, "bot", tool_calls=[{"id": "c1"}], reasoning="hm", model="q"
+    )
+    await journal.threads.append(Append("default", "t1", [*turns, call]))
+    await journal.threads.append(
+        Append("default", "другая/../тема", [NewTurn("user", "привет", START, "bob")], "bob")
+    )
+    await journal.threads.append(Append("work", "t1", [NewTurn("user", "b", START, "bob", "m1")], "bob"))
+    await journal.threads.append(
+        Append("work", "gone", [NewTurn("user", "secret", START, "bob", "m1")], "bob")
+    )
+    await journal.jobs.run_due()
+    await journal.threads.delete_thread("gone", space="work")
+    await journal.threads.clear_thread("t1", space="work")
+    await journal.threads.append(Append("work", "t1", [NewTurn("user", "new", START, "bob", "m2")], "bob"))
+    await journal.jobs.run_due()
+    return journal
+
+
+async def rebuilt(vault: FakeVault) -> tuple[FakeJournal, RebuildReport]:
+    journal = journal_with_jobs(vault)
+    return journal, await rebuild(vault, journal.builder, FailPoints())
+
+
+async def picture(journal: FakeJournal, space: str) -> object:
+    threads = await journal.threads.list_threads(space=space)
+    return {
+        thread.thread_id: (
+            (thread.user_id, thread.created, thread.agent_id, thread.title, thread.tags),
+            (thread.preset, thread.backend, thread.turn_count),
+            await journal.threads.get_history(thread.thread_id, space=space),
+            await journal.cells.list_cells(space, thread.thread_id),
+        )
+        for thread in threads
+    }
+
+
+@pytest.mark.parametrize("space", ["default", "work"])
+async def test_threads_turns_and_cells_come_back_as_they_were(
+    journal: FakeJournal, vault: FakeVault, space: str
+) -> None:
+    again, _ = await rebuilt(vault)
+    assert await picture(again, space) == await picture(journal, space)
+
+
+@pytest.mark.parametrize("space", ["default", "work"])
+async def test_coverage_comes_back_with_its_digest(
+    journal: FakeJournal, vault: FakeVault, space: str
+) -> None:
+    again, _ = await rebuilt(vault)
+    found = await again.coverage.coverage(space=space)
+    assert found == await journal.coverage.coverage(space=space)
+    assert found.missing == 0
+
+
+async def test_the_skip_reason_comes_back(journal: FakeJournal, vault: FakeVault) -> None:
+    again, _ = await rebuilt(vault)
+    turns = await again.threads.get_history("t1")
+    assert [turn.skip_reason for turn in turns if turn.message_id == "m3"] == ["system message"]
+
+
+async def test_the_report_counts_what_came_back(journal: FakeJournal, vault: FakeVault) -> None:
+    _, report = await rebuilt(vault)
+    cells = sum(len(rows.cells) for rows in journal.rows.values())
+    assert (report.threads, report.turns, report.memcells, report.forgotten) == (3, 11, cells, 2)
+    assert report.problems == []
+
+
+async def test_what_was_forgotten_stays_forgotten(journal: FakeJournal, vault: FakeVault) -> None:
+    again, _ = await rebuilt(vault)
+    turn = NewTurn("user", "secret", START, "bob", "m1")
+    (receipt,) = await again.threads.append(Append("work", "gone", [turn], "bob"))
+    assert receipt.status == "forgotten"
+
+
+async def test_a_turn_id_is_not_used_again_after_a_rebuild(journal: FakeJournal, vault: FakeVault) -> None:
+    again, _ = await rebuilt(vault)
+    for thread_id in ("t1", "gone"):
+        turn = NewTurn("user", "x", START, "bob")
+        (receipt,) = await again.threads.append(Append("work", thread_id, [turn], "bob"))
+        assert receipt.turn_id == ("t-3" if thread_id == "t1" else "t-2")
+
+
+async def test_a_rebuilt_journal_equals_its_vault(journal: FakeJournal, vault: FakeVault) -> None:
+    again, _ = await rebuilt(vault)
+    transcriber = Transcriber(again.transcripts, vault, FailPoints())
+    found = await Verifier(again.threads, again.transcripts, again.coverage, vault, transcriber).verify()
+    assert (found.problems, found.pending) == ([], 0)
+
+
+async def test_the_jobs_after_a_rebuild_change_no_byte_of_what_was_written(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    before = dict(vault.files)
+    again, _ = await rebuilt(vault)
+    await again.jobs.run_due()
+    assert vault.files == before
+
+
+async def test_an_empty_vault_gives_an_empty_journal() -> None:
+    again, report = await rebuilt(FakeVault())
+    assert report == RebuildReport()
+    assert await again.coverage.spaces() == ["default"]
+
+
+# Damage
+
+
+async def test_conflict_files_and_a_persons_notes_are_not_taken_for_transcripts(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    vault.files[f"{FOLDER}/0001.conflict-12345678.md"] = vault.files[FIRST]
+    vault.files["default/users/ann/notes/0001.md"] = vault.files[FIRST]
+    vault.files["default/users/ann/threads/0001.md"] = vault.files[FIRST]
+    again, report = await rebuilt(vault)
+    assert report.problems == []
+    assert await picture(again, "default") == await picture(journal, "default")
+
+
+async def test_a_thread_whose_front_matter_is_beyond_repair_is_reported_and_leaves_its_neighbours(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    for path in [path for path in vault.files if path.startswith(FOLDER)]:
+        vault.files[path] = vault.files[path].removeprefix("---\n")
+    again, report = await rebuilt(vault)
+    assert any(FOLDER in problem for problem in report.problems)
+    assert await picture(again, "work") == await picture(journal, "work")
+
+
+async def test_a_damaged_turn_is_reported_and_the_others_come_back(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    vault.files[FIRST] = vault.files[FIRST].replace("## user · ann", "## usr · ann", 1)
+    again, report = await rebuilt(vault)
+    assert len(report.problems) >= 1
+    assert len(await again.threads.get_history("t1")) == 8
+
+
+@pytest.mark.parametrize("name", ["0099.md", "00001.md", "1.md", "².md", "٣.md"])
+async def test_a_copy_of_a_part_under_another_name_does_no_harm(
+    journal: FakeJournal, vault: FakeVault, name: str
+) -> None:
+    vault.files[f"{FOLDER}/{name}"] = vault.files[FIRST]
+    again, _ = await rebuilt(vault)
+    assert await picture(again, "default") == await picture(journal, "default")
+
+
+async def test_a_copy_of_a_threads_folder_is_reported_and_the_thread_comes_back(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    for path in [path for path in vault.files if path.startswith(f"{FOLDER}/")]:
+        vault.files[path.replace(FOLDER, f"{FOLDER}-copy")] = vault.files[path]
+    again, report = await rebuilt(vault)
+    assert any("-copy" in problem for problem in report.problems)
+    assert await picture(again, "default") == await picture(journal, "default")
+
+
+async def test_two_turns_with_one_message_id_are_reported_and_the_rest_comes_back(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    vault.files[FIRST] = vault.files[FIRST].replace("- id: m1\n", "- id: m0\n")
+    again, report = await rebuilt(vault)
+    assert len(report.problems) >= 1
+    assert len(await again.threads.get_history("t1")) >= 8
+
+
+async def test_a_damaged_tombstone_is_reported_and_the_others_come_back(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    path = forgotten_path("work", "bob", thread_key("work", "gone"))
+    vault.files[path] += "- t-x nonsense\n"
+    _, report = await rebuilt(vault)
+    assert (len(report.problems), report.forgotten) == (1, 2)

@@ -1,0 +1,170 @@
+"""Settings come from arguments, the environment and `recollect.toml`, in this order; mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import HomeUnusable
+from recollect.settings import Settings, load_settings, setting_names, unknown_variables
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing but what a test sets; the home is a folder of its own."""
+    for name in [*setting_names(), "RECOLLECT_COLOUR"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path))
+
+
+def write_toml(home: Path, text: str) -> None:
+    (home / "recollect.toml").write_text(text, encoding="utf-8")
+
+
+def test_without_any_setting_there_are_defaults(tmp_path: Path) -> None:
+    settings = load_settings()
+    assert (settings.port, settings.host, settings.synchronous) == (8600, "127.0.0.1", "FULL")
+    assert settings.journal_path == tmp_path / "journal.db"
+    assert settings.vault_path == tmp_path / "vault"
+
+
+def test_the_environment_sets_plain_and_nested_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PORT", "9000")
+    monkeypatch.setenv("RECOLLECT_LLM__BASE_URL", "http://127.0.0.1:8080/v1")
+    monkeypatch.setenv("RECOLLECT_MEMORIZE__MAX_TURNS", "7")
+    settings = load_settings()
+    assert (settings.port, settings.llm.base_url) == (9000, "http://127.0.0.1:8080/v1")
+    assert settings.memorize.max_turns == 7
+
+
+def test_the_file_in_the_home_sets_plain_and_nested_settings(tmp_path: Path) -> None:
+    write_toml(tmp_path, 'port = 9000\n[memorize]\nmode = "agent"\n')
+    settings = load_settings()
+    assert (settings.port, settings.memorize.mode) == (9000, "agent")
+
+
+def test_the_environment_wins_over_the_file_setting_by_setting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_toml(tmp_path, "[memorize]\nmax_turns = 7\nboundary_every = 9\n")
+    monkeypatch.setenv("RECOLLECT_MEMORIZE__MAX_TURNS", "8")
+    memorize = load_settings().memorize
+    assert (memorize.max_turns, memorize.boundary_every) == (8, 9)
+
+
+def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PORT", "9000")
+    assert load_settings(port=9001).port == 9001
+
+
+def test_an_argument_that_was_not_given_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PORT", "9000")
+    assert load_settings(port=None).port == 9000
+
+
+def test_the_file_is_looked_for_in_the_home_that_was_given(tmp_path: Path) -> None:
+    home = tmp_path / "other"
+    home.mkdir()
+    write_toml(home, "port = 9002\n")
+    assert load_settings(home=home).port == 9002
+
+
+def test_a_home_with_a_tilde_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RECOLLECT_HOME", "~/memory")
+    assert load_settings().home == tmp_path / "memory"
+
+
+@pytest.mark.parametrize("variable", ["RECOLLECT_ALLOWED_HOSTS", "RECOLLECT_ALLOWED_ORIGINS"])
+def test_a_list_is_written_with_commas(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "a.example, b.example,")
+    name = variable.removeprefix("RECOLLECT_").lower()
+    assert getattr(load_settings(), name) == ["a.example", "b.example"]
+
+
+def test_a_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_LLM__API_KEY", "sk-secret")
+    assert "sk-secret" not in repr(load_settings())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RECOLLECT_PORT", "ninety"),
+        ("RECOLLECT_PORT", "70000"),
+        ("RECOLLECT_MEMORIZE__MODE", "all"),
+        ("RECOLLECT_MEMORIZE__MAX_TURNS", "1"),
+        ("RECOLLECT_JOBS__WORKERS", "0"),
+        ("RECOLLECT_SYNCHRONOUS", "OFF"),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(HomeUnusable, match=variable):
+        load_settings()
+
+
+def test_every_bad_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PORT", "ninety")
+    monkeypatch.setenv("RECOLLECT_JOBS__WORKERS", "0")
+    with pytest.raises(HomeUnusable, match=r"RECOLLECT_PORT.*RECOLLECT_JOBS__WORKERS"):
+        load_settings()
+
+
+def test_a_bad_key_is_not_told_in_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_LLM__API_KEY", "sk-secret")
+    monkeypatch.setenv("RECOLLECT_PORT", "ninety")
+    with pytest.raises(HomeUnusable) as caught:
+        load_settings()
+    assert "sk-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("port = ", "not valid TOML"),
+        ('home = "/x"', "must not set home"),
+        ("colour = 1", "RECOLLECT_COLOUR"),
+        ("[memorize]\ncolour = 1", "RECOLLECT_MEMORIZE__COLOUR"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    write_toml(tmp_path, text)
+    with pytest.raises(HomeUnusable, match=problem):
+        load_settings()
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "recollect.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(HomeUnusable, match=r"recollect\.toml"):
+        load_settings()
+
+
+def test_a_variable_that_is_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_COLOUR", "red")
+    monkeypatch.setenv("RECOLLECT_PORT", "9000")
+    assert unknown_variables() == ["RECOLLECT_COLOUR"]
+
+
+def test_an_unknown_nested_variable_is_refused_or_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_MEMORIZE__COLOUR", "red")
+    assert unknown_variables() == ["RECOLLECT_MEMORIZE__COLOUR"]
+
+
+def test_every_setting_has_a_description() -> None:
+    assert [name for name, description in setting_names().items() if not description] == []
+
+
+def test_a_sqlite_address_says_where_the_journal_is(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, database_url=f"sqlite:///{tmp_path}/other.db")
+    assert settings.journal_path == tmp_path / "other.db"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://localhost/x", "mysql:///x", "sqlite://", "sqlite:///", "journal.db", ""]
+)
+def test_any_other_database_is_refused(tmp_path: Path, url: str) -> None:
+    settings = Settings(home=tmp_path, database_url=url)
+    with pytest.raises(HomeUnusable, match="RECOLLECT_DATABASE_URL"):
+        _ = settings.journal_path

@@ -1,0 +1,332 @@
+"""Transcripts follow the journal: the same bytes however often they are written, and never over a person's words."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from recollect.errors import StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.memory.boundary import memcell_id
+from recollect.memory.identity import text_digest
+from recollect.memory.job import TRANSCRIBE, Job
+from recollect.memory.model import Append, Memcell, NewTurn, Thread
+from recollect.memory.transcript import parse_part
+from recollect.memory.transcript_state import StoredPart
+from recollect.service.forget import Purger
+from recollect.service.ports import TranscriptStore, Vault
+from recollect.service.transcribe import PART_CHARS, Transcriber
+from tests.fakes import START, FakeJournal, FakeTranscriptStore, FakeVault
+
+JOB = Job(1, TRANSCRIBE, "lane", "default", "t1")
+FOLDER = "default/users/me/threads/t1"
+FIRST = f"{FOLDER}/0001.md"
+
+
+class Killed(BaseException):
+    """Ends a handler where it stands, as a kill does: nothing after it runs."""
+
+
+@pytest.fixture
+def journal() -> FakeJournal:
+    return FakeJournal()
+
+
+@pytest.fixture
+def vault() -> FakeVault:
+    return FakeVault()
+
+
+async def add(journal: FakeJournal, *texts: str) -> None:
+    turns = [NewTurn("user", text, START, "ann") for text in texts]
+    await journal.threads.append(Append("default", "t1", turns))
+
+
+async def close_all(journal: FakeJournal) -> Memcell:
+    turns = await journal.cells.look("default", "t1", 1000)
+    cell_id = memcell_id("default", "t1", [turn.message_id for turn in turns])
+    cell = Memcell(cell_id, tuple(turn.turn_id for turn in turns), "flush")
+    await journal.cells.close("default", "t1", [cell], "rules")
+    return cell
+
+
+async def run(journal: FakeJournal, vault: Vault, store: TranscriptStore | None = None) -> None:
+    await Transcriber(store or journal.transcripts, vault, FailPoints()).handle(JOB)
+
+
+def texts_in(vault: FakeVault) -> list[str]:
+    """What the parts of the thread say, in order."""
+    parts = [parse_part(vault.files[path]) for path in sorted(vault.files) if path.startswith(FOLDER)]
+    assert all(part.problems == () for part in parts)
+    return [turn.content for part in parts for turn in part.turns]
+
+
+async def test_a_transcript_says_what_the_journal_says(journal: FakeJournal, vault: FakeVault) -> None:
+    await add(journal, "a", "b\r\n---\n## user", "c")
+    await run(journal, vault)
+    assert list(parse_part(vault.files[FIRST]).turns) == await journal.threads.get_history("t1")
+
+
+async def test_a_thread_without_turns_has_a_transcript_too(journal: FakeJournal, vault: FakeVault) -> None:
+    await journal.threads.create_thread(Thread("default", "t1", "me", START, START, title="Marta"))
+    await run(journal, vault)
+    thread = parse_part(vault.files[FIRST]).thread
+    assert thread is not None
+    assert thread.title == "Marta"
+
+
+async def test_a_thread_that_is_gone_has_none(journal: FakeJournal, vault: FakeVault) -> None:
+    await run(journal, vault)
+    assert vault.files == {}
+
+
+async def test_an_incognito_thread_has_none(journal: FakeJournal, vault: FakeVault) -> None:
+    await journal.threads.create_thread(Thread("default", "t1", "me", START, START, incognito=True))
+    await add(journal, "psst")
+    await run(journal, vault)
+    assert vault.files == {}
+
+
+async def test_new_turns_are_added_to_the_last_part(journal: FakeJournal, vault: FakeVault) -> None:
+    for text in ("a", "b", "c"):
+        await add(journal, text)
+        await run(journal, vault)
+    assert list(vault.files) == [FIRST]
+    assert texts_in(vault) == ["a", "b", "c"]
+
+
+async def test_a_memcell_closed_later_reaches_the_part_of_its_last_turn(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    await add(journal, "a", "b")
+    await run(journal, vault)
+    cell = await close_all(journal)
+    await run(journal, vault)
+    assert parse_part(vault.files[FIRST]).memcells == (cell,)
+
+
+async def test_a_change_of_the_title_reaches_part_one(journal: FakeJournal, vault: FakeVault) -> None:
+    await add(journal, "a")
+    await run(journal, vault)
+    await journal.threads.update_thread("t1", {"title": "Porto"})
+    await run(journal, vault)
+    thread = parse_part(vault.files[FIRST]).thread
+    assert thread is not None
+    assert thread.title == "Porto"
+
+
+async def test_running_twice_leaves_the_same_bytes(journal: FakeJournal, vault: FakeVault) -> None:
+    await add(journal, *("x" * 9000 for _ in range(20)))
+    await close_all(journal)
+    await run(journal, vault)
+    once = dict(vault.files)
+    await run(journal, vault)
+    assert vault.files == once
+
+
+async def test_turn_by_turn_leaves_the_same_bytes_as_all_at_once(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    texts = [f"{number} " + "x" * 5000 for number in range(40)]
+    for text in texts:
+        await add(journal, text)
+        await run(journal, vault)
+    other, at_once = FakeJournal(), FakeVault()
+    await add(other, *texts)
+    await run(other, at_once)
+    assert vault.files == at_once.files
+
+
+# Parts
+
+
+async def test_parts_are_split_by_size_and_lose_nothing(journal: FakeJournal, vault: FakeVault) -> None:
+    texts = [f"{number} " + "x" * 5000 for number in range(60)]
+    await add(journal, *texts)
+    await run(journal, vault)
+    assert sorted(vault.files) == [f"{FOLDER}/{part:04d}.md" for part in range(1, len(vault.files) + 1)]
+    assert len(vault.files) >= 5
+    assert texts_in(vault) == texts
+
+
+async def test_a_part_is_closed_before_it_exceeds_the_limit(journal: FakeJournal, vault: FakeVault) -> None:
+    await add(journal, *("x" * 3000 for _ in range(100)))
+    await run(journal, vault)
+    assert max(len(text) for text in vault.files.values()) < 1.1 * PART_CHARS
+
+
+async def test_a_turn_over_the_limit_has_a_part_of_its_own(journal: FakeJournal, vault: FakeVault) -> None:
+    await add(journal, "before", "x" * (PART_CHARS + 1), "after")
+    await run(journal, vault)
+    assert texts_in(vault) == ["before", "x" * (PART_CHARS + 1), "after"]
+    assert len(vault.files) == 3
+
+
+async def test_more_turns_than_are_read_at_once_are_all_written(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    texts = [str(number) for number in range(1234)]
+    await add(journal, *texts)
+    await run(journal, vault)
+    assert texts_in(vault) == texts
+
+
+async def test_a_message_in_a_long_thread_costs_no_more_than_in_a_short_one() -> None:
+    text = "x" * (PART_CHARS // 30)
+
+    async def cost_of_a_part(thread_length: int) -> tuple[int, int]:
+        """Turns read and characters written while as many messages come one by one as a part holds."""
+        journal, vault = FakeJournal(), FakeVault()
+        await add(journal, *(text for _ in range(thread_length)))
+        await run(journal, vault)
+        read, written = journal.transcripts.turns_read, vault.characters_written
+        for _ in range(30):
+            await add(journal, text)
+            await run(journal, vault)
+        return journal.transcripts.turns_read - read, vault.characters_written - written
+
+    short, long = await cost_of_a_part(100), await cost_of_a_part(10_000)
+    assert long[0] <= 1.2 * short[0]
+    assert long[1] <= 1.2 * short[1]
+
+
+async def test_a_change_of_the_title_of_a_long_thread_writes_part_one_alone(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    await add(journal, *("x" * 9000 for _ in range(60)))
+    await run(journal, vault)
+    before = dict(vault.files)
+    await journal.threads.update_thread("t1", {"title": "Porto"})
+    await run(journal, vault)
+    assert [path for path, text in vault.files.items() if before[path] != text] == [FIRST]
+
+
+# Kills and outages
+
+
+class DyingVault(FakeVault):
+    """Dies on the way into or out of a write, once for each time it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.die: str | None = None
+
+    async def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
+        die, self.die = self.die, None
+        if die == "before":
+            raise Killed
+        conflict = await super().write(path, text, ours)
+        if die == "after":
+            raise Killed
+        return conflict
+
+
+async def killed(journal: FakeJournal, vault: DyingVault, when: str) -> None:
+    vault.die = when
+    with pytest.raises(Killed):
+        await run(journal, vault)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("more", [False, True], ids=["same words", "more words"])
+async def test_a_file_written_before_a_kill_is_recognised_as_ours(
+    journal: FakeJournal, when: str, more: bool
+) -> None:
+    vault = DyingVault()
+    await add(journal, "a")
+    await run(journal, vault)
+    await add(journal, "b")
+    await killed(journal, vault, when)
+    if more:
+        await add(journal, "c")
+    await run(journal, vault)
+    assert list(vault.files) == [FIRST]
+    assert texts_in(vault) == ["a", "b", "c"][: 3 if more else 2]
+
+
+@pytest.mark.parametrize("moments", [("after", "before"), ("after", "after"), ("before", "after")])
+async def test_a_file_written_before_two_kills_is_recognised_as_ours(
+    journal: FakeJournal, moments: Sequence[str]
+) -> None:
+    vault = DyingVault()
+    await add(journal, "a")
+    await run(journal, vault)
+    for when in moments:
+        await add(journal, "more")
+        await killed(journal, vault, when)
+    await add(journal, "last")
+    await run(journal, vault)
+    assert list(vault.files) == [FIRST]
+    assert texts_in(vault) == ["a", "more", "more", "last"]
+
+
+async def test_a_kill_amid_several_parts_leaves_no_conflict(journal: FakeJournal) -> None:
+    vault = DyingVault()
+    texts = [f"{number} " + "x" * 30_000 for number in range(9)]
+    for text in texts:
+        await add(journal, text)
+        await killed(journal, vault, "after")
+        await run(journal, vault)
+    assert texts_in(vault) == texts
+    assert not [path for path in vault.files if "conflict" in path]
+
+
+async def test_an_outage_leaves_the_job_to_be_tried_again(journal: FakeJournal, vault: FakeVault) -> None:
+    await add(journal, "a")
+    vault.broken = "the disk is full"
+    with pytest.raises(StorageUnavailable):
+        await run(journal, vault)
+    vault.broken = None
+    await run(journal, vault)
+    assert texts_in(vault) == ["a"]
+
+
+async def test_a_thread_cleared_while_it_is_written_is_written_anew(vault: FakeVault) -> None:
+    """The clearing comes between the plan and the announcement; its purge and its transcript follow."""
+    journal = FakeJournal()
+
+    class Clearing(FakeTranscriptStore):
+        async def announce(self, space: str, thread_id: str, part: StoredPart) -> None:
+            await journal.threads.clear_thread("t1")
+            await super().announce(space, thread_id, part)
+
+    await add(journal, "a")
+    await run(journal, vault, Clearing(journal))
+    purger = Purger(journal.transcripts, vault, FailPoints())
+    await purger.handle(replace(JOB, payload={"user_id": "me"}))
+    await run(journal, vault)
+    assert FIRST in vault.files
+    assert texts_in(vault) == []
+
+
+# People
+
+
+async def test_a_hand_edited_file_is_kept_as_a_conflict_file(journal: FakeJournal, vault: FakeVault) -> None:
+    await add(journal, "a")
+    await run(journal, vault)
+    vault.files[FIRST] += "\nmy own note\n"
+    edited = vault.files[FIRST]
+    await add(journal, "b")
+    await run(journal, vault)
+    conflict = f"{FOLDER}/0001.conflict-{text_digest(edited)[:8]}.md"
+    assert vault.files[conflict] == edited
+    assert [turn.content for turn in parse_part(vault.files[FIRST]).turns] == ["a", "b"]
+
+
+async def test_a_file_that_was_there_before_us_is_kept(journal: FakeJournal, vault: FakeVault) -> None:
+    vault.files[FIRST] = "mine"
+    await add(journal, "a")
+    await run(journal, vault)
+    assert "mine" in vault.files.values()
+
+
+async def test_a_file_that_a_person_removed_is_written_again_with_the_next_message(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    await add(journal, "a")
+    await run(journal, vault)
+    del vault.files[FIRST]
+    await add(journal, "b")
+    await run(journal, vault)
+    assert texts_in(vault) == ["a", "b"]

@@ -1,0 +1,179 @@
+"""Verify finds what is missing or differs, and repairs what is gone."""
+
+from collections.abc import Callable
+
+import pytest
+
+from recollect.failpoints import FailPoints
+from recollect.memory.boundary import memcell_id
+from recollect.memory.model import Append, Memcell, NewTurn, Thread
+from recollect.service.transcribe import Transcriber
+from recollect.service.verify import Verification, Verifier
+from tests.fakes import START, FakeJournal, FakeVault
+
+FOLDER = "default/users/me/threads/t1"
+FIRST = f"{FOLDER}/0001.md"
+SECOND = f"{FOLDER}/0002.md"
+
+
+@pytest.fixture
+def vault() -> FakeVault:
+    return FakeVault()
+
+
+@pytest.fixture
+async def journal(vault: FakeVault) -> FakeJournal:
+    """A thread of two parts, the last messages in a memcell, all written."""
+    journal = FakeJournal()
+    turns = [NewTurn("user", f"{number} " + "x" * 30_000, START, "ann") for number in range(3)]
+    await journal.threads.append(Append("default", "t1", turns))
+    stored = await journal.threads.get_history("t1", 2)
+    cell_id = memcell_id("default", "t1", [turn.message_id for turn in stored])
+    cell = Memcell(cell_id, tuple(turn.turn_id for turn in stored), "gap")
+    await journal.cells.close("default", "t1", [cell], "rules")
+    await transcriber(journal, vault).transcribe("default", "t1")
+    return journal
+
+
+def transcriber(journal: FakeJournal, vault: FakeVault) -> Transcriber:
+    return Transcriber(journal.transcripts, vault, FailPoints())
+
+
+async def verify(journal: FakeJournal, vault: FakeVault, *, repair: bool = False) -> Verification:
+    verifier = Verifier(
+        journal.threads, journal.transcripts, journal.coverage, vault, transcriber(journal, vault)
+    )
+    return await verifier.verify(repair=repair)
+
+
+async def test_a_sound_home_is_ok(journal: FakeJournal, vault: FakeVault) -> None:
+    found = await verify(journal, vault)
+    assert found.ok
+    assert (found.threads, found.parts, found.pending, found.problems, found.notes) == (1, 2, 0, [], [])
+
+
+async def test_verifying_changes_nothing(journal: FakeJournal, vault: FakeVault) -> None:
+    del vault.files[FIRST]
+    before = dict(vault.files), await journal.transcripts.parts("default", "t1")
+    await verify(journal, vault)
+    assert (vault.files, await journal.transcripts.parts("default", "t1")) == before
+
+
+async def test_every_space_is_verified(journal: FakeJournal, vault: FakeVault) -> None:
+    turn = NewTurn("user", "x", START, "ann")
+    await journal.threads.append(Append("work", "t1", [turn]))
+    found = await verify(journal, vault)
+    assert {space: coverage.messages for space, coverage in found.coverage.items()} == {
+        "default": 3,
+        "work": 1,
+    }
+    assert found.threads == 2
+
+
+async def test_a_deleted_file_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+    del vault.files[SECOND]
+    found = await verify(journal, vault)
+    assert not found.ok
+    assert found.problems == [f"{SECOND} is missing"]
+
+
+@pytest.mark.parametrize("change", [lambda text: text + "\n", lambda text: text[:-9], lambda text: ""])
+async def test_an_altered_file_is_found(
+    journal: FakeJournal, vault: FakeVault, change: Callable[[str], str]
+) -> None:
+    vault.files[FIRST] = change(vault.files[FIRST])
+    found = await verify(journal, vault)
+    assert not found.ok
+    assert found.problems == [f"{FIRST} differs from the journal"]
+
+
+async def test_a_turn_in_neither_buffer_nor_cell_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+    journal.rows["default", "t1"].buffer.clear()
+    found = await verify(journal, vault)
+    assert not found.ok
+    assert found.problems == ["missing: t-1 of thread 't1'"]
+
+
+async def test_a_turn_that_vanished_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+    del journal.rows["default", "t1"].turns[1]
+    found = await verify(journal, vault)
+    assert not found.ok
+    assert "missing: 1 turns of thread 't1'" in found.problems
+
+
+async def test_a_turn_in_buffer_and_cell_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+    journal.rows["default", "t1"].buffer.add("t-2")
+    assert not (await verify(journal, vault)).ok
+
+
+async def test_a_cell_without_its_turns_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+    del journal.rows["default", "t1"].turns[3]
+    found = await verify(journal, vault)
+    assert any("memcell" in problem for problem in found.problems)
+
+
+async def test_what_is_not_written_yet_is_pending_and_no_problem(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    turn = NewTurn("user", "new", START, "ann")
+    await journal.threads.append(Append("default", "t1", [turn, turn]))
+    await journal.threads.update_thread("t1", {"title": "new"})
+    found = await verify(journal, vault)
+    assert found.ok
+    assert found.pending == 2
+
+
+async def test_an_incognito_thread_needs_no_file(journal: FakeJournal, vault: FakeVault) -> None:
+    thread = Thread("default", "t2", "me", START, START, incognito=True)
+    await journal.threads.create_thread(thread)
+    await journal.threads.append(Append("default", "t2", [NewTurn("user", "psst", START, "ann")]))
+    found = await verify(journal, vault)
+    assert (found.ok, found.pending) == (True, 0)
+
+
+async def test_a_conflict_file_is_noted(journal: FakeJournal, vault: FakeVault) -> None:
+    vault.files[f"{FOLDER}/0001.conflict-12345678.md"] = "edited"
+    found = await verify(journal, vault)
+    assert found.ok
+    assert [note.partition(":")[0] for note in found.notes] == [f"{FOLDER}/0001.conflict-12345678.md"]
+
+
+async def test_a_transcript_that_belongs_to_no_thread_is_noted(
+    journal: FakeJournal, vault: FakeVault
+) -> None:
+    vault.files["default/users/me/threads/gone/0001.md"] = "old"
+    found = await verify(journal, vault)
+    assert len(found.notes) == 1
+
+
+async def test_a_persons_own_notes_are_left_unmentioned(journal: FakeJournal, vault: FakeVault) -> None:
+    vault.files["default/users/me/notes/shopping.md"] = "milk"
+    assert (await verify(journal, vault)).notes == []
+
+
+# Repair
+
+
+async def test_repair_writes_what_is_gone(journal: FakeJournal, vault: FakeVault) -> None:
+    before = dict(vault.files)
+    vault.files.clear()
+    found = await verify(journal, vault, repair=True)
+    assert (found.ok, found.repaired) == (True, 2)
+    assert vault.files == before
+    assert (await verify(journal, vault)).ok
+
+
+async def test_repair_leaves_what_a_person_changed(journal: FakeJournal, vault: FakeVault) -> None:
+    vault.files[FIRST] += "my own note\n"
+    before = dict(vault.files)
+    found = await verify(journal, vault, repair=True)
+    assert vault.files == before
+    assert found.problems == [f"{FIRST} differs from the journal"]
+
+
+async def test_a_repaired_part_is_ours_again(journal: FakeJournal, vault: FakeVault) -> None:
+    vault.files.clear()
+    await verify(journal, vault, repair=True)
+    await journal.threads.update_thread("t1", {"title": "Porto"})
+    await transcriber(journal, vault).transcribe("default", "t1")
+    assert sorted(vault.files) == [FIRST, SECOND]
