@@ -21,6 +21,7 @@ _FIRST_DELAY_MS = 500
 _LONGEST_DELAY_MS = 60_000
 _LONGEST_OUTAGE_DELAY_MS = 5_000
 _LONGEST_WAIT_SECONDS = 5.0
+_LAST_WORDS_SECONDS = 1.0
 _log = logging.getLogger("recollect.jobs")
 
 
@@ -60,6 +61,8 @@ class JobEngine:
         self._idle = asyncio.Event()
         self._starting = asyncio.Lock()
         self._waiting: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
+        self._heirs: dict[int, int] = {}
+        """Jobs somebody waits for that were put back and are done by their twin instead."""
         self._leases_checked = 0
         self.finished = 0
         self.failed = 0
@@ -86,6 +89,8 @@ class JobEngine:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        # What was claimed in the very moment of stopping has no runner.
+        await self._store.recover(counted=False)
 
     def notify(self, due: int) -> None:
         """A job has been queued that is due then."""
@@ -95,21 +100,30 @@ class JobEngine:
     async def wait_for(self, job_id: int, seconds: float) -> bool:
         """True as soon as the job is done or dead; False when the time is up before that."""
         event = asyncio.Event()
-        self._waiting[job_id].add(event)
         try:
             async with asyncio.timeout(seconds):
-                job = await self._store.get(job_id)
-                while job is not None and job.state != "dead":
-                    await event.wait()
-                    event.clear()
+                while True:
+                    self._waiting[job_id].add(event)
                     job = await self._store.get(job_id)
+                    if job is None and job_id in self._heirs:
+                        heir = self._heirs[job_id]
+                        self._stop_waiting(job_id, event)
+                        job_id = heir
+                    elif job is None or job.state == "dead":
+                        return True
+                    else:
+                        await event.wait()
+                        event.clear()
         except TimeoutError:
             return False
         finally:
-            self._waiting[job_id].discard(event)
-            if not self._waiting[job_id]:
-                del self._waiting[job_id]
-        return True
+            self._stop_waiting(job_id, event)
+
+    def _stop_waiting(self, job_id: int, event: asyncio.Event) -> None:
+        self._waiting[job_id].discard(event)
+        if not self._waiting[job_id]:
+            del self._waiting[job_id]
+            self._heirs.pop(job_id, None)
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
@@ -177,7 +191,7 @@ class JobEngine:
         now = self._clock()
         if now - self._leases_checked >= _LONGEST_WAIT_SECONDS * 1000:
             self._leases_checked = now
-            if await self._store.recover(leased_before=now):
+            if await self._store.recover(leased_before=now, but_not=list(self._running)):
                 self._due = now
 
     async def _start_due_jobs(self) -> None:
@@ -253,7 +267,7 @@ class JobEngine:
             done, _ = await asyncio.wait({task}, timeout=self._lease_seconds)
         except asyncio.CancelledError:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.wait({task}, timeout=_LAST_WORDS_SECONDS)
             raise
         if not done:
             # Not awaited: a handler that hangs may not even react to being cancelled.
@@ -289,7 +303,7 @@ class JobEngine:
     async def _put_back(self, job: Job, delay_ms: int, *, attempts: int, error: Exception) -> None:
         run_at = self._clock() + delay_ms
         try:
-            await self._store.put_back(
+            waits = await self._store.put_back(
                 job, run_at, attempts=attempts, error=f"{type(error).__name__}: {error}"
             )
         except Unavailable as outage:
@@ -297,6 +311,8 @@ class JobEngine:
                 "job %d could not be put back; it runs again when its lease ends: %s", job.job_id, outage
             )
             return
+        if waits is not None and waits != job.job_id and job.job_id in self._waiting:
+            self._heirs[job.job_id] = waits
         self.notify(run_at)
 
     def _jittered(self, delay_ms: int) -> int:

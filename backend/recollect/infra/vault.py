@@ -116,7 +116,7 @@ class Vault:
             return None
         kept = target.with_name(f"{target.stem}.conflict-{digest[:8]}{_SUFFIX}")
         if not kept.exists():
-            os.link(target, kept)
+            _duplicate(target, kept)
         self.conflicts += 1
         _log.warning("%s was changed by hand; that version is kept as %s", target, kept.name)
         return kept.relative_to(self.root).as_posix()
@@ -176,6 +176,14 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _duplicate(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        # Not every disk has hard links.
+        shutil.copyfile(source, target)
 
 
 def _discard(path: Path) -> None:

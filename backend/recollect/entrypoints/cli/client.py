@@ -8,9 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from recollect.app import open_app
 from recollect.entrypoints.http.dependencies import SPACE_HEADER
-from recollect.entrypoints.http.server import create_server
 from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
 from recollect.infra.home_lock import current_holder
 from recollect.settings import Settings
@@ -70,6 +68,10 @@ async def home_client(settings: Settings, space: str | None = None) -> AsyncIter
         async with _client(holder.address, holder.token, headers) as client:
             yield HomeClient(client)
         return
+    # Imported here: a command that talks to a server needs none of it, and it takes most of a second.
+    from recollect.app import open_app
+    from recollect.entrypoints.http.server import create_server
+
     async with open_app(settings) as app:
         transport = httpx2.ASGITransport(app=create_server(app))
         async with _client(_IN_PROCESS, app.lock.token, headers, transport) as client:

@@ -55,6 +55,9 @@ class ThreadHead:
     forgotten: int
     lookalikes: int
     """How many given message ids look like ones we make."""
+    is_new: bool = False
+    changed: bool = False
+    """Its header has to be written anew."""
 
 
 def append_turns(
@@ -83,11 +86,28 @@ def append_turns(
         known[message_id] = _Known(receipt.turn_id, digest)
         receipts.append(receipt)
     if not accepted:
-        return receipts, None
+        return receipts, _nothing_new(connection, append, head, now, schedule)
     connection.executemany(INSERT_TURN, accepted)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
     return receipts, _queue_follow_up(connection, append, head, len(accepted), now, schedule)
+
+
+def _nothing_new(
+    connection: sqlite3.Connection, append: Append, head: ThreadHead, now: int, schedule: Schedule
+) -> int | None:
+    """A thread that was opened for nothing goes again; new tags of an old one still have to be written."""
+    if head.is_new:
+        connection.execute("DELETE FROM threads WHERE pk = ?", (head.pk,))
+        return None
+    if not head.changed or head.incognito:
+        return None
+    return queue_jobs(connection, [_transcript_job(append, now, schedule)], now)
+
+
+def _transcript_job(append: Append, now: int, schedule: Schedule) -> NewJob:
+    lane = vault_lane(identity.thread_key(append.space, append.thread_id))
+    return NewJob(TRANSCRIBE, lane, append.space, append.thread_id, now + schedule.transcript_delay_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +124,10 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
     pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes = row
     if append.user_id is not None and append.user_id != user_id:
         raise NotFound(f"there is no thread {append.thread_id!r}")
+    head = ThreadHead(pk, user_id, bool(incognito), last_number, unasked, forgotten, lookalikes)
     if append.tags or (append.agent_id and agent_id is None):
-        _merge_header(connection, pk, tags_json, append)
-    return ThreadHead(pk, user_id, bool(incognito), last_number, unasked, forgotten, lookalikes)
+        head.changed = _merge_header(connection, pk, tags_json, append)
+    return head
 
 
 def create_thread_row(
@@ -136,11 +157,11 @@ def create_thread_row(
         ),
     )  # fmt: skip
     assert cursor.lastrowid is not None
-    return ThreadHead(cursor.lastrowid, user_id, incognito, last_number, 0, forgotten, 0)
+    return ThreadHead(cursor.lastrowid, user_id, incognito, last_number, 0, forgotten, 0, is_new=True)
 
 
-def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> None:
-    connection.execute(
+def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> bool:
+    changed = connection.execute(
         "UPDATE threads SET tags_json = :tags, agent_id = coalesce(agent_id, :agent),"
         " header_revision = header_revision + 1"
         " WHERE pk = :pk AND (tags_json != :tags OR (agent_id IS NULL AND :agent IS NOT NULL))",
@@ -149,7 +170,8 @@ def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, appen
             "agent": append.agent_id,
             "tags": dumped(_unique((*json.loads(tags_json), *append.tags))),
         },
-    )
+    ).rowcount
+    return changed > 0
 
 
 def _unique(tags: Sequence[str]) -> list[str]:
@@ -256,8 +278,6 @@ def _queue_follow_up(
     boundary_due = now + (schedule.boundary_delay_ms if enough else schedule.pause_ms)
     jobs = [
         NewJob(BOUNDARY, cells_lane(key), append.space, append.thread_id, boundary_due),
-        NewJob(
-            TRANSCRIBE, vault_lane(key), append.space, append.thread_id, now + schedule.transcript_delay_ms
-        ),
+        _transcript_job(append, now, schedule),
     ]
     return queue_jobs(connection, jobs, now)

@@ -79,10 +79,10 @@ class Database:
 
     async def close(self) -> None:
         """Finish the writes that were handed in, fold the log into the file, let go of it."""
-        if self._thread is not None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
             self._pending.put(None)
-            await asyncio.to_thread(self._thread.join)
-            self._thread = None
+            await asyncio.to_thread(thread.join)
         if self._readers is not None:
             await self._readers.dispose()
             self._readers = None
@@ -113,11 +113,11 @@ class Database:
     async def snapshot(self) -> AsyncIterator[Reader]:
         """One consistent view for several reads."""
         async with self._reader() as reader:
-            await reader.execute_fetchall("BEGIN")
             try:
+                await reader.execute_fetchall("BEGIN")
                 yield reader
             finally:
-                await reader.execute_fetchall("ROLLBACK")
+                await reader.rollback()
 
     @asynccontextmanager
     async def _reader(self) -> AsyncIterator[Reader]:
@@ -262,13 +262,10 @@ def _run_among_others(connection: sqlite3.Connection, pending: _Pending) -> None
     connection.execute("SAVEPOINT operation")
     try:
         pending.result = pending.operation(connection)
-    except sqlite3.IntegrityError as error:
-        pending.error = error
-    except sqlite3.Error:
-        raise
-    except Exception as error:  # noqa: BLE001 - raised where the caller waits
-        pending.error = error
-    if pending.error is not None:
+    except Exception as error:
+        if not connection.in_transaction:
+            raise  # SQLite has undone the whole group, as it does when the disk is full.
+        pending.error = _translated(error) if isinstance(error, sqlite3.Error) else error
         connection.execute("ROLLBACK TO operation")
     connection.execute("RELEASE operation")
 
@@ -289,24 +286,29 @@ def _settle(group: list[_Pending]) -> None:
             pending.future.set_exception(pending.error)
 
 
+_DISK = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_IOERR: "the disk fails",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+}
+_HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
 def _translated(error: sqlite3.Error) -> Exception:
-    if isinstance(error, sqlite3.IntegrityError):
-        return error
-    text = str(error)
-    if (
-        "full" in text
-        or "readonly" in text
-        or "read-only" in text
-        or "I/O" in text
-        or "unable to open" in text
-    ):
+    """What an operator can mend, in words; what is our own mistake, as it is."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _DISK:
         return StorageUnavailable(
-            f"the journal cannot be written: {text}. Free some space or make it writable."
+            f"the journal cannot be written: {_DISK[code]}. Free some space or make it writable."
         )
-    if "locked" in text or "busy" in text:
+    if code in _HELD:
         return Unavailable("the journal is held by another program; close it and try again")
-    if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
-        return StorageUnavailable(f"the journal is damaged: {text}. Run 'recollect rebuild' to restore it.")
+    if code in _DAMAGED:
+        return StorageUnavailable(
+            "the journal is damaged. Stop the server and run 'recollect rebuild' to restore it."
+        )
     return error
 
 

@@ -35,11 +35,17 @@ class SqlJobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def recover(self, leased_before: int | None = None) -> int:
-        """Queue again what says it runs and does not: all of it at start, later what outlived its lease."""
-        lost = "state = 'running'" + (
-            "" if leased_before is None else f" AND leased_until < {int(leased_before)}"
-        )
+    async def recover(
+        self, leased_before: int | None = None, *, but_not: Sequence[int] = (), counted: bool = True
+    ) -> int:
+        """Queue again what says it runs and does not: all of it at start, later what outlived its lease.
+
+        `but_not` are jobs that do run, whatever the clock says. Unless `counted`, it is no interruption.
+        """
+        running = ",".join(str(int(job_id)) for job_id in but_not)
+        lost = f"state = 'running' AND pk NOT IN ({running})"
+        if leased_before is not None:
+            lost += f" AND leased_until < {int(leased_before)}"
 
         def recover(connection: sqlite3.Connection) -> int:
             connection.execute(
@@ -53,7 +59,7 @@ class SqlJobStore:
                 (MAX_INTERRUPTIONS,),
             )
             return connection.execute(
-                "UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + 1"
+                f"UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + {int(counted)}"
                 f" WHERE {lost}"
             ).rowcount
 
@@ -82,37 +88,33 @@ class SqlJobStore:
         """The job is done and goes. False when its lease was lost meanwhile."""
         return await self._settle("DELETE FROM jobs WHERE {mine}", job, {})
 
-    async def put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> bool:
-        """The job waits again until `run_at`; where its twin waits already, that one does for both."""
+    async def put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> int | None:
+        """The job waits again until `run_at`; where its twin waits already, that one does for both.
 
-        def put_back(connection: sqlite3.Connection) -> bool:
+        Returns the id of the one that waits; None when the lease was lost meanwhile.
+        """
+        mine = {"pk": job.job_id, "claims": job.claims}
+
+        def put_back(connection: sqlite3.Connection) -> int | None:
             twin = connection.execute(
-                "DELETE FROM jobs WHERE pk = :pk AND claims = :claims AND state = 'running' AND EXISTS ("
-                " SELECT 1 FROM jobs q WHERE q.state = 'queued' AND q.lane = jobs.lane AND q.kind = jobs.kind"
-                " AND q.dedupe = jobs.dedupe) RETURNING lane, kind, dedupe",
-                {"pk": job.job_id, "claims": job.claims},
+                "SELECT q.pk FROM jobs q JOIN jobs j ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe"
+                " WHERE j.pk = :pk AND j.claims = :claims AND j.state = 'running' AND q.state = 'queued'",
+                mine,
             ).fetchone()
-            if twin is not None:
-                # The twin takes over the wait, or a job that keeps failing would never back off.
-                connection.execute(
-                    "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ?"
-                    " WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?",
-                    (run_at, attempts, error, *twin),
-                )
-                return True
-            return bool(
-                connection.execute(
+            if twin is None:
+                changed = connection.execute(
                     "UPDATE jobs SET state = 'queued', leased_until = NULL, run_at = :run_at, attempts = :attempts,"
                     " error = :error WHERE pk = :pk AND claims = :claims AND state = 'running'",
-                    {
-                        "pk": job.job_id,
-                        "claims": job.claims,
-                        "run_at": run_at,
-                        "attempts": attempts,
-                        "error": error,
-                    },
+                    {**mine, "run_at": run_at, "attempts": attempts, "error": error},
                 ).rowcount
+                return job.job_id if changed else None
+            connection.execute("DELETE FROM jobs WHERE pk = :pk", mine)
+            # The twin takes over the wait, or a job that keeps failing would never back off.
+            connection.execute(
+                "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ? WHERE pk = ?",
+                (run_at, attempts, error, *twin),
             )
+            return int(twin[0])
 
         return await self._database.write(put_back)
 

@@ -1,0 +1,151 @@
+"""What the buffer and the memcells promise, of the fake and of SQLite: a turn is in exactly one of them."""
+
+import pytest
+
+from recollect.errors import NotFound
+from recollect.memory.job import BOUNDARY, FLUSH, TRANSCRIBE
+from recollect.memory.model import Append, Memcell, NewTurn, Turn
+from tests.contract.journals import BOUNDARY_EVERY, PAUSE_MS, Journal, cell_of
+from tests.fakes import START
+
+
+async def filled(journal: Journal, *texts: str) -> list[Turn]:
+    await journal.add("t1", *texts)
+    return await journal.threads.get_history("t1")
+
+
+async def buffered(journal: Journal, limit: int = 100) -> list[str]:
+    return [turn.content for turn in await journal.cells.look("default", "t1", limit)]
+
+
+async def test_the_buffer_holds_what_no_memcell_holds_in_order(journal: Journal) -> None:
+    a, _, _ = await filled(journal, "a", "b", "c")
+    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    assert await buffered(journal) == ["b", "c"]
+
+
+async def test_a_look_shows_the_oldest_turns_up_to_its_limit(journal: Journal) -> None:
+    await filled(journal, "a", "b", "c")
+    assert await buffered(journal, 2) == ["a", "b"]
+
+
+async def test_a_look_at_a_thread_that_is_not_there_finds_nothing(journal: Journal) -> None:
+    assert await journal.cells.look("default", "t1", 5) == []
+    assert await journal.threads.list_threads() == []
+
+
+async def test_after_a_look_messages_are_counted_anew(journal: Journal) -> None:
+    await filled(journal, *"x" * (BOUNDARY_EVERY - 1))
+    await journal.cells.look("default", "t1", 100)
+    await journal.add("t1", "x")
+    (waiting,) = [job for job in await journal.jobs() if job.kind == BOUNDARY]
+    assert waiting.run_at == START + PAUSE_MS
+
+
+async def test_closing_takes_exactly_those_turns(journal: Journal) -> None:
+    _, b, c, _ = await filled(journal, "a", "b", "c", "d")
+    cell = cell_of(b, c)
+    await journal.cells.close("default", "t1", [cell], "rules")
+    assert await buffered(journal) == ["a", "d"]
+    assert await journal.cells.list_cells("default", "t1") == [(cell, (b.message_id, c.message_id))]
+
+
+async def test_several_cells_close_together_oldest_first(journal: Journal) -> None:
+    a, b, c = await filled(journal, "a", "b", "c")
+    cells = [cell_of(a), cell_of(b, c, reason="topic")]
+    await journal.cells.close("default", "t1", cells, "model")
+    assert [cell for cell, _ in await journal.cells.list_cells("default", "t1")] == cells
+    assert await journal.cells.count_buffered("default", "t1") == 0
+
+
+async def test_what_is_closed_cannot_be_closed_again(journal: Journal) -> None:
+    a, b = await filled(journal, "a", "b")
+    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    with pytest.raises(NotFound):
+        await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    with pytest.raises(NotFound):
+        await journal.cells.close("default", "t1", [cell_of(a, b)], "rules")
+    assert await buffered(journal) == ["b"]
+    assert len(await journal.cells.list_cells("default", "t1")) == 1
+
+
+async def test_one_cell_that_cannot_be_closed_leaves_all_of_them_open(journal: Journal) -> None:
+    a, b = await filled(journal, "a", "b")
+    never = Memcell("c-0", ("t-99",), "gap")
+    with pytest.raises(NotFound):
+        await journal.cells.close("default", "t1", [cell_of(a, b), never], "rules")
+    assert await buffered(journal) == ["a", "b"]
+    assert await journal.cells.list_cells("default", "t1") == []
+
+
+async def test_two_cells_that_claim_one_turn_are_both_refused(journal: Journal) -> None:
+    a, b = await filled(journal, "a", "b")
+    with pytest.raises(NotFound):
+        await journal.cells.close("default", "t1", [cell_of(a), cell_of(a, b)], "rules")
+    assert await buffered(journal) == ["a", "b"]
+
+
+async def test_a_skipped_turn_cannot_be_closed(journal: Journal) -> None:
+    skipped = await journal.threads.add_turn("t1", NewTurn("system", "be kind", START, "app"))
+    with pytest.raises(NotFound):
+        await journal.cells.close("default", "t1", [cell_of(skipped)], "rules")
+
+
+async def test_a_forgotten_turn_cannot_be_closed(journal: Journal) -> None:
+    (a,) = await filled(journal, "a")
+    await journal.threads.clear_thread("t1")
+    with pytest.raises(NotFound):
+        await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    assert await journal.cells.list_cells("default", "t1") == []
+
+
+async def test_a_cell_of_a_thread_that_is_gone_cannot_be_closed(journal: Journal) -> None:
+    (a,) = await filled(journal, "a")
+    await journal.threads.delete_thread("t1")
+    with pytest.raises(NotFound):
+        await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+
+
+async def test_a_turn_of_another_space_cannot_be_closed(journal: Journal) -> None:
+    (a,) = await filled(journal, "a")
+    await journal.threads.append(Append("other", "t1", [NewTurn("system", "x", START, "app")]))
+    with pytest.raises(NotFound):
+        await journal.cells.close("other", "t1", [cell_of(a)], "rules")
+    assert await buffered(journal) == ["a"]
+
+
+async def test_closing_queues_the_transcript(journal: Journal) -> None:
+    (a,) = await filled(journal, "a")
+    before = len(await journal.jobs())
+    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    kinds = [job.kind for job in await journal.jobs()]
+    assert TRANSCRIBE in kinds
+    assert len(kinds) == before
+
+
+async def test_closing_nothing_changes_nothing(journal: Journal) -> None:
+    await filled(journal, "a")
+    before = await journal.jobs()
+    await journal.cells.close("default", "t1", [], "rules")
+    assert await journal.jobs() == before
+
+
+async def test_forgetting_takes_buffer_and_cells_along(journal: Journal) -> None:
+    a, _ = await filled(journal, "a", "b")
+    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    await journal.threads.clear_thread("t1")
+    assert await journal.cells.count_buffered("default", "t1") == 0
+    assert await journal.cells.list_cells("default", "t1") == []
+
+
+async def test_a_flush_takes_the_place_of_the_look_that_waits(journal: Journal) -> None:
+    await filled(journal, "a")
+    job_id = await journal.cells.request_flush("default", "t1")
+    lane = [job for job in await journal.jobs() if job.lane.startswith("cells:")]
+    assert [(job.job_id, job.kind, job.run_at) for job in lane] == [(job_id, FLUSH, START)]
+
+
+async def test_two_flushes_that_wait_are_one(journal: Journal) -> None:
+    await filled(journal, "a")
+    first = await journal.cells.request_flush("default", "t1")
+    assert await journal.cells.request_flush("default", "t1") == first

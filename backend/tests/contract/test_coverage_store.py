@@ -1,0 +1,193 @@
+"""What counting promises, of the fake and of SQLite; and that both agree after any sequence of writes."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.errors import RecollectError
+from recollect.memory.model import Append, NewTurn, Receipt
+from tests.contract.journals import Journal, cell_of, fake_journal, said, sqlite_journal
+from tests.fakes import START
+
+SYSTEM = NewTurn("system", "be kind", START, "app")
+
+
+async def test_an_empty_journal_covers_nothing(journal: Journal) -> None:
+    coverage = await journal.coverage.coverage(space="default")
+    assert (coverage.messages, coverage.missing, coverage.doubled) == (0, 0, 0)
+
+
+async def test_every_message_is_counted_where_it_is(journal: Journal) -> None:
+    await journal.threads.append(Append("default", "t1", [said("a"), said("b"), said("c"), SYSTEM]))
+    a, *_ = await journal.threads.get_history("t1")
+    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    await journal.add("t2", "d", "e")
+    await journal.threads.delete_thread("t2")
+    found = await journal.coverage.coverage(space="default")
+    assert (found.messages, found.buffered, found.celled, found.skipped) == (6, 2, 1, 1)
+    assert (found.forgotten, found.missing, found.doubled, found.missing_turns) == (2, 0, 0, ())
+
+
+async def test_a_session_is_counted_alone(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    await journal.add("t2", "c")
+    assert (await journal.coverage.coverage(space="default", thread_id="t1")).messages == 2
+
+
+async def test_a_user_is_counted_alone(journal: Journal) -> None:
+    await journal.add("t1", "a", "b", user_id="ann")
+    await journal.add("t2", "c", user_id="bob")
+    await journal.add("t3", "d", user_id="bob")
+    await journal.threads.delete_thread("t3")
+    found = await journal.coverage.coverage(space="default", user_id="bob")
+    assert (found.messages, found.buffered, found.forgotten) == (2, 1, 1)
+
+
+async def test_a_space_is_counted_alone(journal: Journal) -> None:
+    await journal.add("t1", "a", space="one")
+    await journal.add("t1", "b", "c", space="two")
+    assert (await journal.coverage.coverage(space="two")).messages == 2
+
+
+async def test_a_session_nobody_knows_has_no_messages(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    found = await journal.coverage.coverage(space="default", thread_id="t9")
+    assert (found.messages, found.missing) == (0, 0)
+
+
+async def test_the_digest_is_the_same_for_the_same_words(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    before = await journal.coverage.coverage(space="default")
+    a, b = await journal.threads.get_history("t1")
+    await journal.cells.close("default", "t1", [cell_of(a, b)], "rules")
+    await journal.threads.update_thread("t1", {"title": "x"})
+    assert (await journal.coverage.coverage(space="default")).digest == before.digest
+
+
+async def test_the_digest_differs_for_other_words_order_or_thread(journal: Journal) -> None:
+    digests = set()
+    for space, turns in enumerate(
+        (
+            [said("a", "1"), said("b", "2")],
+            [said("a", "1"), said("c", "2")],
+            [said("b", "2"), said("a", "1")],
+            [said("a", "1")],
+        )
+    ):
+        await journal.threads.append(Append("default", "t1", turns))
+        digests.add((await journal.coverage.coverage(space="default", thread_id="t1")).digest)
+        await journal.threads.append(Append(f"s{space}", "t1", turns))
+        digests.add((await journal.coverage.coverage(space=f"s{space}")).digest)
+    assert len(digests) >= 5
+
+
+async def test_a_space_that_holds_anything_is_named_and_the_default_always(journal: Journal) -> None:
+    await journal.add("t1", "a", space="one")
+    await journal.add("t1", "a", space="two")
+    await journal.threads.delete_thread("t1", space="two")
+    assert await journal.coverage.spaces() == ["default", "one", "two"]
+
+
+async def test_a_sound_journal_contradicts_itself_nowhere(journal: Journal) -> None:
+    await journal.add("t1", "a", "b", "c")
+    a, *_ = await journal.threads.get_history("t1")
+    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    await journal.threads.clear_thread("t1")
+    await journal.add("t1", "d")
+    assert await journal.coverage.inconsistencies() == []
+
+
+# Any sequence of writes leaves the fake and SQLite with the same histories and the same coverage.
+
+_threads = st.sampled_from(["t1", "t2"])
+_users = st.sampled_from([None, "ann", "bob"])
+_message_ids = st.none() | st.sampled_from(["m1", "m2", "m3", f"m_t1_{START}_4"])
+_turns = st.builds(
+    NewTurn,
+    role=st.sampled_from(["user", "assistant", "system"]),
+    content=st.sampled_from(["a", "b", "你好\r\n"]),
+    timestamp=st.sampled_from([START, START + 1]),
+    sender_id=st.just("ann"),
+    message_id=_message_ids,
+)
+_append = st.tuples(st.just("append"), _threads, _users, st.lists(_turns, min_size=1, max_size=4))
+_close = st.tuples(st.just("close"), _threads, st.integers(0, 3), st.integers(1, 3))
+_forget = st.tuples(st.sampled_from(["clear_thread", "delete_thread"]), _threads)
+_steps = st.lists(st.one_of(_append, _append, _close, _forget), max_size=14)
+
+
+@pytest.fixture(scope="module")
+def loop_of_its_own() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def real(loop_of_its_own: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journal]:
+    """One database for all examples: each has a space of its own."""
+    stack = AsyncExitStack()
+    path = tmp_path_factory.mktemp("journal") / "journal.db"
+    yield loop_of_its_own.run(stack.enter_async_context(sqlite_journal(path)))
+    loop_of_its_own.run(stack.aclose())
+
+
+_spaces = count(1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=_steps)
+def test_after_any_sequence_of_writes_fake_and_sqlite_agree(
+    loop_of_its_own: asyncio.Runner, real: Journal, steps: list[tuple[object, ...]]
+) -> None:
+    loop_of_its_own.run(_compare(real, fake_journal(), f"s{next(_spaces)}", steps))
+
+
+async def _compare(real: Journal, fake: Journal, space: str, steps: list[tuple[object, ...]]) -> None:
+    for step in steps:
+        assert await _take(real, space, step) == await _take(fake, space, step)
+    assert await _picture(real, space) == await _picture(fake, space)
+    assert (await real.coverage.coverage(space=space)).missing == 0
+
+
+async def _take(journal: Journal, space: str, step: tuple[object, ...]) -> object:
+    """What a step answers, or the name of what it raises."""
+    try:
+        match step:
+            case ("append", str(thread_id), user_id, list(turns)):
+                user = user_id if isinstance(user_id, str) else None
+                receipts = await journal.threads.append(Append(space, thread_id, turns, user))
+                return [_without_words(receipt) for receipt in receipts]
+            case ("close", str(thread_id), int(first), int(length)):
+                open_turns = await journal.cells.look(space, thread_id, first + length)
+                cell = cell_of(*open_turns[first:], space=space, thread_id=thread_id)
+                if cell.turn_ids:
+                    await journal.cells.close(space, thread_id, [cell], "rules")
+                return cell
+            case (str(forget), str(thread_id)):
+                return await getattr(journal.threads, forget)(thread_id, space=space)
+    except RecollectError as error:
+        return type(error)
+    raise AssertionError(step)
+
+
+def _without_words(receipt: Receipt) -> tuple[str, str | None, str, bool]:
+    return receipt.message_id, receipt.turn_id, receipt.status, receipt.detail is not None
+
+
+async def _picture(journal: Journal, space: str) -> object:
+    threads = await journal.threads.list_threads(space=space)
+    ids = [thread.thread_id for thread in threads]
+    return (
+        threads,
+        [await journal.threads.get_history(thread_id, space=space) for thread_id in ids],
+        [await journal.cells.list_cells(space, thread_id) for thread_id in ids],
+        [await journal.cells.look(space, thread_id, 100) for thread_id in ids],
+        await journal.coverage.coverage(space=space),
+        [await journal.coverage.coverage(space=space, thread_id=thread_id) for thread_id in ("t1", "t2")],
+        [await journal.coverage.coverage(space=space, user_id=user_id) for user_id in ("ann", "me")],
+    )

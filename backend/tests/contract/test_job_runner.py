@@ -1,0 +1,269 @@
+"""What a runner of durable jobs promises, of the fake and of the engine on SQLite. The clock stands still."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import NotFound, StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.infra.job_engine import JobEngine
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
+from recollect.infra.sql.job_store import SqlJobStore
+from recollect.memory.job import Job
+from recollect.service.ports import JobRunner
+from tests.fakes import START, FakeClock, FakeJobRunner
+
+SOON = 5.0
+"""More than any of these jobs takes; waited for only where something is wrong."""
+
+
+@dataclass
+class Bench:
+    """A runner, a way to queue jobs for it, and what its handlers saw. Kinds: a, b, c."""
+
+    runner: JobRunner
+    queue_one: Callable[[NewJob], Awaitable[int]]
+    give: Callable[[str, str], Awaitable[object]]
+    """Makes a user the owner of a thread."""
+    seen: list[str]
+    failures: dict[str, Exception] = field(default_factory=dict)
+
+    async def queue(
+        self,
+        name: str,
+        *,
+        kind: str | None = None,
+        lane: str | None = None,
+        space: str = "default",
+        due: int = 0,
+    ) -> int:
+        """A job that the handler sees by its name, in a lane of its own unless one is given."""
+        job = NewJob(kind or "a", lane or name, space, name, START + due)
+        return await self.queue_one(job)
+
+    async def handle(self, job: Job) -> None:
+        assert job.state == "running"
+        self.seen.append(str(job.thread_id))
+        if (error := self.failures.get(str(job.thread_id))) is not None:
+            raise error
+
+
+@pytest.fixture(params=["fake", "engine"])
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    clock = FakeClock()
+    seen: list[str] = []
+    if request.param == "fake":
+        runner = FakeJobRunner(clock, max_attempts=1)
+
+        async def queue(job: NewJob) -> int:
+            return runner.queue(job.kind, job.lane, job.space, job.thread_id, job.run_at)
+
+        owners: dict[str | None, str] = {}
+
+        async def give(thread_id: str, user_id: str) -> None:
+            owners[thread_id] = user_id
+
+        runner.owners = lambda _, thread_id: owners.get(thread_id)
+        fake_bench = Bench(runner, queue, give, seen)
+        runner.handlers = dict.fromkeys("abc", fake_bench.handle)
+        yield fake_bench
+        return
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    engine = JobEngine(
+        SqlJobStore(database),
+        clock=clock,
+        workers=2,
+        lease_seconds=60,
+        max_attempts=1,
+        stop_seconds=1,
+        fail_points=FailPoints(),
+    )
+
+    async def queue_in_journal(job: NewJob) -> int:
+        def insert(connection: sqlite3.Connection) -> int:
+            queue_jobs(connection, [job], clock())
+            return queued_job_id(connection, job)
+
+        job_id = await database.write(insert)
+        engine.notify(job.run_at)
+        return job_id
+
+    def give_in_journal(thread_id: str, user_id: str) -> Awaitable[int]:
+        return database.write(
+            lambda connection: (
+                connection.execute(
+                    "INSERT INTO threads (space, thread_id, user_id, created, updated)"
+                    " VALUES ('default', ?, ?, 0, 0)",
+                    (thread_id, user_id),
+                ).rowcount
+            )
+        )
+
+    engine_bench = Bench(engine, queue_in_journal, give_in_journal, seen)
+    await engine.start([dict.fromkeys("abc", engine_bench.handle)])
+    yield engine_bench
+    await engine.stop()
+    await database.close()
+
+
+async def test_a_job_that_is_due_runs_and_is_gone(bench: Bench) -> None:
+    job_id = await bench.queue("one")
+    assert await bench.runner.wait_for(job_id, SOON)
+    assert bench.seen == ["one"]
+    assert await bench.runner.get(job_id) is None
+
+
+async def test_a_job_that_is_not_due_waits(bench: Bench) -> None:
+    job_id = await bench.queue("later", due=60_000)
+    assert not await bench.runner.wait_for(job_id, 0)
+    job = await bench.runner.get(job_id)
+    assert job is not None
+    assert (job.state, job.run_at, bench.seen) == ("queued", START + 60_000, [])
+
+
+async def test_waiting_for_a_job_that_is_gone_ends_at_once(bench: Bench) -> None:
+    assert await bench.runner.wait_for(99, SOON)
+
+
+async def test_jobs_of_one_lane_run_in_the_order_in_which_they_were_queued(bench: Bench) -> None:
+    async with bench.runner.paused():
+        ids = [await bench.queue(name, kind=name, lane="shared") for name in "cab"]
+    assert all([await bench.runner.wait_for(job_id, SOON) for job_id in ids])
+    assert bench.seen == ["c", "a", "b"]
+
+
+async def test_a_job_behind_one_that_is_not_due_waits_with_it(bench: Bench) -> None:
+    await bench.queue("later", kind="a", lane="shared", due=60_000)
+    behind = await bench.queue("now", kind="b", lane="shared")
+    assert not await bench.runner.wait_for(behind, 0.1)
+
+
+async def test_a_job_does_not_wait_behind_another_lane(bench: Bench) -> None:
+    await bench.queue("later", due=60_000)
+    assert await bench.runner.wait_for(await bench.queue("now"), SOON)
+
+
+async def test_a_job_does_not_wait_behind_a_dead_one(bench: Bench) -> None:
+    bench.failures["bad"] = ValueError("broken")
+    await bench.runner.wait_for(await bench.queue("bad", kind="a", lane="shared"), SOON)
+    assert await bench.runner.wait_for(await bench.queue("good", kind="b", lane="shared"), SOON)
+    assert bench.seen == ["bad", "good"]
+
+
+async def test_twins_that_wait_are_one_job_at_the_earlier_time(bench: Bench) -> None:
+    first = await bench.queue("one", due=60_000)
+    assert await bench.queue("one", due=30_000) == first
+    assert await bench.queue("one", due=90_000) == first
+    job = await bench.runner.get(first)
+    assert job is not None
+    assert job.run_at == START + 30_000
+
+
+async def test_a_job_that_fails_too_often_is_dead_with_its_error(bench: Bench) -> None:
+    bench.failures["bad"] = ValueError("broken")
+    job_id = await bench.queue("bad")
+    assert await bench.runner.wait_for(job_id, SOON)
+    job = await bench.runner.get(job_id)
+    assert job is not None
+    assert (job.state, job.attempts, job.error) == ("dead", 1, "ValueError: broken")
+
+
+async def test_a_dead_job_that_is_retried_runs_again(bench: Bench) -> None:
+    bench.failures["bad"] = ValueError("broken")
+    job_id = await bench.queue("bad")
+    await bench.runner.wait_for(job_id, SOON)
+    del bench.failures["bad"]
+    revived = await bench.runner.retry(job_id)
+    assert (revived.job_id, revived.attempts) == (job_id, 0)
+    assert await bench.runner.wait_for(job_id, SOON)
+    assert bench.seen == ["bad", "bad"]
+    assert await bench.runner.get(job_id) is None
+
+
+async def test_only_a_dead_job_can_be_retried(bench: Bench) -> None:
+    waiting = await bench.queue("later", due=60_000)
+    for job_id in (waiting, 99):
+        with pytest.raises(NotFound):
+            await bench.runner.retry(job_id)
+
+
+async def test_a_job_that_meets_an_outage_waits_unpunished(bench: Bench) -> None:
+    bench.failures["unlucky"] = StorageUnavailable("the disk is full")
+    job_id = await bench.queue("unlucky")
+    await bench.runner.wait_for(job_id, 0.2)
+    job = await bench.runner.get(job_id)
+    assert job is not None
+    assert (job.state, job.attempts, job.error) == ("queued", 0, "StorageUnavailable: the disk is full")
+    assert job.run_at > START
+
+
+async def test_jobs_are_listed_oldest_first_by_space_and_state(bench: Bench) -> None:
+    bench.failures["bad"] = ValueError("broken")
+    bad = await bench.queue("bad")
+    await bench.runner.wait_for(bad, SOON)
+    one, two = [await bench.queue(name, due=60_000) for name in ("one", "two")]
+    other = await bench.queue("three", space="other", due=60_000)
+
+    async def listed(**choice: object) -> list[int]:
+        return [job.job_id for job in await bench.runner.list_jobs(**choice)]  # type: ignore[arg-type]
+
+    assert await listed(space=None) == [bad, one, two, other]
+    assert await listed(space="default") == [bad, one, two]
+    assert await listed(space="other") == [other]
+    assert await listed(space="default", state="dead") == [bad]
+    assert await listed(space="default", limit=1, after=bad) == [one]
+
+
+async def test_jobs_are_counted_by_state(bench: Bench) -> None:
+    bench.failures["bad"] = ValueError("broken")
+    await bench.runner.wait_for(await bench.queue("bad"), SOON)
+    await bench.queue("one", due=60_000)
+    await bench.queue("two", due=60_000)
+    assert await bench.runner.counts() == {"dead": 1, "queued": 2}
+
+
+async def test_a_users_jobs_are_those_of_the_users_threads(bench: Bench) -> None:
+    await bench.give("one", "ann")
+    await bench.give("two", "bob")
+    ids = [await bench.queue(name, due=60_000) for name in ("one", "two", "nobodys")]
+    listed = await bench.runner.list_jobs(space="default", user_id="ann")
+    assert [job.job_id for job in listed] == ids[:1]
+
+
+async def test_jobs_that_wait_to_be_tried_again_are_in_trouble(bench: Bench) -> None:
+    assert await bench.runner.in_trouble() == 0
+    bench.failures["unlucky"] = StorageUnavailable("the disk is full")
+    await bench.runner.wait_for(await bench.queue("unlucky"), 0.2)
+    assert await bench.runner.in_trouble() == 1
+
+
+async def test_a_dead_job_is_in_no_trouble_that_goes_away(bench: Bench) -> None:
+    bench.failures["bad"] = ValueError("broken")
+    await bench.runner.wait_for(await bench.queue("bad"), SOON)
+    assert await bench.runner.in_trouble() == 0
+
+
+async def test_no_job_runs_during_a_pause_and_all_of_them_after(bench: Bench) -> None:
+    async with bench.runner.paused():
+        job_id = await bench.queue("one")
+        assert not await bench.runner.wait_for(job_id, 0.1)
+        assert bench.seen == []
+    assert await bench.runner.wait_for(job_id, SOON)
+
+
+async def test_how_long_the_oldest_due_job_has_waited_is_told(bench: Bench) -> None:
+    async with bench.runner.paused():
+        await bench.queue("one", due=-5000)
+        await bench.queue("two", due=-2000)
+        await bench.queue("later", due=60_000)
+        assert await bench.runner.oldest_wait_ms() == 5000
+
+
+async def test_where_nothing_is_due_nothing_has_waited(bench: Bench) -> None:
+    await bench.queue("later", due=60_000)
+    assert await bench.runner.oldest_wait_ms() == 0

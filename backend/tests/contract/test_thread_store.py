@@ -1,0 +1,511 @@
+"""What `THREADS` promises, of the fake and of SQLite."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from recollect.errors import AlreadyExists, NotFound
+from recollect.memory.job import BOUNDARY, PURGE, TRANSCRIBE
+from recollect.memory.model import Append, NewTurn, Thread
+from tests.contract.journals import BOUNDARY_DELAY_MS, BOUNDARY_EVERY, PAUSE_MS, Journal, said
+from tests.fakes import START
+
+ANNS = Thread("default", "t1", "ann", START, START, title="Marta", tags=("family",))
+
+
+# Readers
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda journal: journal.threads.get_thread("t1"),
+        lambda journal: journal.threads.list_threads(),
+        lambda journal: journal.threads.get_history("t1", 5),
+        lambda journal: journal.threads.get_turn("t1", "t-1"),
+    ],
+    ids=["get_thread", "list_threads", "get_history", "get_turn"],
+)
+async def test_reading_creates_nothing(
+    journal: Journal, read: Callable[[Journal], Awaitable[object]]
+) -> None:
+    assert not await read(journal)
+    assert await journal.threads.list_threads() == []
+
+
+async def test_reading_changes_nothing(journal: Journal) -> None:
+    await journal.add("t1", "one", "two")
+    before = await journal.threads.get_thread("t1")
+    await journal.threads.get_history("t1", 1)
+    await journal.threads.get_turn("t1", "t-1")
+    await journal.threads.list_threads()
+    assert await journal.threads.get_thread("t1") == before
+
+
+# Appending
+
+
+async def test_a_turn_is_visible_to_the_next_reader(journal: Journal) -> None:
+    added = await journal.threads.add_turn("t1", said("hello", "m1"))
+    assert await journal.threads.get_history("t1") == [added]
+
+
+async def test_add_turn_appends_exactly_one_turn(journal: Journal) -> None:
+    await journal.add("t1", "one", "two")
+    await journal.threads.add_turn("t1", said("three"))
+    assert await journal.texts("t1") == ["one", "two", "three"]
+
+
+async def test_add_turn_of_a_known_message_gives_the_turn_that_holds_it(journal: Journal) -> None:
+    first = await journal.threads.add_turn("t1", said("hello", "m1"))
+    assert await journal.threads.add_turn("t1", said("hello", "m1")) == first
+
+
+async def test_every_field_of_a_turn_comes_back(journal: Journal) -> None:
+    turn = NewTurn(
+        role="assistant",
+        content="Καλημέρα 👩‍👩‍👧\r\n---\n",
+        timestamp=7,
+        sender_id="bot",
+        message_id="m1",
+        parts=[{"type": "text", "text": "x"}],
+        tool_calls=[{"id": "c1", "function": {"name": "f", "arguments": "{}"}}],
+        tool_call_id="c0",
+        reasoning="because",
+        parent_id="t-9",
+        model="qwen3-8b",
+        status="partial",
+    )
+    stored = await journal.threads.add_turn("t1", turn)
+    assert {name: getattr(stored, name) for name in turn.__slots__} == {
+        name: getattr(turn, name) for name in turn.__slots__
+    }
+
+
+async def test_order_is_kept_within_and_between_batches(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    await journal.add("t1", "c")
+    await journal.add("t1", "d", "e")
+    assert await journal.texts("t1") == ["a", "b", "c", "d", "e"]
+
+
+async def test_order_is_the_order_of_arrival_and_not_of_timestamps(journal: Journal) -> None:
+    turns = [said("late", timestamp=2000), said("early", timestamp=1000)]
+    await journal.threads.append(Append("default", "t1", turns))
+    assert await journal.texts("t1") == ["late", "early"]
+
+
+async def test_concurrent_batches_lose_nothing_and_keep_each_its_order(journal: Journal) -> None:
+    batches = [[f"{batch}.{number}" for number in range(3)] for batch in range(20)]
+    await asyncio.gather(*(journal.add("t1", *batch) for batch in batches))
+    texts = await journal.texts("t1")
+    assert sorted(texts) == sorted(text for batch in batches for text in batch)
+    assert all(texts[place : place + 3] in batches for place in range(0, 60, 3))
+
+
+async def test_equal_timestamps_are_two_messages(journal: Journal) -> None:
+    first, second = await journal.add("t1", "same", "same")
+    assert first.message_id != second.message_id
+    assert await journal.texts("t1") == ["same", "same"]
+
+
+async def test_the_count_of_turns_grows_with_each_append(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    await journal.add("t1", "c")
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    assert thread.turn_count == 3
+
+
+async def test_an_append_dates_the_thread(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    journal.clock.advance(5000)
+    await journal.add("t1", "b")
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    assert (thread.created, thread.updated) == (START, START + 5000)
+
+
+async def test_a_system_message_is_stored_and_skipped_with_its_reason(journal: Journal) -> None:
+    stored = await journal.threads.add_turn("t1", NewTurn("system", "be kind", START, "app"))
+    assert stored.skip_reason == "system message"
+
+
+async def test_a_turn_of_an_incognito_thread_is_skipped_with_its_reason(journal: Journal) -> None:
+    await journal.threads.create_thread(replace(ANNS, incognito=True))
+    assert (await journal.threads.add_turn("t1", said("psst"))).skip_reason == "incognito thread"
+
+
+# Ids
+
+
+async def test_a_made_id_names_session_time_and_number(journal: Journal) -> None:
+    (receipt,) = await journal.add("t1", "a")
+    assert receipt.message_id == f"m_t1_{START}_1"
+
+
+async def test_the_same_message_again_is_a_duplicate_of_its_turn(journal: Journal) -> None:
+    turn = said("hello", "m1")
+    (first,) = await journal.threads.append(Append("default", "t1", [turn]))
+    (again,) = await journal.threads.append(Append("default", "t1", [turn]))
+    assert (again.status, again.turn_id, again.detail) == ("duplicate", first.turn_id, None)
+
+
+async def test_a_duplicate_is_not_stored_twice(journal: Journal) -> None:
+    batch = Append("default", "t1", [said("hello", "m1"), said("hello", "m1")])
+    assert [receipt.status for receipt in await journal.threads.append(batch)] == ["accepted", "duplicate"]
+    assert await journal.texts("t1") == ["hello"]
+
+
+async def test_other_words_under_a_known_id_are_reported_and_not_taken(journal: Journal) -> None:
+    await journal.threads.append(Append("default", "t1", [said("hello", "m1")]))
+    (again,) = await journal.threads.append(Append("default", "t1", [said("goodbye", "m1")]))
+    assert again.status == "duplicate"
+    assert again.detail is not None
+    assert await journal.texts("t1") == ["hello"]
+
+
+async def test_what_is_new_in_a_batch_of_duplicates_is_taken(journal: Journal) -> None:
+    await journal.threads.append(Append("default", "t1", [said("a", "m1")]))
+    batch = [said("a", "m1"), said("b", "m2"), said("a", "m1"), said("c", "m3")]
+    receipts = await journal.threads.append(Append("default", "t1", batch))
+    assert [receipt.status for receipt in receipts] == ["duplicate", "accepted", "duplicate", "accepted"]
+    assert await journal.texts("t1") == ["a", "b", "c"]
+
+
+async def test_a_made_id_avoids_one_that_a_client_gave_before(journal: Journal) -> None:
+    await journal.threads.append(Append("default", "t1", [said("given", f"m_t1_{START}_2")]))
+    (made,) = await journal.add("t1", "made")
+    assert made.message_id != f"m_t1_{START}_2"
+    assert await journal.texts("t1") == ["given", "made"]
+
+
+async def test_a_made_id_avoids_one_that_a_client_gives_in_the_same_batch(journal: Journal) -> None:
+    batch = Append("default", "t1", [said("given", f"m_t1_{START}_2"), said("made")])
+    receipts = await journal.threads.append(batch)
+    assert len({receipt.message_id for receipt in receipts}) == 2
+    assert await journal.texts("t1") == ["given", "made"]
+
+
+async def test_an_id_that_a_client_gives_later_in_the_batch_is_not_taken_by_a_made_one(
+    journal: Journal,
+) -> None:
+    batch = Append("default", "t1", [said("made"), said("given", f"m_t1_{START}_1")])
+    receipts = await journal.threads.append(batch)
+    assert [receipt.status for receipt in receipts] == ["accepted", "accepted"]
+
+
+async def test_a_made_id_avoids_one_that_was_given_and_forgotten(journal: Journal) -> None:
+    await journal.threads.append(Append("default", "t1", [said("given", f"m_t1_{START}_2")]))
+    await journal.threads.clear_thread("t1")
+    (made,) = await journal.add("t1", "made")
+    assert made.message_id != f"m_t1_{START}_2"
+
+
+async def test_more_ids_than_a_query_holds_are_all_recognised(journal: Journal) -> None:
+    batch = Append("default", "t1", [said("x", f"m{number}") for number in range(1200)])
+    await journal.threads.append(batch)
+    again = await journal.threads.append(batch)
+    assert {receipt.status for receipt in again} == {"duplicate"}
+
+
+# Histories
+
+
+@pytest.mark.parametrize(
+    ("max_turns", "texts"),
+    [
+        (None, ["a", "b", "c"]),
+        (0, []),
+        (1, ["c"]),
+        (2, ["b", "c"]),
+        (3, ["a", "b", "c"]),
+        (1_000_000, ["a", "b", "c"]),
+        (10**30, ["a", "b", "c"]),
+        (-1, []),
+    ],
+)
+async def test_a_history_is_the_newest_turns_oldest_first(
+    journal: Journal, max_turns: int | None, texts: list[str]
+) -> None:
+    await journal.add("t1", "a", "b", "c")
+    assert [turn.content for turn in await journal.threads.get_history("t1", max_turns)] == texts
+
+
+async def test_a_history_pages_backwards(journal: Journal) -> None:
+    await journal.add("t1", "a", "b", "c", "d")
+    page = await journal.threads.get_history("t1", 2, before="t-4")
+    assert [turn.content for turn in page] == ["b", "c"]
+
+
+@pytest.mark.parametrize("turn_id", ["t-9", "nonsense", "t-", "t-" + "9" * 30, "t-" + "9" * 5000])
+async def test_a_turn_that_is_not_there_is_not_found(journal: Journal, turn_id: str) -> None:
+    await journal.add("t1", "a")
+    assert await journal.threads.get_turn("t1", turn_id) is None
+
+
+@pytest.mark.parametrize("turn_id", ["t-9", "nonsense", "t-" + "9" * 30])
+async def test_paging_from_a_turn_that_is_not_there_names_the_field(journal: Journal, turn_id: str) -> None:
+    await journal.add("t1", "a")
+    with pytest.raises(NotFound) as caught:
+        await journal.threads.get_history("t1", before=turn_id)
+    assert caught.value.field == "before"
+
+
+async def test_a_changed_copy_of_the_history_changes_nothing(journal: Journal) -> None:
+    call = {"id": "c1", "function": {"name": "f"}}
+    await journal.threads.add_turn("t1", NewTurn("assistant", "a", START, "bot", tool_calls=[call]))
+    (copy,) = history = await journal.threads.get_history("t1")
+    assert copy.tool_calls is not None
+    copy.tool_calls[0]["function"]["name"] = "changed"
+    copy.tool_calls.clear()
+    history.clear()
+    (turn,) = await journal.threads.get_history("t1")
+    assert turn.tool_calls == [{"id": "c1", "function": {"name": "f"}}]
+
+
+async def test_what_the_caller_keeps_of_a_turn_changes_nothing(journal: Journal) -> None:
+    parts = [{"type": "text"}]
+    await journal.threads.add_turn("t1", NewTurn("user", "a", START, "ann", parts=parts))
+    parts[0]["type"] = "changed"
+    (turn,) = await journal.threads.get_history("t1")
+    assert turn.parts == [{"type": "text"}]
+
+
+# Threads
+
+
+async def test_a_created_thread_comes_back_as_it_was_given(journal: Journal) -> None:
+    thread = replace(ANNS, agent_id="guide", preset="calm", backend="big")
+    assert await journal.threads.create_thread(thread) == thread
+    assert await journal.threads.get_thread("t1") == thread
+
+
+async def test_a_taken_id_is_refused_whoever_owns_it(journal: Journal) -> None:
+    await journal.threads.create_thread(ANNS)
+    with pytest.raises(AlreadyExists):
+        await journal.threads.create_thread(replace(ANNS, user_id="bob"))
+
+
+async def test_a_thread_changes_in_what_is_named_alone(journal: Journal) -> None:
+    await journal.threads.create_thread(ANNS)
+    changed = await journal.threads.update_thread("t1", {"title": None, "tags": ("work", "trip")})
+    assert changed == replace(ANNS, title=None, tags=("work", "trip"))
+
+
+async def test_a_thread_that_is_not_there_cannot_be_changed(journal: Journal) -> None:
+    with pytest.raises(NotFound):
+        await journal.threads.update_thread("t1", {"title": "x"})
+    assert await journal.threads.list_threads() == []
+
+
+async def test_the_store_lists_its_threads_oldest_first(journal: Journal) -> None:
+    for number, created in enumerate([START + 2, START + 1, START + 1]):
+        await journal.threads.create_thread(replace(ANNS, thread_id=f"t{number}", created=created))
+    listed = [thread.thread_id for thread in await journal.threads.list_threads()]
+    assert listed == ["t1", "t2", "t0"]
+
+
+async def test_a_list_pages_without_gap_or_overlap(journal: Journal) -> None:
+    for number in range(5):
+        await journal.threads.create_thread(replace(ANNS, thread_id=f"t{number}"))
+    pages = [await journal.threads.list_threads(limit=2)]
+    while pages[-1]:
+        pages.append(await journal.threads.list_threads(limit=2, after=pages[-1][-1].thread_id))
+    assert [thread.thread_id for page in pages for thread in page] == ["t0", "t1", "t2", "t3", "t4"]
+
+
+async def test_a_user_lists_the_threads_of_the_user_alone(journal: Journal) -> None:
+    await journal.add("t1", "a", user_id="ann")
+    await journal.add("t2", "b", user_id="bob")
+    assert [thread.thread_id for thread in await journal.threads.list_threads(user_id="bob")] == ["t2"]
+
+
+async def test_the_tags_and_the_agent_of_an_append_join_those_of_the_thread(journal: Journal) -> None:
+    await journal.threads.create_thread(ANNS)
+    tags = ("trip", "family")
+    await journal.threads.append(Append("default", "t1", [said("a")], agent_id="guide", tags=tags))
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    assert (thread.tags, thread.agent_id) == (("family", "trip"), "guide")
+
+
+async def test_an_agent_once_named_stays(journal: Journal) -> None:
+    for agent_id in ("guide", "other"):
+        await journal.threads.append(Append("default", "t1", [said("a")], agent_id=agent_id))
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    assert thread.agent_id == "guide"
+
+
+# Walls
+
+
+async def test_a_new_thread_without_a_user_belongs_to_me(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    assert thread.user_id == "me"
+
+
+async def test_anothers_append_is_not_found_and_stores_nothing(journal: Journal) -> None:
+    await journal.add("t1", "mine", user_id="ann")
+    before = await journal.threads.get_thread("t1")
+    with pytest.raises(NotFound):
+        await journal.threads.append(Append("default", "t1", [said("theirs")], "bob", tags=("spam",)))
+    assert await journal.texts("t1") == ["mine"]
+    assert await journal.threads.get_thread("t1") == before
+
+
+async def test_two_spaces_with_one_thread_id_do_not_meet(journal: Journal) -> None:
+    await journal.add("t1", "here", space="one")
+    await journal.add("t1", "there", space="two")
+    assert await journal.texts("t1", space="one") == ["here"]
+    await journal.threads.delete_thread("t1", space="one")
+    assert await journal.texts("t1", space="two") == ["there"]
+
+
+async def test_one_message_id_in_two_threads_is_two_messages(journal: Journal) -> None:
+    for thread_id in ("t1", "t2"):
+        (receipt,) = await journal.threads.append(Append("default", thread_id, [said("a", "m1")]))
+        assert receipt.status == "accepted"
+
+
+# Forgetting
+
+
+async def test_a_cleared_thread_is_empty_and_still_there(journal: Journal) -> None:
+    await journal.threads.create_thread(ANNS)
+    await journal.add("t1", "a", "b")
+    assert await journal.threads.clear_thread("t1") == 2
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    assert (thread.title, thread.turn_count) == ("Marta", 0)
+    assert await journal.texts("t1") == []
+
+
+async def test_a_deleted_thread_is_gone(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    assert await journal.threads.delete_thread("t1") == 2
+    assert await journal.threads.list_threads() == []
+
+
+@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
+async def test_a_thread_that_is_not_there_cannot_be_forgotten(journal: Journal, forget: str) -> None:
+    with pytest.raises(NotFound):
+        await getattr(journal.threads, forget)("t1")
+
+
+@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
+async def test_a_forgotten_message_is_refused_as_forgotten(journal: Journal, forget: str) -> None:
+    append = Append("default", "t1", [said("a", "m1"), said("b", "m2")])
+    await journal.threads.append(append)
+    await getattr(journal.threads, forget)("t1")
+    receipts = await journal.threads.append(append)
+    assert [(receipt.status, receipt.turn_id) for receipt in receipts] == [("forgotten", None)] * 2
+    assert await journal.texts("t1") == []
+
+
+@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
+async def test_a_turn_id_is_never_used_again(journal: Journal, forget: str) -> None:
+    await journal.add("t1", "a", "b")
+    await getattr(journal.threads, forget)("t1")
+    (receipt,) = await journal.add("t1", "c")
+    assert receipt.turn_id == "t-3"
+
+
+async def test_a_turn_id_is_not_used_again_after_clearing_and_deleting(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
+    await journal.threads.create_thread(replace(ANNS, user_id="me"))
+    (receipt,) = await journal.add("t1", "c")
+    assert receipt.turn_id == "t-3"
+
+
+async def test_what_one_user_forgot_another_never_learns_of(journal: Journal) -> None:
+    for user_id in ("ann", "bob"):
+        append = Append("default", "t1", [said("a", "m1")], user_id)
+        (receipt,) = await journal.threads.append(append)
+        assert (receipt.status, receipt.turn_id) == ("accepted", "t-1")
+        await journal.threads.delete_thread("t1")
+
+
+async def test_add_turn_of_a_forgotten_message_names_the_field(journal: Journal) -> None:
+    await journal.threads.add_turn("t1", said("a", "m1"))
+    await journal.threads.clear_thread("t1")
+    with pytest.raises(AlreadyExists) as caught:
+        await journal.threads.add_turn("t1", said("a", "m1"))
+    assert caught.value.field == "message_id"
+
+
+async def test_a_batch_that_repeats_an_id_is_taken_by_a_thread_that_forgot_others(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    await journal.threads.clear_thread("t1")
+    batch = Append("default", "t1", [said("b", "m1"), said("b", "m1")])
+    assert [receipt.status for receipt in await journal.threads.append(batch)] == ["accepted", "duplicate"]
+
+
+async def test_forgetting_one_thread_leaves_its_neighbours(journal: Journal) -> None:
+    await journal.threads.append(Append("default", "t1", [said("a", "m1")]))
+    await journal.threads.append(Append("default", "t2", [said("a", "m1")]))
+    await journal.threads.delete_thread("t1")
+    (again,) = await journal.threads.append(Append("default", "t2", [said("a", "m1")]))
+    assert again.status == "duplicate"
+
+
+# The work that follows
+
+
+async def test_an_append_queues_a_look_after_a_pause_and_a_transcript(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    due = {job.kind: job.run_at - START for job in await journal.jobs()}
+    assert due[BOUNDARY] == PAUSE_MS
+    assert 0 <= due[TRANSCRIBE] < 1000
+
+
+async def test_enough_messages_bring_the_look_forward(journal: Journal) -> None:
+    await journal.add("t1", *"x" * (BOUNDARY_EVERY - 1))
+    await journal.add("t1", "x")
+    due = [job.run_at - START for job in await journal.jobs() if job.kind == BOUNDARY]
+    assert due == [BOUNDARY_DELAY_MS]
+
+
+async def test_a_refused_append_queues_nothing(journal: Journal) -> None:
+    await journal.threads.create_thread(replace(ANNS, incognito=True))
+    with pytest.raises(NotFound):
+        await journal.add("t1", "a", user_id="bob")
+    assert await journal.jobs() == []
+
+
+async def test_an_incognito_thread_queues_nothing(journal: Journal) -> None:
+    await journal.threads.create_thread(replace(ANNS, incognito=True))
+    await journal.add("t1", *"abcdef")
+    assert await journal.jobs() == []
+
+
+async def test_a_change_of_the_title_queues_a_transcript(journal: Journal) -> None:
+    await journal.builder.add_thread(ANNS, [], [], [])
+    await journal.threads.update_thread("t1", {"title": "Porto"})
+    assert TRANSCRIBE in [job.kind for job in await journal.jobs()]
+
+
+async def test_forgetting_takes_back_what_waits_and_queues_the_purge_for_the_owner(journal: Journal) -> None:
+    await journal.add("t1", "a", user_id="ann")
+    await journal.threads.delete_thread("t1")
+    assert [(job.kind, job.payload) for job in await journal.jobs()] == [(PURGE, {"user_id": "ann"})]
+
+
+async def test_forgetting_a_second_owners_thread_leaves_the_purge_of_the_first(journal: Journal) -> None:
+    for user_id in ("ann", "bob", "bob"):
+        await journal.add("t1", "a", user_id=user_id)
+        await journal.threads.delete_thread("t1")
+    assert [job.payload["user_id"] for job in await journal.jobs()] == ["ann", "bob"]
+
+
+async def test_clearing_queues_a_fresh_transcript_behind_the_purge(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    await journal.threads.clear_thread("t1")
+    assert [job.kind for job in await journal.jobs()] == [PURGE, TRANSCRIBE]

@@ -1,0 +1,215 @@
+"""What the vault promises, of the fake and of a folder on disk."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import StorageUnavailable
+from recollect.infra.vault import Vault as DiskVault
+from recollect.memory.identity import text_digest
+from recollect.memory.vault_paths import transcript_path
+from recollect.service.ports import Vault
+from tests.fakes import FakeVault
+
+NOBODYS: frozenset[str] = frozenset()
+PATH = "default/users/ann/threads/t1/0001.md"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A vault, and what a person can do to it."""
+
+    vault: Vault
+    put: Callable[[str, str], None]
+    take_away: Callable[[], None]
+
+
+@pytest.fixture(params=["fake", "disk"])
+async def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
+    if request.param == "fake":
+        fake = FakeVault()
+
+        def unmount() -> None:
+            fake.broken = "the vault is missing"
+
+        return Folder(fake, fake.files.__setitem__, unmount)
+    root = tmp_path / "vault"
+    vault = DiskVault(root)
+    await vault.open(expected=False)
+
+    def put(path: str, text: str) -> None:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(text.encode())
+
+    def rename_away() -> None:
+        root.rename(tmp_path / "elsewhere")
+
+    return Folder(vault, put, rename_away)
+
+
+@pytest.fixture
+def vault(folder: Folder) -> Vault:
+    return folder.vault
+
+
+async def test_a_healthy_vault_has_no_problem(vault: Vault) -> None:
+    assert vault.problem() is None
+
+
+async def test_a_file_that_is_not_there_reads_as_none(vault: Vault) -> None:
+    assert await vault.read(PATH) is None
+
+
+@pytest.mark.parametrize("text", ["", "one\n", "a\r\nb\rc\n\n", "\ufeff你好 👩‍👩‍👧 e\u0301\u2028"])
+async def test_what_is_written_reads_the_same(vault: Vault, text: str) -> None:
+    await vault.write(PATH, text, NOBODYS)
+    assert await vault.read(PATH) == text
+
+
+async def test_what_is_ours_is_replaced_without_a_trace(vault: Vault) -> None:
+    await vault.write(PATH, "old", NOBODYS)
+    assert await vault.write(PATH, "new", frozenset({text_digest("old")})) is None
+    assert await vault.list_files() == [PATH]
+    assert await vault.read(PATH) == "new"
+
+
+async def test_what_a_person_wrote_is_kept_beside(folder: Folder) -> None:
+    folder.put(PATH, "edited by hand")
+    conflict = await folder.vault.write(PATH, "ours", frozenset({text_digest("old")}))
+    assert conflict is not None
+    assert await folder.vault.read(conflict) == "edited by hand"
+    assert await folder.vault.read(PATH) == "ours"
+
+
+async def test_a_conflict_file_lies_beside_and_is_markdown(folder: Folder) -> None:
+    folder.put(PATH, "edited by hand")
+    conflict = await folder.vault.write(PATH, "ours", NOBODYS)
+    assert conflict is not None
+    assert conflict.startswith("default/users/ann/threads/t1/0001.conflict-")
+    assert conflict.endswith(".md")
+    assert await folder.vault.list_files() == sorted([conflict, PATH])
+
+
+async def test_two_edits_are_kept_as_two_files(folder: Folder) -> None:
+    kept = []
+    for text in ("first edit", "second edit"):
+        folder.put(PATH, text)
+        kept.append(await folder.vault.write(PATH, "ours", NOBODYS))
+    assert [await folder.vault.read(str(path)) for path in kept] == ["first edit", "second edit"]
+
+
+async def test_the_same_edit_twice_is_kept_once(folder: Folder) -> None:
+    kept = set()
+    for _ in range(2):
+        folder.put(PATH, "the same edit")
+        kept.add(await folder.vault.write(PATH, "ours", NOBODYS))
+    assert len(kept) == 1
+
+
+async def test_files_are_listed_sorted_and_below_a_folder_alone(vault: Vault) -> None:
+    for path in ("b/2.md", "b/1.md", "a/1.md", "bb/1.md"):
+        await vault.write(path, "x", NOBODYS)
+    assert await vault.list_files() == ["a/1.md", "b/1.md", "b/2.md", "bb/1.md"]
+    assert await vault.list_files("b") == ["b/1.md", "b/2.md"]
+
+
+async def test_a_folder_goes_with_all_that_is_in_it_and_nothing_else(vault: Vault) -> None:
+    for path in ("a/t1/0001.md", "a/t1/deep/x.md", "a/t10/0001.md"):
+        await vault.write(path, "x", NOBODYS)
+    await vault.remove_folder("a/t1")
+    assert await vault.list_files() == ["a/t10/0001.md"]
+
+
+async def test_a_folder_that_is_gone_already_can_be_removed(vault: Vault) -> None:
+    await vault.remove_folder("a/t1")
+    assert await vault.list_files() == []
+
+
+async def test_a_missing_vault_says_so_and_takes_nothing(folder: Folder) -> None:
+    folder.take_away()
+    assert folder.vault.problem() is not None
+    with pytest.raises(StorageUnavailable):
+        await folder.vault.write(PATH, "x", NOBODYS)
+    with pytest.raises(StorageUnavailable):
+        await folder.vault.remove_folder("a")
+
+
+@pytest.mark.parametrize(
+    "thread_id", ["../../etc/x", ".index", "CON", "x" * 300, "你好", "👩‍👩‍👧", "a/b", "A"]
+)
+async def test_any_id_has_a_file_of_its_own_inside_the_vault(vault: Vault, thread_id: str) -> None:
+    path = transcript_path("default", "ann", thread_id, 1)
+    await vault.write(path, thread_id, NOBODYS)
+    assert await vault.list_files("default/users/ann/threads") == [path]
+    assert await vault.read(path) == thread_id
+
+
+# What only a disk can get wrong.
+
+
+@pytest.fixture
+async def disk(tmp_path: Path) -> DiskVault:
+    vault = DiskVault(tmp_path / "vault")
+    await vault.open(expected=False)
+    return vault
+
+
+async def test_a_write_leaves_no_other_file_behind(disk: DiskVault) -> None:
+    await disk.write(PATH, "x", NOBODYS)
+    assert [path.name for path in (disk.root / PATH).parent.iterdir()] == ["0001.md"]
+
+
+async def test_a_write_that_fails_leaves_the_old_file_and_no_other(disk: DiskVault) -> None:
+    await disk.write(PATH, "old", NOBODYS)
+    (disk.root / PATH).with_name("0001.md.tmp").mkdir()
+    with pytest.raises(StorageUnavailable):
+        await disk.write(PATH, "new", frozenset({text_digest("old")}))
+    assert await disk.read(PATH) == "old"
+
+
+async def test_a_missing_vault_where_files_are_expected_is_not_made_anew(tmp_path: Path) -> None:
+    vault = DiskVault(tmp_path / "vault")
+    await vault.open(expected=True)
+    assert vault.problem() is not None
+    assert not vault.root.exists()
+
+
+async def test_a_vault_that_comes_back_is_written_again(tmp_path: Path, disk: DiskVault) -> None:
+    disk.root.rename(tmp_path / "elsewhere")
+    late = DiskVault(disk.root)
+    await late.open(expected=True)
+    (tmp_path / "elsewhere").rename(disk.root)
+    await late.write(PATH, "x", NOBODYS)
+    assert await late.read(PATH) == "x"
+
+
+async def test_a_vault_that_is_gone_for_good_can_be_made_anew(tmp_path: Path) -> None:
+    vault = DiskVault(tmp_path / "vault")
+    await vault.open(expected=True)
+    await vault.make_anew()
+    assert vault.problem() is None
+
+
+@pytest.mark.parametrize("mount_point", [False, True], ids=["gone", "empty mount point"])
+async def test_a_vault_that_goes_while_it_is_open_is_not_taken_for_an_empty_one(
+    tmp_path: Path, disk: DiskVault, mount_point: bool
+) -> None:
+    disk.root.rename(tmp_path / "elsewhere")
+    if mount_point:
+        disk.root.mkdir()
+    with pytest.raises(StorageUnavailable):
+        await disk.write(PATH, "x", NOBODYS)
+
+
+async def test_bytes_that_are_no_text_are_read_with_marks_in_their_place(disk: DiskVault) -> None:
+    (disk.root / "x.md").write_bytes(b"a\xff\xfeb")
+    assert await disk.read("x.md") == "a\ufffd\ufffdb"
+
+
+async def test_an_edit_that_is_no_text_is_kept_byte_for_byte(disk: DiskVault) -> None:
+    (disk.root / "x.md").write_bytes(b"a\xff\xfeb")
+    conflict = await disk.write("x.md", "ours", NOBODYS)
+    assert conflict is not None
+    assert (disk.root / conflict).read_bytes() == b"a\xff\xfeb"

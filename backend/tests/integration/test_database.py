@@ -1,0 +1,260 @@
+"""One SQLite file: writes share commits, each is undone alone, and readers can only read."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.errors import StorageUnavailable, Unavailable
+from recollect.infra.sql.database import Database, Operation, rows
+
+KEEP = "CREATE TABLE words (word TEXT NOT NULL UNIQUE CHECK (word != 'bad'))"
+
+KEEP_IF_NEW = KEEP.replace("TABLE", "TABLE IF NOT EXISTS")
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    await database.write(lambda connection: connection.execute(KEEP).rowcount)
+    yield database
+    await database.close()
+
+
+def insert(word: str, then: Exception | None = None) -> Operation[str]:
+    def operation(connection: sqlite3.Connection) -> str:
+        connection.execute("INSERT INTO words VALUES (?)", (word,))
+        if then is not None:
+            raise then
+        return word
+
+    return operation
+
+
+async def words(database: Database) -> set[str]:
+    return {row["word"] for row in await database.read("SELECT word FROM words")}
+
+
+async def in_one_group(database: Database, *operations: Operation[Any]) -> list[Any]:
+    """Run operations in one commit: they arrive while the writer is busy with another."""
+    busy, go_on = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold(connection: sqlite3.Connection) -> None:
+        loop.call_soon_threadsafe(busy.set)
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(10)
+
+    holding = asyncio.create_task(database.outside_transaction(hold))
+    await busy.wait()
+    groups = database.groups
+    tasks = [asyncio.create_task(database.write(operation)) for operation in operations]
+    await asyncio.sleep(0)
+    go_on.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    await holding
+    assert database.groups == groups + 1
+    return results
+
+
+async def test_a_write_is_there_for_the_next_reader(database: Database) -> None:
+    assert await database.write(insert("a")) == "a"
+    assert await words(database) == {"a"}
+
+
+async def test_a_write_is_there_after_reopening(database: Database) -> None:
+    await database.write(insert("a"))
+    await database.close()
+    await database.open()
+    assert await words(database) == {"a"}
+
+
+async def test_concurrent_writes_share_commits(database: Database) -> None:
+    groups, operations = database.groups, database.operations
+    await asyncio.gather(*(database.write(insert(str(number))) for number in range(500)))
+    assert database.operations - operations == 500
+    assert database.groups - groups < 250
+    assert len(await words(database)) == 500
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        insert("b", then=ValueError("no")),
+        insert("bad"),
+        lambda connection: connection.execute("INSERT INTO words VALUES (?)", ()),
+        lambda connection: connection.execute("INSERT INTO nowhere VALUES (1)"),
+        lambda connection: connection.execute("INSERT INTO words VALUES (?)", (2**70,)),
+    ],
+    ids=["raises", "breaks a constraint", "binds too little", "names no table", "overflows"],
+)
+async def test_an_operation_that_raises_is_undone_alone_and_its_neighbours_stay(
+    database: Database, bad: Operation[Any]
+) -> None:
+    before, error, after = await in_one_group(database, insert("before"), bad, insert("after"))
+    assert (before, after) == ("before", "after")
+    assert isinstance(error, Exception)
+    assert await words(database) == {"before", "after"}
+
+
+async def test_an_operation_that_raises_by_itself_is_undone(database: Database) -> None:
+    with pytest.raises(ValueError, match="no"):
+        await database.write(insert("a", then=ValueError("no")))
+    assert await words(database) == set()
+
+
+async def test_a_full_disk_is_told_and_nothing_is_half_written(database: Database) -> None:
+    async def allow(pages: int) -> None:
+        pragma = f"PRAGMA max_page_count = {pages}"
+        await database.outside_transaction(lambda connection: connection.execute(pragma).fetchone())
+
+    await allow(1)
+    with pytest.raises(StorageUnavailable, match="full"):
+        await asyncio.gather(*(database.write(insert(f"{number}" * 9000)) for number in range(9)))
+    await allow(1_000_000)
+    assert await words(database) == set()
+    assert await database.write(insert("there is room again")) == "there is room again"
+
+
+async def test_the_writer_is_durable_and_checks_references(database: Database) -> None:
+    def pragmas(connection: sqlite3.Connection) -> dict[str, Any]:
+        names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "secure_delete")
+        return {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
+
+    found = await database.write(pragmas)
+    assert found == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 5000,
+        "secure_delete": 1,
+    }
+
+
+async def test_normal_is_a_choice(tmp_path: Path) -> None:
+    database = Database(tmp_path / "normal.db", synchronous="NORMAL")
+    await database.open()
+    pragma = "PRAGMA synchronous"
+    assert await database.write(lambda connection: connection.execute(pragma).fetchone()[0]) == 1
+    await database.close()
+
+
+async def test_a_reader_waits_for_a_busy_file(database: Database) -> None:
+    assert await database.read("PRAGMA busy_timeout") == [{"timeout": 5000}]
+
+
+@pytest.mark.parametrize("sql", ["INSERT INTO words VALUES ('x')", "DELETE FROM words", "DROP TABLE words"])
+async def test_readers_cannot_write(database: Database, sql: str) -> None:
+    await database.write(insert("a"))
+    with pytest.raises(Exception, match=r"readonly|read-only|cannot be written"):
+        await database.read(sql)
+    assert await words(database) == {"a"}
+
+
+async def test_a_snapshot_sees_one_moment(database: Database) -> None:
+    await database.write(insert("a"))
+    async with database.snapshot() as reader:
+        before = await rows(reader, "SELECT word FROM words")
+        await database.write(insert("b"))
+        assert await rows(reader, "SELECT word FROM words") == before
+    assert await words(database) == {"a", "b"}
+
+
+async def test_a_snapshot_that_raises_does_not_spoil_its_connection(database: Database) -> None:
+    for _ in range(8):
+        with pytest.raises(ValueError, match="no"):
+            async with database.snapshot():
+                raise ValueError("no")
+    await database.write(insert("a"))
+    assert await words(database) == {"a"}
+
+
+async def test_a_reader_that_is_cancelled_at_any_moment_keeps_no_old_view(database: Database) -> None:
+    async def look() -> None:
+        async with database.snapshot() as reader:
+            await rows(reader, "SELECT word FROM words")
+            await rows(reader, "SELECT word FROM words")
+
+    for steps in [*range(40)] * 5:
+        task = asyncio.create_task(look())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    for number in range(12):
+        await database.write(insert(str(number)))
+        assert str(number) in await words(database)
+        async with database.snapshot() as reader:
+            assert {"word": str(number)} in await rows(reader, "SELECT word FROM words")
+
+
+async def test_a_writer_that_is_cancelled_leaves_the_others_alone(database: Database) -> None:
+    tasks = [asyncio.create_task(database.write(insert(str(number)))) for number in range(20)]
+    await asyncio.sleep(0)
+    tasks[7].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await words(database) >= {str(number) for number in range(20) if number != 7}
+    assert [task.cancelled() for task in tasks].count(True) == 1
+
+
+async def test_a_closed_database_is_unavailable(tmp_path: Path) -> None:
+    database = Database(tmp_path / "journal.db")
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await database.write(lambda connection: None)
+        with pytest.raises(Unavailable):
+            await database.read("SELECT 1")
+        await database.open()
+        await database.close()
+
+
+async def test_closing_finishes_what_was_handed_in(database: Database) -> None:
+    writes = [asyncio.create_task(database.write(insert(str(number)))) for number in range(50)]
+    await asyncio.sleep(0)
+    await database.close()
+    assert await asyncio.gather(*writes) == [str(number) for number in range(50)]
+
+
+async def test_a_write_that_comes_while_it_closes_is_answered(database: Database) -> None:
+    """Done or refused, but never left waiting."""
+    closing = asyncio.create_task(database.close())
+    answers: list[object] = []
+    async with asyncio.timeout(5):
+        while not closing.done():
+            answers += await asyncio.gather(database.write(lambda connection: 1), return_exceptions=True)
+            await asyncio.sleep(0)
+    assert all(answer == 1 or isinstance(answer, Unavailable) for answer in answers)
+
+
+async def test_the_log_is_folded_into_the_file_at_the_end(database: Database) -> None:
+    await database.write(insert("a"))
+    await database.close()
+    log = database.path.with_name(database.path.name + "-wal")
+    assert not log.exists() or log.stat().st_size == 0
+
+
+async def test_a_file_that_is_no_database_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    path.write_text("this is no database, and it is long enough to be read as one" * 20, encoding="utf-8")
+    database = Database(path)
+    with pytest.raises(Unavailable, match="damaged"):
+        await database.open()
+    await database.close()
+
+
+def test_a_database_opens_in_one_event_loop_after_another(tmp_path: Path) -> None:
+    database = Database(tmp_path / "journal.db")
+
+    async def count_words(word: str) -> int:
+        await database.open()
+        try:
+            await database.write(lambda connection: connection.execute(KEEP_IF_NEW).rowcount)
+            await database.write(insert(word))
+            return len(await words(database))
+        finally:
+            await database.close()
+
+    assert [asyncio.run(count_words(word)) for word in "abc"] == [1, 2, 3]
