@@ -37,7 +37,7 @@ format: installed-dev ## rewrite the Python files in the house style
 	$(RUFF) format $(RUFF_OPTIONS) $(PYTHON_FILES)
 
 bench: installed-dev ## measure the server beside its baseline
-	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench
 
 openapi: installed-dev ## rewrite docs/openapi.json from the code
 	$(BIN)/python scripts/openapi.py

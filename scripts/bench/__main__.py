@@ -10,15 +10,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "bench"))
-
 import servers
 
-LOAD = Path(__file__).resolve().parent / "bench" / "load.py"
+LOAD = Path(__file__).resolve().parent / "load.py"
 ADD = "/api/v1/memory/add"
 
 
@@ -127,8 +126,6 @@ def cost_per_message(port: int, pid: int, thread: str) -> float:
 
 def wait_until_idle(port: int) -> None:
     """Until no job is due: what waits for a pause may wait."""
-    import time
-
     while True:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/jobs?limit=1000") as answer:
             jobs = json.load(answer)["jobs"]
@@ -201,7 +198,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description=__doc__, epilog="Example: make bench, or scripts/bench.py --quick"
+        description=__doc__, epilog="Example: make bench, or python scripts/bench --quick --only add"
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, fewer rounds")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
