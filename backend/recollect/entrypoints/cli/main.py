@@ -1,6 +1,7 @@
 """`recollect`: every command. Heavy imports wait until a command runs, so that help comes at once."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -41,6 +42,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 def main() -> None:
     """The console script: friendly errors, exit codes 0, 1 and 2."""
+    os.umask(0o077)  # What is said in confidence is for its owner's eyes, whatever the home's permissions.
     try:
         cli()
     except RecollectError as error:

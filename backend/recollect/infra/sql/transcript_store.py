@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from recollect.errors import Unavailable
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, memcell_of, thread_of, turn_of
 from recollect.memory.model import Memcell
@@ -149,9 +150,11 @@ class SqlTranscriptStore:
 
     async def fold_log(self) -> None:
         """Fold the write-ahead log into the file and empty it, so that nothing forgotten stays in it."""
-        await self._database.outside_transaction(
+        busy, *_ = await self._database.outside_transaction(
             lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         )
+        if busy:
+            raise Unavailable("somebody is reading the journal; its log is emptied when they are done")
 
 
 def _part_of(row: Any) -> StoredPart:

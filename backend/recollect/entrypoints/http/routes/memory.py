@@ -8,7 +8,7 @@ from recollect.entrypoints.http.dependencies import Calling, Home, note
 from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.errors import TooLarge
-from recollect.memory.model import Append
+from recollect.memory.model import Append, Receipt
 from recollect.service.boundaries import flush_thread
 from recollect.service.memorize import memorize
 
@@ -33,7 +33,14 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> A
     note(request, thread=body.session_id, user=append.user_id)
     receipts = await memorize(home.THREADS, append)
     home.metrics.observe_messages(receipt.status for receipt in receipts)
+    note(request, turn=_turns_named(receipts))
     return AddAnswer(session_id=body.session_id, receipts=[ReceiptAnswer.of(receipt) for receipt in receipts])
+
+
+def _turns_named(receipts: list[Receipt]) -> str | None:
+    """`t-4`, or `t-4..t-9`, for the log."""
+    ids = [receipt.turn_id for receipt in receipts if receipt.turn_id is not None]
+    return None if not ids else ids[0] if len(ids) == 1 else f"{ids[0]}..{ids[-1]}"
 
 
 router.add_api_route(
