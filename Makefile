@@ -15,7 +15,7 @@ serve: installed ## install what is needed and start the server; it prints its a
 	@exec $(BIN)/recollect serve
 
 test: installed-dev ## every test but the long ones, within ten minutes on two cores
-	cd backend && $(BIN)/pytest
+	cd backend && $(BIN)/pytest -n 2 --dist loadfile
 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract

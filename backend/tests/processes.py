@@ -1,17 +1,151 @@
 """Programs that tests start as processes of their own, and end by their process id."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx2
 
 BACKEND = Path(__file__).resolve().parents[1]
 START_SECONDS = 30
+STOP_SECONDS = 30
+COMMAND_SECONDS = 90
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 30, every: float = 0.02) -> T:
+    """The first true value of `condition`; TimeoutError, naming `what`, when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if value := condition():
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds:g} s: {what}; last seen: {value!r}")
+        time.sleep(every)
+
+
+def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process' environment with nothing of Recollect in it but the home and the given settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    return {**kept, "RECOLLECT_HOME": str(home), **(settings or {})}
+
+
+def recollect(
+    home: Path,
+    *arguments: str,
+    settings: Mapping[str, str] | None = None,
+    text: str | None = None,
+    prefix: Sequence[str] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Run one command of the command line to its end."""
+    return subprocess.run(
+        [*prefix, sys.executable, "-m", "recollect", *arguments],
+        cwd=BACKEND,
+        env=environment(home, settings),
+        input=text,
+        stdin=subprocess.DEVNULL if text is None else None,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+    )
+
+
+def recollect_json(home: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> Any:
+    """What a command prints with `--json`; it must succeed."""
+    done = recollect(home, *arguments, "--json", settings=settings)
+    assert done.returncode == 0, f"recollect {' '.join(arguments)}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+class Server:
+    """`recollect serve` on a free port, for as long as the `with` block runs.
+
+    `prefix` goes before the command (`unshare …`). `log` is the file with what it wrote to stderr.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        arguments: Sequence[str] = (),
+        prefix: Sequence[str] = (),
+    ) -> None:
+        self.home = home
+        home.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, log = tempfile.mkstemp(prefix="server-", suffix=".log", dir=home.parent)
+        os.close(descriptor)
+        self.log = Path(log)
+        self.address = ""
+        self._environment = environment(home, settings)
+        self._command = [*prefix, sys.executable, "-m", "recollect", "serve", "--port", "0", *arguments]
+
+    def __enter__(self) -> Self:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command,
+                cwd=BACKEND,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        line = first_line(self.process)
+        if not line:
+            self._close()
+            raise RuntimeError(f"the server did not start (exit code {self.exit_code}): {self.errors()}")
+        self.address = line.split(" is listening on ")[1].split(" ")[0]
+        self.client = httpx2.Client(base_url=self.address, timeout=60, trust_env=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.close()
+        self._close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.process.returncode
+
+    def errors(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end, and return its exit code."""
+        self.process.terminate()
+        return self.process.wait(STOP_SECONDS)
+
+    def wait_for_end(self, seconds: float = START_SECONDS) -> int:
+        """Its exit code, once it ended by itself."""
+        return self.process.wait(seconds)
+
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def _close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 class StandInModel:
@@ -52,13 +186,7 @@ class StandInModel:
         return calls
 
     def _announced_port(self) -> int:
-        assert self.process.stdout is not None
-        too_slow = threading.Timer(START_SECONDS, self.process.kill)
-        too_slow.start()
-        try:
-            line = self.process.stdout.readline()
-        finally:
-            too_slow.cancel()
+        line = first_line(self.process)
         if not line:
             self._end()
             raise RuntimeError("the stand-in model did not start")
@@ -69,3 +197,14 @@ class StandInModel:
         self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """What a process announces when it is ready; empty when it ended, or was too slow and was ended."""
+    assert process.stdout is not None
+    too_slow = threading.Timer(START_SECONDS, process.kill)
+    too_slow.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        too_slow.cancel()

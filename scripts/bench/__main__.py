@@ -86,7 +86,11 @@ def median_of(runs: list[dict[str, float]], key: str) -> float:
 def measure_growth(folder: Path, messages: int) -> list[dict[str, Any]]:
     """The cost of one more message, in one thread and in the whole database, early and late."""
     rows = []
-    for name, thread_of in (("one thread", lambda _n: "long"), ("many threads", lambda n: f"t{n}")):
+    for name, one_thread in (("one thread", True), ("many threads", False)):
+
+        def thread_of(step: int, one_thread: bool = one_thread) -> str:
+            return "long" if one_thread else f"t{step}"
+
         with servers.recollect(folder / name.replace(" ", "-")) as (port, pid, _ready):
             load(port, ADD, 1, 10, "warm-up", 100)
             early = cost_per_message(port, pid, thread_of(0))

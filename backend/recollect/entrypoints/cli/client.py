@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from recollect.entrypoints.http.dependencies import SPACE_HEADER
+from recollect.entrypoints.headers import SPACE_HEADER
 from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
 from recollect.infra.home_lock import current_holder
 from recollect.settings import Settings

@@ -7,13 +7,11 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import AfterValidator
 
 from recollect.app import App
+from recollect.entrypoints.headers import SPACE_HEADER
 from recollect.entrypoints.http.bodies import MAX_ID, Id
 from recollect.entrypoints.http.guard import SLASH_IN_ID, is_loopback
 from recollect.memory.access import Caller
 from recollect.service.keys import identify
-
-SPACE_HEADER = "x-recollect-space"
-"""Heeded from the local operator alone: a key has its space."""
 
 
 async def get_app(request: Request) -> App:

@@ -37,6 +37,7 @@ def create_api() -> FastAPI:
         description="A self-hosted memory server for LLM chat and agents.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     for module in (memory, threads, operations, operator):
         api.include_router(module.router)

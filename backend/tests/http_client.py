@@ -1,0 +1,127 @@
+"""Speaking Recollect's HTTP API in tests: to a home in this process, or to a server."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from recollect.app import App, open_app
+from recollect.entrypoints.http.server import create_server
+from recollect.settings import Settings
+from tests.processes import wait_until
+
+ADDRESS = "http://127.0.0.1"
+START = 1_770_000_000_000
+"""The time of the first message that a test sends, in UTC milliseconds."""
+
+QUICK = {"RECOLLECT_MEMORIZE__PAUSE_SECONDS": "0.2", "RECOLLECT_TRANSCRIPT_DELAY_MS": "50"}
+"""For servers whose jobs a test waits for."""
+
+Json = dict[str, Any]
+
+
+class Home:
+    """An opened app and a client that talks to its HTTP door, without a socket between them."""
+
+    def __init__(self, app: App, client: httpx2.AsyncClient) -> None:
+        self.app = app
+        self.client = client
+
+    async def coverage(self) -> Json:
+        answer: Json = (await self.client.get("/api/v1/coverage")).raise_for_status().json()
+        return answer
+
+    async def add(self, session: str, *texts: str, **fields: Any) -> list[Json]:
+        """Add messages by the user; returns their receipts."""
+        body = {"session_id": session, "messages": [message(text) for text in texts], **fields}
+        answer = (await self.client.post("/api/v1/memory/add", json=body)).raise_for_status().json()
+        receipts: list[Json] = answer["receipts"]
+        return receipts
+
+    async def drain(self) -> None:
+        """Until every job that is due, and every job it queues, has run."""
+        async with self.app.jobs.paused():
+            pass
+        for job in await self.app.jobs.list_jobs(space=None, limit=10_000):
+            await self.app.jobs.wait_for(job.job_id, 30)
+
+
+@asynccontextmanager
+async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
+    """A home in this process; its jobs run, and do not wait for pauses."""
+    given: Json = {"memorize": {"pause_seconds": 0.05}, "transcript_delay_ms": 0, **settings}
+    app = open_app(Settings(home=home, **given))
+    async with app, client_of(app) as client:
+        yield Home(app, client)
+
+
+@asynccontextmanager
+async def client_of(app: App, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=create_server(app))
+    async with httpx2.AsyncClient(
+        transport=transport, base_url=ADDRESS, headers=headers, timeout=60
+    ) as client:
+        yield client
+
+
+def message(text: str, number: int = 0, **fields: Any) -> Json:
+    """A message by the user, `number` seconds after the first."""
+    return {
+        "sender_id": "ann",
+        "role": "user",
+        "timestamp": START + 1000 * number,
+        "content": text,
+        **fields,
+    }
+
+
+def thread_path(thread_id: str, *more: str) -> str:
+    return "/".join(["/api/v1/threads", quote(thread_id, safe=""), *more])
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def add(client: httpx2.Client, session: str, messages: Sequence[Json], **fields: Any) -> list[Json]:
+    """Add messages to a server's thread; returns a receipt per message."""
+    body = {"session_id": session, "messages": list(messages), **fields}
+    answer = client.post("/api/v1/memory/add", json=body).raise_for_status().json()
+    receipts: list[Json] = answer["receipts"]
+    return receipts
+
+
+def coverage(client: httpx2.Client, **query: str) -> Json:
+    answer: Json = client.get("/api/v1/coverage", params=query).raise_for_status().json()
+    return answer
+
+
+def turns(client: httpx2.Client, thread_id: str) -> list[Json]:
+    """Every turn of a thread, oldest first."""
+    answer = client.get(thread_path(thread_id, "turns"), params={"max_turns": 10**9}).raise_for_status()
+    found: list[Json] = answer.json()["turns"]
+    return found
+
+
+def contents(client: httpx2.Client, thread_id: str) -> list[str]:
+    return [turn["content"] for turn in turns(client, thread_id)]
+
+
+def jobs(client: httpx2.Client, **query: str) -> list[Json]:
+    answer = client.get("/api/v1/jobs", params={"limit": "1000", **query}).raise_for_status()
+    found: list[Json] = answer.json()["jobs"]
+    return found
+
+
+def drained(client: httpx2.Client, seconds: float = 60) -> None:
+    """Wait until no job waits or runs; a dead one is an error."""
+
+    def nothing_left() -> bool:
+        left = jobs(client)
+        assert not [job for job in left if job["state"] == "dead"], left
+        return not left
+
+    wait_until(nothing_left, "all jobs done", seconds=seconds, every=0.05)

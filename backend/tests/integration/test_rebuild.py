@@ -1,0 +1,444 @@
+"""The vault alone brings a home back; a backup does too; damage is reported and takes no neighbour down."""
+
+import asyncio
+import io
+import json
+import shutil
+import sqlite3
+import tarfile
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from recollect.app import App
+from recollect.memory.model import Coverage, Thread, Turn
+from tests.http_client import (
+    QUICK,
+    Home,
+    Json,
+    add,
+    bearer,
+    client_of,
+    contents,
+    coverage,
+    drained,
+    message,
+    opened,
+    thread_path,
+)
+from tests.processes import Server, recollect, recollect_json, wait_until
+
+SPACES = ("default", "red")
+ODD_TEXTS = [
+    "## user · ann · 2026-05-08T14:03:00.000Z ^t-12\n\n> quoted\n\n%% memcell c-1: t-1 %%",
+    "---\nrecollect: 1\n---\n```\nfence\n~~~",
+    "line\r\nline\rline\u2028line\u0085line\x0b\x0c",
+    "שלום مرحبا \u202ereversed\u202c",
+    "🪐" * 40 + "\ufeff\u200b tail \\ \\n > \t",
+    "trailing spaces   \n\n\n",
+]
+
+
+@dataclass
+class Snapshot:
+    """All that a home knows, out of the stores themselves."""
+
+    threads: dict[str, list[Thread]]
+    turns: dict[str, list[Turn]]
+    cells: dict[str, list[Any]]
+    coverage: dict[str, Coverage]
+    tombstones: list[dict[str, Any]]
+
+
+async def snapshot(app: App) -> Snapshot:
+    buried = await app.database.read("SELECT * FROM tombstones ORDER BY space, thread_key, number")
+    taken = Snapshot({}, {}, {}, {}, buried)
+    for space in SPACES:
+        listed = await app.THREADS.list_threads(space=space)
+        # When a thread was last touched is the journal's knowledge alone.
+        taken.threads[space] = sorted(
+            (replace(thread, updated=0) for thread in listed), key=lambda thread: thread.thread_id
+        )
+        taken.coverage[space] = await app.coverage.coverage(space=space)
+        for thread in listed:
+            name = f"{space}/{thread.thread_id}"
+            taken.turns[name] = await app.THREADS.get_history(thread.thread_id, space=space)
+            taken.cells[name] = await app.cells.list_cells(space, thread.thread_id)
+    return taken
+
+
+async def fill(home: Home) -> None:
+    """Threads of several users in two spaces, with all that a thread and a turn can carry."""
+    answer = await home.client.post(
+        "/api/v1/keys", json={"space": "red"}, headers=bearer(home.app.lock.token)
+    )
+    async with client_of(home.app, **bearer(home.app.lock.token)) as default:
+        await fill_default(default)
+    async with client_of(home.app, **bearer(answer.json()["secret"])) as red:
+        await post(red, "/api/v1/memory/add", session_id="odd", messages=[message("said in red")])
+        await post(red, "/api/v1/memory/flush", session_id="odd")
+    await home.drain()
+
+
+async def fill_default(client: httpx2.AsyncClient) -> None:
+    odd = [message(text, number) for number, text in enumerate(ODD_TEXTS)]
+    await post(
+        client, "/api/v1/memory/add", session_id="odd", user_id="ann", tags=["a: b", "#c"], messages=odd
+    )
+    await post(client, "/api/v1/memory/flush", session_id="odd")
+    await post(client, "/api/v1/memory/add", session_id="odd", messages=[message("still buffered", 99)])
+    await client.patch(
+        "/api/v1/threads/odd", json={"title": 'A "title": --- with \\ signs', "preset": "calm"}
+    )
+    long = [message(f"{number} " + "lorem ipsum " * 100, number) for number in range(150)]
+    await post(client, "/api/v1/memory/add", session_id="long/../thread", user_id="Bob 🪐", messages=long)
+    calls = [{"id": "c1", "function": {"name": "look", "arguments": '{"a":\n1}'}}]
+    await post(
+        client,
+        "/api/v1/memory/add",
+        session_id="tools",
+        agent_id="helper",
+        messages=[
+            message("be kind", role="system"),
+            message("", 1, role="assistant", content=None, tool_calls=calls, message_id="m_tools_0_1"),
+            message("", 2, role="tool", tool_call_id="c1"),
+        ],
+    )
+    turn = {"role": "assistant", "content": "half", "status": "partial", "reasoning": "hm\n> hm", "model": "m1",
+            "parts": [{"type": "text", "text": "half"}], "parent_id": "t-1"}  # fmt: skip
+    await client.post("/api/v1/threads/tools/turns", json=turn)
+    await client.post("/api/v1/threads", json={"thread_id": "empty", "title": "nothing said"})
+    await post(
+        client, "/api/v1/memory/add", session_id="gone", messages=[message("a"), message("b", message_id="b")]
+    )
+    (await client.delete("/api/v1/threads/gone")).raise_for_status()
+
+
+async def post(client: httpx2.AsyncClient, path: str, **body: Any) -> None:
+    (await client.post(path, json=body)).raise_for_status()
+
+
+def delete_journal(home: Path) -> None:
+    for path in home.glob("journal.db*"):
+        path.unlink()
+
+
+@dataclass
+class Rebuilt:
+    home: Path
+    before: Snapshot
+    after: Snapshot
+    report: Json
+
+
+@pytest.fixture(scope="module")
+def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Rebuilt:
+    """A full home before its journal was deleted, and after `recollect rebuild`."""
+    home = tmp_path_factory.mktemp("rebuilt") / "home"
+
+    async def before() -> Snapshot:
+        async with opened(home) as filled:
+            await fill(filled)
+            return await snapshot(filled.app)
+
+    async def after() -> Snapshot:
+        async with opened(home) as back:
+            await back.drain()
+            return await snapshot(back.app)
+
+    first = asyncio.run(before())
+    delete_journal(home)
+    report = recollect_json(home, "rebuild")
+    return Rebuilt(home, first, asyncio.run(after()), report)
+
+
+class TestFromTheVaultAlone:
+    def test_threads_come_back_with_titles_tags_and_owners(self, rebuilt: Rebuilt) -> None:
+        assert rebuilt.after.threads == rebuilt.before.threads
+
+    def test_turns_come_back_in_order_and_to_the_letter(self, rebuilt: Rebuilt) -> None:
+        assert rebuilt.after.turns == rebuilt.before.turns
+
+    def test_memcells_come_back(self, rebuilt: Rebuilt) -> None:
+        assert rebuilt.after.cells == rebuilt.before.cells
+        assert any(rebuilt.before.cells.values())
+
+    def test_coverage_and_its_digest_are_what_they_were(self, rebuilt: Rebuilt) -> None:
+        assert rebuilt.after.coverage == rebuilt.before.coverage
+        counted = rebuilt.after.coverage["default"]
+        assert (counted.missing, counted.doubled, counted.skipped, counted.forgotten) == (0, 0, 1, 2)
+
+    def test_skip_reasons_come_back(self, rebuilt: Rebuilt) -> None:
+        reasons = {turn.content: turn.skip_reason for turn in rebuilt.after.turns["default/tools"]}
+        assert reasons["be kind"] == "system message"
+
+    def test_what_was_forgotten_stays_forgotten(self, rebuilt: Rebuilt) -> None:
+        assert rebuilt.after.tombstones == rebuilt.before.tombstones
+        assert len(rebuilt.after.tombstones) == 2
+
+    def test_the_report_counts_what_came_back(self, rebuilt: Rebuilt) -> None:
+        turns = sum(len(turns) for turns in rebuilt.before.turns.values())
+        cells = sum(len(cells) for cells in rebuilt.before.cells.values())
+        counted = [rebuilt.report[name] for name in ("threads", "turns", "memcells", "forgotten", "problems")]
+        assert counted == [5, turns, cells, 2, []]
+
+    def test_the_report_names_what_lives_in_the_journal_alone(self, rebuilt: Rebuilt) -> None:
+        named = " ".join(rebuilt.report["lost"])
+        assert all(kind in named for kind in ("jobs", "receipts", "incognito", "API keys")), named
+
+    def test_a_forgotten_message_is_refused_after_the_rebuild_too(self, rebuilt: Rebuilt) -> None:
+        with Server(rebuilt.home, QUICK) as server:
+            (receipt,) = add(server.client, "gone", [message("b", message_id="b")])
+        assert receipt["status"] == "forgotten"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three threads, all of them in the vault, and no server; and a backup beside."""
+    home = tmp_path_factory.mktemp("template") / "home"
+    with Server(home, QUICK) as server:
+        for name in ("t1", "t2", "t3"):
+            add(server.client, name, [message(f"{name} says {n}", n) for n in range(6)])
+        server.client.post("/api/v1/memory/flush", json={"session_id": "t1"}).raise_for_status()
+        drained(server.client)
+        server.stop()
+    recollect_json(home, "backup", str(home.parent / "backup.tar.gz"))
+    return home
+
+
+@pytest.fixture
+def home(template: Path, tmp_path: Path) -> Path:
+    shutil.copytree(template, tmp_path / "home")
+    return tmp_path / "home"
+
+
+def transcript(home: Path, thread: str) -> Path:
+    return home / f"vault/default/users/me/threads/{thread}/0001.md"
+
+
+def digest_of(home: Path) -> str:
+    return str(recollect_json(home, "verify")["coverage"]["default"]["digest"])
+
+
+class TestOverAJournal:
+    def test_messages_not_yet_in_the_vault_are_written_first(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        with Server(home, {"RECOLLECT_TRANSCRIPT_DELAY_MS": "60000"}) as server:
+            add(server.client, "t1", [message("not written yet")])
+            server.kill()
+        assert not transcript(home, "t1").exists()
+        assert recollect_json(home, "rebuild")["turns"] == 1
+        assert "not written yet" in transcript(home, "t1").read_text()
+
+    def test_keys_of_a_healthy_journal_are_kept(self, home: Path) -> None:
+        made = recollect_json(home, "keys", "create")
+        recollect_json(home, "rebuild")
+        assert [key["key_id"] for key in recollect_json(home, "keys", "list")["keys"]] == [made["key_id"]]
+
+    def test_a_rebuild_over_a_healthy_journal_changes_no_transcript(self, home: Path) -> None:
+        before = {path: path.read_bytes() for path in home.glob("vault/**/*.md")}
+        recollect_json(home, "rebuild")
+        assert {path: path.read_bytes() for path in home.glob("vault/**/*.md")} == before
+
+    @pytest.mark.parametrize("place", ["header", "middle"])
+    def test_a_damaged_journal_is_kept_aside_and_the_vault_brings_all_back(
+        self, home: Path, place: str
+    ) -> None:
+        digest = digest_of(home)
+        journal = home / "journal.db"
+        damaged = bytearray(journal.read_bytes())
+        start = 0 if place == "header" else 4096
+        damaged[start : start + 40_000] = b"\xa5" * len(damaged[start : start + 40_000])
+        journal.write_bytes(damaged)
+        report = recollect_json(home, "rebuild")
+        assert report["verification"]["coverage"]["default"]["digest"] == digest
+        (aside,) = home.glob("journal.damaged-*.db")
+        assert aside.read_bytes() == damaged
+        assert any(aside.name in line for line in report["lost"])
+
+    @pytest.mark.parametrize("place", ["header", "middle"])
+    def test_a_server_on_a_damaged_journal_says_what_to_do(self, home: Path, place: str) -> None:
+        journal = home / "journal.db"
+        damaged = bytearray(journal.read_bytes())
+        damaged[0 if place == "header" else 4096 :] = b"\xa5" * (
+            len(damaged) - (4096 if place == "middle" else 0)
+        )
+        journal.write_bytes(damaged)
+        failed = recollect(home, "serve", "--port", "0")
+        assert failed.returncode == 1
+        assert "recollect rebuild" in failed.stderr
+        assert "Traceback" not in failed.stderr
+
+    def test_the_log_of_a_damaged_journal_is_kept_with_it(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        with Server(home, {"RECOLLECT_TRANSCRIPT_DELAY_MS": "60000"}) as server:
+            add(server.client, "t1", [message("in the log alone")])
+            server.kill()
+        log = (home / "journal.db-wal").read_bytes()
+        assert b"in the log alone" in log
+        (home / "journal.db").write_bytes(b"\xa5" * 8192)
+        recollect(home, "rebuild")
+        kept = [
+            path for path in home.iterdir() if path.is_file() and b"in the log alone" in path.read_bytes()
+        ]
+        assert kept
+
+    def test_a_journal_that_another_program_holds_is_not_taken_for_damaged(self, home: Path) -> None:
+        holding = sqlite3.connect(home / "journal.db", isolation_level=None)
+        holding.execute("BEGIN IMMEDIATE")
+        try:
+            refused = recollect(home, "rebuild")
+        finally:
+            holding.close()
+        assert refused.returncode == 1
+        assert list(home.glob("journal.damaged-*")) == []
+        assert recollect_json(home, "verify")["coverage"]["default"]["messages"] == 18
+
+    def test_a_rebuild_without_a_vault_is_refused_and_makes_none(self, home: Path) -> None:
+        (home / "vault").rename(home / "elsewhere")
+        refused = recollect(home, "rebuild")
+        assert (refused.returncode, (home / "vault").exists()) == (1, False)
+        (home / "elsewhere").rename(home / "vault")
+        assert recollect_json(home, "verify")["coverage"]["default"]["messages"] == 18
+
+    def test_a_server_does_not_begin_anew_over_a_vault_whose_journal_is_gone(self, home: Path) -> None:
+        delete_journal(home)
+        before = {path: path.read_bytes() for path in home.glob("vault/**/*.md")}
+        refused = recollect(home, "serve", "--port", "0")
+        assert refused.returncode == 1
+        assert "recollect rebuild" in refused.stderr
+        assert {path: path.read_bytes() for path in home.glob("vault/**/*.md")} == before
+
+
+class TestDamagedTranscripts:
+    def test_a_damaged_turn_is_reported_and_its_neighbours_come_back(self, home: Path) -> None:
+        damaged = transcript(home, "t2")
+        lines = damaged.read_text().split("\n")
+        heading = next(number for number, line in enumerate(lines) if line.endswith("^t-3"))
+        lines[heading] = "## ###"
+        damaged.write_text("\n".join(lines))
+        delete_journal(home)
+        done = recollect(home, "rebuild", "--json")
+        report = json.loads(done.stdout)
+        assert done.returncode == 1
+        assert all("threads/t2/0001.md" in problem for problem in report["problems"])
+        assert report["problems"]
+        with Server(home) as server:
+            assert contents(server.client, "t1") == [f"t1 says {n}" for n in range(6)]
+            assert contents(server.client, "t3") == [f"t3 says {n}" for n in range(6)]
+            assert {f"t2 says {n}" for n in (0, 1, 3, 4, 5)} <= set(contents(server.client, "t2"))
+
+    @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00garbage", b"no front matter at all\n"])
+    def test_a_file_beyond_repair_is_reported_and_the_other_threads_come_back(
+        self, home: Path, content: bytes
+    ) -> None:
+        transcript(home, "t2").write_bytes(content)
+        delete_journal(home)
+        done = recollect(home, "rebuild", "--json")
+        report = json.loads(done.stdout)
+        assert (done.returncode, report["threads"], report["turns"]) == (1, 2, 12)
+        assert any("threads/t2" in problem for problem in report["problems"])
+        assert transcript(home, "t2").read_bytes() == content
+
+
+class TestBackup:
+    def test_what_was_acknowledged_before_a_backup_began_is_in_it(self, tmp_path: Path) -> None:
+        home, archive = tmp_path / "home", tmp_path / "backup.tar.gz"
+        acknowledged: list[str] = []
+        stop = threading.Event()
+
+        def keep_adding(address: str) -> None:
+            with httpx2.Client(base_url=address, timeout=60, trust_env=False) as client:
+                while not stop.is_set():
+                    text = f"text {len(acknowledged)}"
+                    add(client, f"t{len(acknowledged) % 5}", [message(text, len(acknowledged))])
+                    acknowledged.append(text)
+
+        with Server(home, QUICK) as server:
+            adding = threading.Thread(target=keep_adding, args=(server.address,))
+            adding.start()
+            try:
+                wait_until(lambda: len(acknowledged) >= 100, "a hundred messages")
+                before = set(acknowledged)
+                recollect_json(home, "backup", str(archive))
+            finally:
+                stop.set()
+                adding.join()
+            assert len(acknowledged) > len(before), "nothing was added while the backup was made"
+        restored = tmp_path / "restored"
+        verified = recollect_json(restored, "restore", str(archive))
+        assert verified["ok"]
+        with Server(restored, QUICK) as server:
+            drained(server.client)
+            held = {text for number in range(5) for text in contents(server.client, f"t{number}")}
+            assert recollect_json(restored, "verify")["pending"] == 0
+            assert coverage(server.client)["missing"] == 0
+        assert before <= held
+
+    @pytest.fixture
+    def archive(self, template: Path, tmp_path: Path) -> Path:
+        return Path(shutil.copy(template.parent / "backup.tar.gz", tmp_path))
+
+    def test_a_backup_holds_no_secret_of_the_running_process(self, archive: Path) -> None:
+        with tarfile.open(archive) as tar:
+            assert "recollect.lock" not in tar.getnames()
+
+    def test_a_backup_does_not_replace_a_file(self, home: Path, archive: Path) -> None:
+        before = archive.read_bytes()
+        assert recollect(home, "backup", str(archive)).returncode != 0
+        assert archive.read_bytes() == before
+
+    def test_a_restored_home_is_the_one_that_was_saved(
+        self, home: Path, archive: Path, tmp_path: Path
+    ) -> None:
+        restored = recollect_json(tmp_path / "restored", "restore", str(archive))
+        assert restored["coverage"]["default"]["digest"] == digest_of(home)
+
+    @pytest.mark.parametrize("damage", ["cut short", "a byte changed", "no archive", "a member outside"])
+    def test_a_damaged_archive_is_refused_and_leaves_nothing(
+        self, archive: Path, tmp_path: Path, damage: str
+    ) -> None:
+        spoil(archive, damage)
+        before = {path.name for path in tmp_path.iterdir()}
+        refused = recollect(tmp_path / "restored", "restore", str(archive))
+        assert refused.returncode == 1
+        assert "Traceback" not in refused.stderr
+        assert {path.name for path in tmp_path.iterdir()} == before
+
+    def test_a_home_that_is_not_empty_is_not_restored_into(self, home: Path, archive: Path) -> None:
+        digest = digest_of(home)
+        refused = recollect(home, "restore", str(archive))
+        assert refused.returncode == 1
+        assert str(home) in refused.stderr
+        assert digest_of(home) == digest
+
+
+def spoil(archive: Path, damage: str) -> None:
+    content = bytearray(archive.read_bytes())
+    if damage == "cut short":
+        archive.write_bytes(content[: len(content) * 2 // 3])
+    elif damage == "a byte changed":
+        content[len(content) // 2] ^= 0xFF
+        archive.write_bytes(content)
+    elif damage == "no archive":
+        archive.write_bytes(b"this is no archive" * 100)
+    else:
+        shutil.copy(archive, archive.with_suffix(".old"))
+        with tarfile.open(archive, "w:gz") as tar:
+            member = tarfile.TarInfo("../evil")
+            member.size = 4
+            tar.addfile(member, io.BytesIO(b"evil"))
+        archive.with_suffix(".old").unlink()
+
+
+def test_a_thread_deleted_before_the_journal_was_lost_does_not_come_back(home: Path) -> None:
+    with Server(home, QUICK) as server:
+        server.client.delete(thread_path("t2")).raise_for_status()
+        drained(server.client)
+        server.stop()
+    delete_journal(home)
+    assert recollect_json(home, "rebuild")["threads"] == 2

@@ -1,0 +1,303 @@
+"""A real server, killed with SIGKILL: at every named step of the pipeline, and at random moments under load.
+
+Promise 1 after every restart: what was acknowledged is covered exactly once, in order, and nothing is stuck.
+"""
+
+import random
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import TimeoutExpired
+
+import httpx2
+import pytest
+
+from recollect.failpoints import FAIL_POINTS
+from tests.http_client import QUICK, Json, add, contents, coverage, drained, jobs, message, thread_path
+from tests.processes import Server, recollect, recollect_json
+
+KILLS = 20
+KILLS_IN_THE_LONG_RUN = 200
+CLIENTS = 4
+BATCH = 3
+BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.")))
+BY_SERVER = tuple(name for name in FAIL_POINTS if name not in BY_COMMAND)
+SIGKILLED = -9
+
+
+@dataclass
+class Writer:
+    """One client that adds batches to threads of its own and sends again what got no answer."""
+
+    name: str
+    acknowledged: dict[str, list[list[str]]] = field(default_factory=dict)
+    """Texts of the batches that were answered, in order, by thread."""
+    resent: int = 0
+    failed: list[str] = field(default_factory=list)
+    _unanswered: tuple[str, list[Json]] | None = None
+    _count: int = 0
+
+    def write_until_dead(self, address: str, stop: threading.Event) -> None:
+        with httpx2.Client(base_url=address, timeout=30, trust_env=False) as client:
+            while not stop.is_set() and self.write(client):
+                pass
+
+    def write(self, client: httpx2.Client) -> bool:
+        """Send one batch; False when no answer came."""
+        if self._unanswered is None:
+            self._unanswered = self._next_batch()
+        else:
+            self.resent += 1
+        thread, batch = self._unanswered
+        try:
+            add(client, thread, batch)
+        except httpx2.TransportError:
+            return False
+        except httpx2.HTTPStatusError as error:
+            self.failed.append(error.response.text)
+            return False
+        self.acknowledged.setdefault(thread, []).append([item["content"] for item in batch])
+        self._unanswered = None
+        return True
+
+    def settle(self, client: httpx2.Client) -> None:
+        """Send the batch that got no answer once more, so that it is known what the thread must hold."""
+        if self._unanswered is not None:
+            assert self.write(client)
+
+    def _next_batch(self) -> tuple[str, list[Json]]:
+        thread = f"{self.name}-{self._count // 40 % 3}"
+        batch = []
+        for _ in range(BATCH):
+            self._count += 1
+            text = f"{self.name} says {self._count}"
+            batch.append(message(text, self._count, message_id=f"{self.name}-{self._count}"))
+        return thread, batch
+
+
+@dataclass
+class Tally:
+    kills: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    doubled: int = 0
+    out_of_order: int = 0
+
+    def count(self, writers: list[Writer], client: httpx2.Client) -> None:
+        """Hold every thread against what its writer was told."""
+        for writer in writers:
+            for thread, batches in writer.acknowledged.items():
+                stored = contents(client, thread)
+                sent = [text for batch in batches for text in batch]
+                self.acknowledged += len(sent)
+                self.lost += len(set(sent) - set(stored))
+                self.doubled += len(stored) - len(set(stored))
+                self.out_of_order += sum(not _in_a_row(batch, stored) for batch in batches)
+
+
+def _in_a_row(batch: list[str], stored: list[str]) -> bool:
+    try:
+        start = stored.index(batch[0])
+    except ValueError:
+        return False
+    return stored[start : start + len(batch)] == batch
+
+
+def nothing_lost(client: httpx2.Client) -> None:
+    counted = coverage(client)
+    assert (counted["missing"], counted["doubled"]) == (0, 0), counted
+    assert counted["messages"] == sum(
+        counted[name] for name in ("buffered", "celled", "skipped", "forgotten")
+    ), counted
+
+
+def nothing_stuck(home: Path) -> None:
+    """The queue drains, and the command line, with the server running, finds all in order."""
+    verified = recollect_json(home, "verify")
+    assert verified["pending"] == 0
+    assert verified["notes"] == []
+
+
+@pytest.fixture(scope="module")
+def home_for_points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One home over all fail points: starts are cheap, and damage done at one point would show at the next."""
+    home = tmp_path_factory.mktemp("points") / "home"
+    yield home
+    with Server(home, QUICK) as server:
+        drained(server.client)
+        nothing_lost(server.client)
+        nothing_stuck(home)
+
+
+@pytest.mark.parametrize("point", BY_SERVER)
+def test_kills_at_this_step_lose_and_double_nothing(home_for_points: Path, point: str) -> None:
+    writer, forgetter = Writer(point), Forgetter(point)
+    for spec in (point, f"{point}:3"):
+        settings = {**QUICK, "RECOLLECT_FAIL_POINT": spec}
+        assert drive_until_killed(home_for_points, settings, writer, forgetter) == SIGKILLED, (
+            f"the server never reached {spec}"
+        )
+    with Server(home_for_points, QUICK) as server:
+        writer.settle(server.client)
+        flush_all(server.client, writer)
+        drained(server.client)
+        tally = Tally(kills=2)
+        tally.count([writer], server.client)
+        nothing_lost(server.client)
+        come_back = [name for name in forgetter.forgotten if exists(server.client, name)]
+    print(f"\n{point}: {tally}")  # noqa: T201
+    assert (tally.lost, tally.doubled, tally.out_of_order, come_back) == (0, 0, 0, [])
+
+
+def drive_until_killed(
+    home: Path, settings: dict[str, str], writer: Writer, forgetter: "Forgetter"
+) -> int | None:
+    """Use every part of the pipeline until the fail point ends the server; its exit code."""
+    server = Server(home, settings)
+    try:
+        with server:
+            for number in range(40):
+                if not writer.write(server.client):
+                    break
+                if number % 3 == 2:
+                    flush_all(server.client, writer)
+                if "forget" in settings["RECOLLECT_FAIL_POINT"]:
+                    forgetter.forget_one(server.client)
+            server.wait_for_end(10)
+    except (httpx2.TransportError, RuntimeError, TimeoutExpired):
+        # Killed at a request, already at its start (which writes to the journal), or never.
+        return server.exit_code
+    return server.exit_code
+
+
+@dataclass
+class Forgetter:
+    """Adds threads and deletes them again."""
+
+    name: str
+    forgotten: list[str] = field(default_factory=list)
+    """Threads whose deletion was answered."""
+
+    def forget_one(self, client: httpx2.Client) -> None:
+        thread = f"{self.name}-soon-gone-{len(self.forgotten)}"
+        add(client, thread, [message("soon gone")])
+        client.delete(thread_path(thread)).raise_for_status()
+        self.forgotten.append(thread)
+
+
+def exists(client: httpx2.Client, thread: str) -> bool:
+    """In the journal; what the vault holds beyond it is noted by `verify` at the end."""
+    return client.get(thread_path(thread)).status_code == 200
+
+
+def flush_all(client: httpx2.Client, writer: Writer) -> None:
+    for thread in writer.acknowledged:
+        body = {"session_id": thread, "timeout": 20}
+        assert client.post("/api/v1/memory/flush", json=body).raise_for_status().json()["status"] == "done"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A stopped home with flushed and unflushed messages, and its digest."""
+    home = tmp_path_factory.mktemp("template") / "home"
+    with Server(home, QUICK) as server:
+        for number in range(4):
+            add(server.client, f"t{number}", [message(f"text {number} {n}", n) for n in range(5)])
+        server.client.post("/api/v1/memory/flush", json={"session_id": "t0"}).raise_for_status()
+        drained(server.client)
+        digest = str(coverage(server.client)["digest"])
+        assert server.stop() == 0
+    return home, digest
+
+
+@pytest.fixture
+def filled_home(template: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
+    shutil.copytree(template[0], tmp_path / "home")
+    return tmp_path / "home", template[1]
+
+
+@pytest.mark.parametrize("point", [name for name in BY_COMMAND if name.startswith("rebuild.")])
+def test_a_rebuild_that_is_killed_can_be_run_again(filled_home: tuple[Path, str], point: str) -> None:
+    home, digest = filled_home
+    killed = recollect(home, "rebuild", settings={"RECOLLECT_FAIL_POINT": point})
+    assert killed.returncode == SIGKILLED
+    rebuilt = recollect_json(home, "rebuild")
+    assert rebuilt["verification"]["coverage"]["default"]["digest"] == digest
+
+
+@pytest.mark.parametrize("point", [name for name in BY_COMMAND if name.startswith("rebuild.")])
+def test_a_home_whose_rebuild_was_killed_serves_all_it_held(
+    filled_home: tuple[Path, str], point: str
+) -> None:
+    home, digest = filled_home
+    recollect(home, "rebuild", settings={"RECOLLECT_FAIL_POINT": point})
+    with Server(home, QUICK) as server:
+        assert coverage(server.client)["digest"] == digest
+
+
+@pytest.mark.parametrize("point", [name for name in BY_COMMAND if name.startswith("restore.")])
+def test_a_restore_that_is_killed_can_be_run_again(
+    filled_home: tuple[Path, str], tmp_path: Path, point: str
+) -> None:
+    home, digest = filled_home
+    archive = tmp_path / "backup.tar.gz"
+    recollect_json(home, "backup", str(archive))
+    restored = tmp_path / "restored"
+    killed = recollect(restored, "restore", str(archive), settings={"RECOLLECT_FAIL_POINT": point})
+    assert killed.returncode == SIGKILLED
+    verified = recollect_json(restored, "restore", str(archive))
+    assert verified["coverage"]["default"]["digest"] == digest
+
+
+@pytest.mark.timeout(300)
+def test_twenty_kills_at_random_moments_under_load_lose_nothing(tmp_path: Path) -> None:
+    kill_at_random(tmp_path / "home", KILLS, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_two_hundred_kills_at_random_moments_under_load_lose_nothing(tmp_path: Path) -> None:
+    kill_at_random(tmp_path / "home", KILLS_IN_THE_LONG_RUN, seed=2)
+
+
+def kill_at_random(home: Path, kills: int, *, seed: int) -> None:
+    chance = random.Random(seed)
+    writers = [Writer(f"w{number}") for number in range(CLIENTS)]
+    tally = Tally()
+    for _ in range(kills):
+        with Server(home, QUICK) as server:
+            nothing_lost(server.client)
+            write_for(server, writers, chance.uniform(0.0, 0.6))
+            tally.kills += 1
+    with Server(home, QUICK) as server:
+        for writer in writers:
+            writer.settle(server.client)
+        drained(server.client, seconds=120)
+        tally.count(writers, server.client)
+        nothing_lost(server.client)
+        nothing_stuck(home)
+        assert jobs(server.client) == []
+    resent = sum(writer.resent for writer in writers)
+    print(f"\n{tally}, {resent} batches sent again")  # noqa: T201
+    shutil.rmtree(home)
+    assert [error for writer in writers for error in writer.failed] == []
+    assert tally.acknowledged > kills
+    assert (tally.lost, tally.doubled, tally.out_of_order) == (0, 0, 0)
+
+
+def write_for(server: Server, writers: list[Writer], seconds: float) -> None:
+    """Load from every writer at once, and a kill in the middle of it."""
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=writer.write_until_dead, args=(server.address, stop)) for writer in writers
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)  # The kill's moment is chance; nothing is waited for.
+    server.kill()
+    stop.set()
+    for thread in threads:
+        thread.join()
