@@ -43,7 +43,7 @@ class MemorizeSettings(_Group):
         30.0, ge=0, le=86400, description="Look for boundaries after a pause of so many seconds, too."
     )
     delay_ms: int = Field(
-        700, ge=0, le=60_000, description="How long that look waits for the rest of a burst of messages."
+        300, ge=0, le=60_000, description="How long that look waits for the rest of a burst of messages."
     )
     gap_minutes: float = Field(
         30.0, gt=0, description="A gap of so many minutes between messages closes a memcell."
@@ -113,7 +113,7 @@ class Settings(BaseSettings):
     )
     log_format: Literal["text", "json"] = Field("text", description="Log lines as key=value text or as JSON.")
     transcript_delay_ms: int = Field(
-        500,
+        600,
         ge=0,
         le=60_000,
         description="How long a message may wait for others before its transcript is written.",

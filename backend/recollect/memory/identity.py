@@ -3,12 +3,14 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 
-from recollect.memory.model import NewTurn, Turn
+from recollect.memory.model import JsonObject, NewTurn, Turn
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
+@lru_cache(maxsize=10_000)
 def thread_key(space: str, thread_id: str) -> str:
     """Names a thread without revealing its id: for lanes, tombstones and file names."""
     return _sha256([space, thread_id])[:32]
@@ -41,10 +43,16 @@ def turn_number(turn_id: str) -> int | None:
 def turn_digest(turn: NewTurn | Turn, message_id: str) -> bytes:
     """16 bytes over everything that was said: equal digests mean equal turns."""
     fields = (
-        message_id, turn.role, turn.sender_id, turn.content, turn.timestamp, turn.parts, turn.tool_calls,
-        turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.status,
+        message_id, turn.role, turn.sender_id, turn.content, str(turn.timestamp), _json(turn.parts),
+        _json(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.status,
     )  # fmt: skip
-    return hashlib.sha256(_encode(fields).encode()).digest()[:16]
+    # No text holds a NUL, so nothing can be moved from one field into the next unnoticed.
+    joined = "\x00".join("" if value is None else f"={value}" for value in fields)
+    return hashlib.sha256(joined.encode()).digest()[:16]
+
+
+def _json(value: list[JsonObject] | None) -> str | None:
+    return None if value is None else _encode(value)
 
 
 def text_digest(text: str) -> str:

@@ -12,7 +12,7 @@ from recollect.memory.transcript_state import PlacedTurn, StoredPart, Transcript
 from recollect.memory.vault_paths import transcript_path
 from recollect.service.ports import TranscriptStore, Vault
 
-PART_CHARS = 64 * 1024
+PART_CHARS = 32 * 1024
 """A part is closed before it exceeds this, so writing the newest turns costs the same in any thread."""
 _TURNS_AT_ONCE = 200
 _MOST_ANNOUNCED = 50

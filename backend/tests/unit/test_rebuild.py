@@ -46,7 +46,7 @@ async def journal(vault: FakeVault) -> FakeJournal:
     )
     await journal.threads.create_thread(header)
     turns = [
-        NewTurn("user", f"{number} " + "x" * 20_000, START + number * HOUR, "ann", f"m{number}")
+        NewTurn("user", f"{number} " + "x" * 10_000, START + number * HOUR, "ann", f"m{number}")
         for number in range(8)
     ]
     turns[3] = NewTurn("system", "be kind", START + 3 * HOUR, "app", "m3")

@@ -25,7 +25,7 @@ def vault() -> FakeVault:
 async def journal(vault: FakeVault) -> FakeJournal:
     """A thread of two parts, the last messages in a memcell, all written."""
     journal = FakeJournal()
-    turns = [NewTurn("user", f"{number} " + "x" * 30_000, START, "ann") for number in range(3)]
+    turns = [NewTurn("user", f"{number} " + "x" * 15_000, START, "ann") for number in range(3)]
     await journal.threads.append(Append("default", "t1", turns))
     stored = await journal.threads.get_history("t1", 2)
     cell_id = memcell_id("default", "t1", [turn.message_id for turn in stored])

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from recollect.app import App
 from recollect.entrypoints.headers import SPACE_HEADER
 from recollect.entrypoints.http.bodies import MAX_ID, Id
-from recollect.entrypoints.http.guard import SLASH_IN_ID, is_loopback
+from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.memory.access import Caller
 from recollect.service.keys import identify
 
@@ -28,7 +28,7 @@ async def get_caller(request: Request) -> Caller:
         app.keys,
         given,
         app.lock.token,
-        on_loopback=is_loopback(app.settings.host),
+        on_loopback=request.app.state.on_loopback,
         space=_space_named(request),
     )
     if caller.user_id is not None:

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
@@ -23,19 +24,21 @@ class DirectRoute(APIRoute):
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        assert self.body_field is not None
-        body_type = self.body_field.field_info.annotation
-        assert isinstance(body_type, type)
-        assert issubclass(body_type, BaseModel)
-        status = self.status_code or 200
-
         async def handle(request: Request) -> Response:
-            caller = await get_caller(request)
-            body = _parsed(body_type, await request.body())
-            answer: BaseModel = await self.endpoint(await get_app(request), caller, body, request)
-            return Response(answer.model_dump_json(), status, media_type="application/json")
+            answer = await self.answer(request, await request.body())
+            return Response(answer, self.status_code or 200, media_type="application/json")
 
         return handle
+
+    async def answer(self, request: Request, content: bytes) -> bytes:
+        """The body of the answer, as JSON."""
+        assert self.body_field is not None
+        model: type[BaseModel] = self.body_field.field_info.annotation  # type: ignore[assignment]
+        caller = await get_caller(request)
+        answer: BaseModel = await self.endpoint(
+            await get_app(request), caller, _parsed(model, content), request
+        )
+        return answer.__pydantic_serializer__.to_json(answer)
 
 
 class Shortcut:
@@ -44,27 +47,44 @@ class Shortcut:
     def __init__(self, api: FastAPI, routes: Iterable[BaseRoute]) -> None:
         self._api = api
         self._direct = {
-            (method, route.path): (route, route.get_route_handler())
+            (method, route.path): route
             for route in routes
             if isinstance(route, DirectRoute)
             for method in route.methods or ()
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._direct.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
-        if found is None:
+        route = self._direct.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if route is None:
             await self._api(scope, receive, send)
             return
-        scope["app"] = self._api
-        scope["route"], handle = found
+        scope["app"], scope["route"] = self._api, route
         request = Request(scope, receive, send)
         try:
-            response = await handle(request)
+            content = await route.answer(request, await _read_body(receive))
         except RecollectError as error:
-            response = await render_known(request, error)
+            await (await render_known(request, error))(scope, receive, send)
         except RequestValidationError as error:
-            response = await render_invalid(request, error)
-        await response(scope, receive, send)
+            await (await render_invalid(request, error))(scope, receive, send)
+        else:
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+            await send(
+                {"type": "http.response.start", "status": route.status_code or 200, "headers": headers}
+            )
+            await send({"type": "http.response.body", "body": content})
+
+
+async def _read_body(receive: Receive) -> bytes:
+    message = await receive()
+    if not message.get("more_body"):
+        return bytes(message.get("body", b""))
+    chunks = [message["body"]]
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunks.append(message.get("body", b""))
+    return b"".join(chunks)
 
 
 def _parsed(model: type[BaseModel], content: bytes) -> BaseModel:

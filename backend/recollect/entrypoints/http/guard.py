@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from starlette.requests import ClientDisconnect
+
 from recollect.entrypoints.http.errors import ERROR_ID, error_body, unexpected_body
 from recollect.infra.metrics import Metrics
 
@@ -20,6 +22,8 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SLASH_IN_ID = "\x00"
 """Stands for a slash that came encoded (%2F) inside one path segment. NUL itself is refused."""
+CLIENT_GONE = 499
+"""In the log alone: there is nobody left to answer."""
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger("recollect.access")
 _crash_log = logging.getLogger("recollect.http")
@@ -73,6 +77,8 @@ class Guard:
             scope["path"] = "/".join(unquote(part).replace("/", SLASH_IN_ID) for part in path.split("/"))
         try:
             await self._app(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            exchange.status = CLIENT_GONE
         except BodyTooLargeError:
             await exchange.reply(413, self._too_large())
         except Exception as error:  # noqa: BLE001 - the last line of defence: the log has it, the caller an id

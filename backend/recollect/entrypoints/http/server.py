@@ -51,9 +51,9 @@ def create_api() -> FastAPI:
 def create_server(app: App) -> Guard:
     """The whole ASGI application for a home."""
     api = create_api()
-    api.state.recollect = app
     settings = app.settings
     local = is_loopback(settings.host)
+    api.state.recollect, api.state.on_loopback = app, local
     inner: ASGIApp = Shortcut(api, memory.router.routes)
     if settings.allowed_origins:
         inner = CORSMiddleware(
@@ -78,6 +78,8 @@ def run_server(app: App) -> None:
     """Run until SIGTERM or SIGINT, on the fastest loop there is."""
     import uvloop
 
+    # By default a thread that renders a transcript may keep a request waiting for 5 ms at a time.
+    sys.setswitchinterval(0.0005)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(app))
 

@@ -87,7 +87,8 @@ def append_turns(
         receipts.append(receipt)
     if not accepted:
         return receipts, _nothing_new(connection, append, head, now, schedule)
-    connection.executemany(INSERT_TURN, accepted)
+    for row in accepted:
+        connection.execute(INSERT_TURN, row)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
     return receipts, _queue_follow_up(connection, append, head, len(accepted), now, schedule)

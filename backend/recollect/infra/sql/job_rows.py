@@ -26,13 +26,11 @@ class NewJob:
 
 def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int) -> int:
     """Queue each job once; returns when the first of them is due."""
-    connection.executemany(
-        QUEUE_JOB,
-        [
-            (job.kind, job.lane, job.dedupe, job.space, job.thread_id, job.payload_json, job.run_at, now)
-            for job in jobs
-        ],
-    )
+    for job in jobs:
+        connection.execute(
+            QUEUE_JOB,
+            (job.kind, job.lane, job.dedupe, job.space, job.thread_id, job.payload_json, job.run_at, now),
+        )
     return min(job.run_at for job in jobs)
 
 
