@@ -113,8 +113,10 @@ class App:
 
     async def stop(self) -> None:
         """Let running jobs end, put the rest back, and let go of the home."""
-        await self.jobs.stop()
-        await self._close()
+        try:
+            await self.jobs.stop()
+        finally:
+            await self._close()
 
     async def _close(self) -> None:
         if self._model is not None:

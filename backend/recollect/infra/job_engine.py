@@ -189,7 +189,7 @@ class JobEngine:
     async def _free_lost_jobs(self) -> None:
         """A job whose lease ended without a word (the journal could not be written, say) runs again."""
         now = self._clock()
-        if now - self._leases_checked >= _LONGEST_WAIT_SECONDS * 1000:
+        if abs(now - self._leases_checked) >= _LONGEST_WAIT_SECONDS * 1000:
             self._leases_checked = now
             if await self._store.recover(leased_before=now, but_not=list(self._running)):
                 self._due = now
@@ -292,13 +292,21 @@ class JobEngine:
         reason = f"{type(error).__name__}: {error}"
         if attempts >= self._max_attempts:
             _log.error("job %d (%s) is dead after %d attempts: %s", job.job_id, job.kind, attempts, reason)
-            await self._store.bury(job, attempts=attempts, error=reason)
+            await self._bury(job, attempts=attempts, reason=reason)
         else:
             _log.warning(
                 "job %d (%s) failed, attempt %d: %s", job.job_id, job.kind, attempts, reason, exc_info=error
             )
             delay = self._jittered(min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS * 2 ** min(attempts, 20)))
             await self._put_back(job, delay, attempts=attempts, error=error)
+
+    async def _bury(self, job: Job, *, attempts: int, reason: str) -> None:
+        try:
+            await self._store.bury(job, attempts=attempts, error=reason)
+        except Unavailable as outage:
+            _log.error(
+                "job %d could not be set aside; it runs again when its lease ends: %s", job.job_id, outage
+            )
 
     async def _put_back(self, job: Job, delay_ms: int, *, attempts: int, error: Exception) -> None:
         run_at = self._clock() + delay_ms

@@ -1,5 +1,6 @@
 """Backup: one file that holds a home as it was at one moment, proven to be readable."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +30,7 @@ async def backup(
     try:
         async with jobs.paused():
             await journal.copy_to(copy)
-            await archiver.pack(target, {JOURNAL_NAME: copy, **files()}, progress)
+            await archiver.pack(target, {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}, progress)
     finally:
         copy.unlink(missing_ok=True)
     return await archiver.check(target, no_progress)

@@ -557,15 +557,16 @@ class TestBodyLimit:
         answer = await small.client.post("/api/v1/memory/add", json=body)
         assert (answer.status_code, error_of(answer)["field"]) == (413, "body")
 
+    @pytest.mark.parametrize("path", ["memory/add", "memory/flush", "threads", "threads/t1/turns"])
     async def test_a_chunked_body_that_turns_out_too_large_is_refused_and_not_stored(
-        self, small: Home
+        self, small: Home, path: str
     ) -> None:
         async def chunks() -> AsyncIterator[bytes]:
             yield json.dumps({"session_id": "t1", "messages": [message("x")]}).encode()
             for _ in range(4):
                 yield b" " * 1024
 
-        answer = await small.client.post("/api/v1/memory/add", content=chunks(), headers=AS_JSON)
+        answer = await small.client.post(f"/api/v1/{path}", content=chunks(), headers=AS_JSON)
         assert "content-length" not in answer.request.headers
         assert (answer.status_code, error_of(answer)["field"]) == (413, "body")
         assert (await small.coverage())["messages"] == 0

@@ -23,7 +23,7 @@ STATUS: dict[type[errors.RecollectError], int] = {
     errors.StorageUnavailable: 507,
     errors.ModelUnavailable: 503,
 }
-_NAMES = {404: "not_found", 405: "method_not_allowed"}
+_NAMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _log = logging.getLogger("recollect.http")
 
 ERROR_ID = "recollect_error_id"
@@ -84,7 +84,8 @@ async def render_http(_request: Request, error: Exception) -> JSONResponse:
     if error.status_code == 400:
         # FastAPI's only one: a body that is no text at all, or nested too deeply.
         return JSONResponse(error_body("invalid", "body: cannot be read as JSON", field="body"), 422)
-    body = error_body(_NAMES.get(error.status_code, "http_error"), str(error.detail))
+    field = "body" if error.status_code == 413 else None
+    body = error_body(_NAMES.get(error.status_code, "http_error"), str(error.detail), field=field)
     return JSONResponse(body, error.status_code, headers=error.headers)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from recollect.entrypoints.http.errors import ERROR_ID, error_body, unexpected_body
@@ -29,8 +30,11 @@ _log = logging.getLogger("recollect.access")
 _crash_log = logging.getLogger("recollect.http")
 
 
-class BodyTooLargeError(Exception):
-    """Raised into the reader of a body that exceeds the limit."""
+class BodyTooLargeError(HTTPException):
+    """Raised into the reader of a body that exceeds the limit. Only this kind passes FastAPI's body reader as it is."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(413, f"the body is larger than {limit} bytes (RECOLLECT_LIMITS__BODY_BYTES)")
 
 
 class Guard:
@@ -57,7 +61,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send, self._body_bytes)
+        exchange = _Exchange(receive, send, self._body_bytes)
         scope["recollect"] = exchange.notes
         started = time.perf_counter()
         try:
@@ -79,8 +83,8 @@ class Guard:
             await self._app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             exchange.status = CLIENT_GONE
-        except BodyTooLargeError:
-            await exchange.reply(413, self._too_large())
+        except BodyTooLargeError as error:
+            await exchange.reply(413, error_body("too_large", str(error.detail), field="body"))
         except Exception as error:  # noqa: BLE001 - the last line of defence: the log has it, the caller an id
             error_id = scope.setdefault(ERROR_ID, secrets.token_hex(6))
             _crash_log.error("unexpected error %s: %s", error_id, type(error).__name__, exc_info=error)
@@ -101,17 +105,10 @@ class Guard:
                 return 403, "refused", f"the origin {origin!r} is not allowed", "Origin"
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._body_bytes:
-            return 413, "too_large", self._too_large()["error"]["message"], "body"
+            return 413, "too_large", str(BodyTooLargeError(self._body_bytes).detail), "body"
         if b"%00" in (scope.get("raw_path") or b""):
             return 422, "invalid", "the path must not contain NUL characters", "path"
         return None
-
-    def _too_large(self) -> dict[str, Any]:
-        return error_body(
-            "too_large",
-            f"the body is larger than {self._body_bytes} bytes (RECOLLECT_LIMITS__BODY_BYTES)",
-            field="body",
-        )
 
     def _record(self, scope: Scope, exchange: "_Exchange", seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
@@ -133,13 +130,12 @@ class Guard:
 class _Exchange:
     """One request and its answer: counts the body, remembers the status, answers once."""
 
-    __slots__ = ("_left", "_receive", "_scope", "_send", "notes", "started", "status")
+    __slots__ = ("_left", "_limit", "_receive", "_send", "notes", "started", "status")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, body_bytes: int) -> None:
-        self._scope = scope
+    def __init__(self, receive: Receive, send: Send, body_bytes: int) -> None:
         self._receive = receive
         self._send = send
-        self._left = body_bytes
+        self._left = self._limit = body_bytes
         self.status = 0
         self.started = False
         self.notes: dict[str, str] = {}
@@ -149,7 +145,7 @@ class _Exchange:
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise BodyTooLargeError
+                raise BodyTooLargeError(self._limit)
         return message
 
     async def send(self, message: Message) -> None:
