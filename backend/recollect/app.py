@@ -91,7 +91,9 @@ class App:
             await self.vault.open(expected=await self.transcripts.any_parts())
             await self.keys.load()
             self._model = boundary_model(self.settings)
-            boundaries = Boundaries(self.cells, boundary_rules(self.settings), self._model, self.fail_points)
+            boundaries = Boundaries(
+                self.cells, boundary_rules(self.settings), self._model, self.fail_points, self.clock
+            )
             purger = Purger(self.transcripts, self.vault, self.fail_points)
             await self.jobs.start(
                 [
@@ -223,10 +225,11 @@ async def _settle_old_journal(settings: Settings) -> _OldJournal:
     old = _OldJournal()
     try:
         async with open_app(settings) as app:
-            for space in await app.coverage.spaces():
-                for thread in await app.THREADS.list_threads(space=space):
-                    await app.transcriber.transcribe(space, thread.thread_id)
-                    old.turns += 0 if thread.incognito else thread.turn_count
+            async with app.jobs.paused():
+                for space in await app.coverage.spaces():
+                    for thread in await app.THREADS.list_threads(space=space):
+                        await app.transcriber.transcribe(space, thread.thread_id)
+                        old.turns += 0 if thread.incognito else thread.turn_count
             old.keys = await app.keys.list_with_hashes()
             old.lost.remove("API keys")
     except RecollectError as error:

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FAIL_POINTS, FailPoints
@@ -46,14 +52,14 @@ class MemorizeSettings(_Group):
         300, ge=0, le=60_000, description="How long that look waits for the rest of a burst of messages."
     )
     gap_minutes: float = Field(
-        30.0, gt=0, description="A gap of so many minutes between messages closes a memcell."
+        30.0, gt=0, le=527_040, description="A gap of so many minutes between messages closes a memcell."
     )
     max_turns: int = Field(40, ge=2, le=1000, description="A memcell holds at most so many messages.")
     max_chars: int = Field(
         12_000, ge=100, description="A memcell is closed before it exceeds so many characters."
     )
     model_timeout_seconds: float = Field(
-        60.0, gt=0, description="How long the model may take to find boundaries; then rules decide."
+        60.0, gt=0, le=3600, description="How long the model may take to find boundaries; then rules decide."
     )
 
 
@@ -67,10 +73,10 @@ class JobSettings(_Group):
         description="Jobs that may run at the same time: so many that may ask a model, and so many that write files.",
     )
     lease_seconds: float = Field(
-        120.0, gt=0, description="A job that runs longer is taken for hung, ended and run again."
+        120.0, gt=0, le=86_400, description="A job that runs longer is taken for hung, ended and run again."
     )
     max_attempts: int = Field(8, ge=1, description="Failures after which a job is set aside as dead.")
-    stop_seconds: float = Field(10.0, ge=0, description="How long a stop waits for running jobs.")
+    stop_seconds: float = Field(10.0, ge=0, le=3600, description="How long a stop waits for running jobs.")
 
 
 class LimitSettings(_Group):
@@ -84,7 +90,11 @@ class Settings(BaseSettings):
     """All of Recollect's settings."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", validate_default=True
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        validate_default=True,
     )
 
     home: Path = Field(
@@ -206,6 +216,8 @@ def load_settings(**overrides: Any) -> Settings:
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         settings = Settings(**given)
+    except SettingsError as error:
+        raise HomeUnusable(f"the settings are not valid: {error}") from error
     except ValidationError as error:
         problems = "; ".join(
             f"{PREFIX}{'__'.join(str(part).upper() for part in item['loc'])}: {item['msg']}"

@@ -13,7 +13,17 @@ from recollect.errors import AlreadyExists, ModelUnavailable, NotFound, StorageU
 from recollect.memory import identity
 from recollect.memory.access import ApiKey
 from recollect.memory.boundary import BoundaryAnswer
-from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, Job, JobState, cells_lane, vault_lane
+from recollect.memory.job import (
+    BOUNDARY,
+    FLUSH,
+    PURGE,
+    TRANSCRIBE,
+    Job,
+    JobState,
+    Unfinished,
+    cells_lane,
+    vault_lane,
+)
 from recollect.memory.model import Append, Coverage, JsonObject, Memcell, NewTurn, Receipt, Thread, Turn
 from recollect.memory.tombstones import TombstoneFile
 from recollect.memory.transcript_state import PlacedTurn, StoredPart, TranscriptState
@@ -147,7 +157,7 @@ class FakeJobRunner:
         return max((now - job.run_at for job in self._jobs.values() if self._is_due(job)), default=0)
 
     @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
+    async def paused(self, kinds: Sequence[str] | None = None) -> AsyncIterator[None]:
         self._paused += 1
         try:
             yield
@@ -176,6 +186,8 @@ class FakeJobRunner:
         self._jobs[job.job_id] = running
         try:
             await self.handlers[job.kind](running)
+        except Unfinished:
+            self._put_back(running, 0, 0, None)
         except Unavailable as error:
             self._put_back(running, 500, running.attempts, error)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is recorded with its job
@@ -189,13 +201,13 @@ class FakeJobRunner:
         else:
             del self._jobs[job.job_id]
 
-    def _put_back(self, job: Job, delay: int, attempts: int, error: Exception) -> None:
+    def _put_back(self, job: Job, delay: int, attempts: int, error: Exception | None) -> None:
         run_at = self._clock() + delay
         waiting = self._waiting_twin(job.kind, job.lane, self._dedupe[job.job_id])
         if waiting is not None:
             del self._jobs[waiting.job_id]
         self._jobs[job.job_id] = replace(
-            job, state="queued", run_at=run_at, attempts=attempts, error=_in_words(error)
+            job, state="queued", run_at=run_at, attempts=attempts, error=_in_words(error) if error else None
         )
 
 
@@ -710,6 +722,9 @@ class FakeVault:
         self.files: dict[str, str] = {}
         self.broken: str | None = None
         self.characters_written = 0
+
+    def is_there(self) -> bool:
+        return True
 
     def problem(self) -> str | None:
         return self.broken

@@ -97,7 +97,7 @@ def measure_growth(folder: Path, messages: int) -> list[dict[str, Any]]:
             batch, grown, step = 100, 1000, 0
             while grown < messages:
                 step += 1
-                load(port, ADD, 1, 50, thread_of(step), batch)
+                load(port, ADD, 1 if one_thread else 50, 50, thread_of(step), batch)
                 grown += 50 * batch
                 progress(f"growing, {name}", grown, messages)
             wait_until_idle(port)

@@ -13,6 +13,7 @@ PRAGMAS = (
     "busy_timeout = 5000",
     "foreign_keys = ON",
     "secure_delete = ON",
+    f"journal_size_limit = {64 * 1024 * 1024}",
     "wal_autocheckpoint = 4000",
     "cache_size = -16000",
 )

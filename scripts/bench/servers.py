@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -42,8 +43,11 @@ def recollect(home: Path) -> Iterator[tuple[int, int, float]]:
 
 
 @contextmanager
-def bare(database: Path, port: int = 8699) -> Iterator[int]:
+def bare(database: Path) -> Iterator[int]:
     """The port of the bare route."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     process = subprocess.Popen(
         [sys.executable, "-m", "uvicorn", "bare_route:app", "--port", str(port), "--log-level", "warning",
          "--no-access-log"],
@@ -56,6 +60,8 @@ def bare(database: Path, port: int = 8699) -> Iterator[int]:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json").close()
                 break
             except OSError:
+                if process.poll() is not None:
+                    raise
                 time.sleep(0.05)
         yield port
     finally:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,7 +11,7 @@ from functools import partial
 from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job, JobState
+from recollect.memory.job import Job, JobState, Unfinished
 
 Handler = Callable[[Job], Awaitable[None]]
 Pools = Sequence[Mapping[str, Handler]]
@@ -57,23 +57,25 @@ class JobEngine:
         self._dispatcher: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._due: int | None = None
-        self._paused = 0
-        self._idle = asyncio.Event()
+        self._held: Counter[str] = Counter()
+        """How many pauses hold each kind back."""
+        self._ended_one = asyncio.Event()
         self._starting = asyncio.Lock()
         self._waiting: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
         self._heirs: dict[int, int] = {}
         """Jobs somebody waits for that were put back and are done by their twin instead."""
-        self._leases_checked = 0
+        self._lost_checked = 0
         self.finished = 0
         self.failed = 0
 
     async def start(self, pools: Pools) -> None:
         self._pools = pools
-        self._wake, self._idle, self._starting = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+        self._wake, self._ended_one, self._starting = asyncio.Event(), asyncio.Event(), asyncio.Lock()
         interrupted = await self._store.recover()
         if interrupted:
             _log.info("%d jobs were interrupted by the last stop and run again", interrupted)
-        self._due = self._clock()
+        self._due = self._lost_checked = self._clock()
+        await self._store.shift(self._due)
         self._dispatcher = asyncio.create_task(self._dispatch(), name="job-dispatcher")
 
     async def stop(self) -> None:
@@ -126,18 +128,20 @@ class JobEngine:
             self._heirs.pop(job_id, None)
 
     @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        """No job runs while this lasts."""
-        self._paused += 1
+    async def paused(self, kinds: Sequence[str] | None = None) -> AsyncIterator[None]:
+        """No job of these kinds runs while this lasts; without `kinds`, no job at all."""
+        held = [kind for pool in self._pools for kind in pool] if kinds is None else list(kinds)
+        self._held.update(held)
         try:
             async with self._starting:
                 pass
-            while self._running:
-                self._idle.clear()
-                await self._idle.wait()
+            while any(kind in held for kind, _ in self._running.values()):
+                self._ended_one.clear()
+                await self._ended_one.wait()
             yield
         finally:
-            self._paused -= 1
+            self._held.subtract(held)
+            self._due = self._clock()
             self._wake.set()
 
     async def list_jobs(
@@ -187,15 +191,18 @@ class JobEngine:
             await self._sleep_until_due()
 
     async def _free_lost_jobs(self) -> None:
-        """A job whose lease ended without a word (the journal could not be written, say) runs again."""
+        """A job that says it runs and has no runner here runs again: the journal could not be written, say."""
         now = self._clock()
-        if abs(now - self._leases_checked) >= _LONGEST_WAIT_SECONDS * 1000:
-            self._leases_checked = now
-            if await self._store.recover(leased_before=now, but_not=list(self._running)):
+        if abs(now - self._lost_checked) >= _LONGEST_WAIT_SECONDS * 1000:
+            back = self._lost_checked - now
+            self._lost_checked = now
+            if back > 0:
+                await self._store.shift(now, back)
+            if await self._store.recover(but_not=list(self._running)) or back > 0:
                 self._due = now
 
     async def _start_due_jobs(self) -> None:
-        while not self._paused and (free := self._free_workers()):
+        while free := self._free_workers():
             now = self._clock()
             if self._due is None or self._due > now:
                 return
@@ -220,13 +227,19 @@ class JobEngine:
     def _free_workers(self) -> list[tuple[list[str], int]]:
         """The kinds of each pool that has workers free, and how many."""
         busy = [kind for kind, _ in self._running.values()]
-        free = [(list(pool), self._workers - sum(kind in pool for kind in busy)) for pool in self._pools]
-        return [(kinds, workers) for kinds, workers in free if workers > 0]
+        free = [
+            (
+                [kind for kind in pool if not self._held[kind]],
+                self._workers - sum(kind in pool for kind in busy),
+            )
+            for pool in self._pools
+        ]
+        return [(kinds, workers) for kinds, workers in free if kinds and workers > 0]
 
     async def _sleep_until_due(self) -> None:
         self._wake.clear()
         wait = _LONGEST_WAIT_SECONDS
-        if self._due is not None and not self._paused and self._free_workers():
+        if self._due is not None and self._free_workers():
             wait = min(wait, max(0.0, (self._due - self._clock()) / 1000))
         try:
             async with asyncio.timeout(wait):
@@ -236,8 +249,7 @@ class JobEngine:
 
     def _ended(self, job_id: int, _task: asyncio.Task[None]) -> None:
         del self._running[job_id]
-        if not self._running:
-            self._idle.set()
+        self._ended_one.set()
         # What waited behind it in its lane may be due now.
         self._due = self._clock()
         self._wake.set()
@@ -252,6 +264,8 @@ class JobEngine:
         except asyncio.CancelledError:
             await self._store.put_back(job, self._clock(), attempts=job.attempts, error=job.error)
             raise
+        except Unfinished:
+            await self._put_back(job, 0, attempts=0, error=None)
         except Unavailable as error:
             await self._after_outage(job, error)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is recorded with its job
@@ -305,18 +319,21 @@ class JobEngine:
             await self._store.bury(job, attempts=attempts, error=reason)
         except Unavailable as outage:
             _log.error(
-                "job %d could not be set aside; it runs again when its lease ends: %s", job.job_id, outage
+                "job %d could not be set aside; it runs again when the journal can be written: %s",
+                job.job_id,
+                outage,
             )
 
-    async def _put_back(self, job: Job, delay_ms: int, *, attempts: int, error: Exception) -> None:
+    async def _put_back(self, job: Job, delay_ms: int, *, attempts: int, error: Exception | None) -> None:
         run_at = self._clock() + delay_ms
+        reason = None if error is None else f"{type(error).__name__}: {error}"
         try:
-            waits = await self._store.put_back(
-                job, run_at, attempts=attempts, error=f"{type(error).__name__}: {error}"
-            )
+            waits = await self._store.put_back(job, run_at, attempts=attempts, error=reason)
         except Unavailable as outage:
             _log.error(
-                "job %d could not be put back; it runs again when its lease ends: %s", job.job_id, outage
+                "job %d could not be put back; it runs again when the journal can be written: %s",
+                job.job_id,
+                outage,
             )
             return
         if waits is not None and waits != job.job_id and job.job_id in self._waiting:

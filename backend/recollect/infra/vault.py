@@ -2,11 +2,15 @@
 
 import asyncio
 import errno
+import glob
 import hashlib
 import logging
 import os
+import secrets
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from recollect.errors import StorageUnavailable
@@ -14,6 +18,7 @@ from recollect.failpoints import FailPoints
 
 _SUFFIX = ".md"
 _BESIDE = ".tmp"
+_LEFTOVER_SECONDS = 600
 _MARKER = ".recollect-vault"
 _log = logging.getLogger("recollect.vault")
 
@@ -35,7 +40,7 @@ class Vault:
         await asyncio.to_thread(self._open, expected)
 
     def _open(self, expected: bool) -> None:
-        if self._is_there():
+        if self.is_there():
             return
         if not expected:
             try:
@@ -48,13 +53,13 @@ class Vault:
 
     def problem(self) -> str | None:
         """What keeps the vault from being written, in words."""
-        if not self._is_there():
+        if not self.is_there():
             return "the vault is missing: bring it back, or write it anew with 'recollect verify --repair'"
         if not os.access(self.root, os.W_OK):
             return "the vault is read-only"
         return self._last_failure
 
-    def _is_there(self) -> bool:
+    def is_there(self) -> bool:
         """A folder without our mark is an empty mount point, or somebody else's."""
         return (self.root / _MARKER).is_file()
 
@@ -81,9 +86,10 @@ class Vault:
     def _write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
         self._refuse_if_missing()
         target = self.root / path
-        beside = target.with_name(target.name + _BESIDE)
+        beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
         try:
             self._make_folder(target.parent)
+            _discard_leftovers(target)
             with beside.open("wb") as file:
                 file.write(text.encode())
                 self._fail_points.reach("vault.written_beside")
@@ -103,7 +109,7 @@ class Vault:
         return conflict
 
     def _refuse_if_missing(self) -> None:
-        if not self._is_there():
+        if not self.is_there():
             raise StorageUnavailable(self.problem())
 
     def _keep_foreign(self, target: Path, ours: frozenset[str]) -> str | None:
@@ -184,6 +190,14 @@ def _duplicate(source: Path, target: Path) -> None:
     except OSError:
         # Not every disk has hard links.
         shutil.copyfile(source, target)
+
+
+def _discard_leftovers(target: Path) -> None:
+    """What attempts left beside that were cut short long ago. A name is used once, so that none disturbs another."""
+    for path in target.parent.glob(f"{glob.escape(target.name)}.*{_BESIDE}"):
+        with suppress(FileNotFoundError):  # Another attempt has just been put in place.
+            if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
+                _discard(path)
 
 
 def _discard(path: Path) -> None:

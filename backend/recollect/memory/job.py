@@ -33,6 +33,10 @@ class Job:
     error: str | None = None
 
 
+class Unfinished(Exception):
+    """Raised by a handler that got on and has more to do: it runs again at once, and nothing is held against it."""
+
+
 BOUNDARY = "boundary"
 FLUSH = "flush"
 TRANSCRIBE = "transcribe"

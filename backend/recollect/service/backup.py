@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from recollect.errors import Refused
+from recollect.errors import Refused, StorageUnavailable
 from recollect.memory.access import Caller
-from recollect.service.ports import Archiver, JobRunner, JournalCopier, Progress, no_progress
+from recollect.memory.job import PURGE, TRANSCRIBE
+from recollect.service.ports import Archiver, JobRunner, JournalCopier, Progress, Vault, no_progress
 
 JOURNAL_NAME = "journal.db"
 
@@ -15,6 +16,7 @@ async def backup(
     caller: Caller,
     jobs: JobRunner,
     journal: JournalCopier,
+    vault: Vault,
     archiver: Archiver,
     target: Path,
     files: Callable[[], dict[str, Path]],
@@ -22,13 +24,17 @@ async def backup(
 ) -> int:
     """Copy journal and vault into `target` while the server runs; returns how many files it holds.
 
-    No job runs meanwhile, so the vault is what the journal says it is; messages are still taken in.
+    No file is written meanwhile, so the vault is what the journal says it is; messages are still taken in.
     """
     if not caller.local_operator:
         raise Refused("backups are made with 'recollect backup' on the machine that runs the server")
+    if not vault.is_there():
+        raise StorageUnavailable(
+            "the vault is missing, and a backup without it would be none; bring it back first"
+        )
     copy = target.with_name(target.name + ".journal")
     try:
-        async with jobs.paused():
+        async with jobs.paused([TRANSCRIBE, PURGE]):
             await journal.copy_to(copy)
             await archiver.pack(target, {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}, progress)
     finally:

@@ -9,22 +9,29 @@ from recollect.failpoints import FailPoints
 from recollect.memory import boundary
 from recollect.memory.access import Caller
 from recollect.memory.boundary import BoundaryRules, Cut
-from recollect.memory.job import Job
+from recollect.memory.job import Job, Unfinished
 from recollect.memory.model import Memcell, Turn
-from recollect.service.ports import BoundaryModel, CellStore, JobRunner, ThreadStore
+from recollect.service.ports import BoundaryModel, CellStore, Clock, JobRunner, ThreadStore
 from recollect.service.threads import owned_thread
 
 _log = logging.getLogger("recollect.boundaries")
+_REST_MS = 30_000
+"""A model that failed is left alone for so long."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Boundaries:
-    """Decides where memcells end: by the model where there is one, by rules where there is none or it fails."""
+    """Decides where memcells end: by the model where there is one, by rules where there is none or it fails.
+
+    A run looks at one stretch: a long backlog takes many runs, none of which can outlive its lease.
+    """
 
     cells: CellStore
     rules: BoundaryRules
     model: BoundaryModel | None
     fail_points: FailPoints
+    clock: Clock
+    _model_rests_until: int = 0
 
     async def look(self, job: Job) -> None:
         """The handler of boundary jobs: close what is complete."""
@@ -37,27 +44,30 @@ class Boundaries:
     async def _close(self, space: str, thread_id: str, *, final: bool) -> None:
         # A stretch of this length has been cut by its length, tool calls that wait for results included.
         window = 2 * self.rules.max_turns + 2
-        while turns := await self.cells.look(space, thread_id, window):
-            cuts, decided_by = await self._decide(turns)
-            if final and (len(turns) < window or not cuts):
-                cuts = boundary.close_all(turns, cuts)
-            self.fail_points.reach("boundary.decided")
-            if not cuts:
-                break
-            await self.cells.close(space, thread_id, _cells(space, thread_id, turns, cuts), decided_by)
-            self.fail_points.reach("boundary.closed")
-            if len(turns) < window:
-                break
+        turns = await self.cells.look(space, thread_id, window)
+        if not turns:
+            return
+        cuts, decided_by = await self._decide(turns)
+        if final and (len(turns) < window or not cuts):
+            cuts = boundary.close_all(turns, cuts)
+        self.fail_points.reach("boundary.decided")
+        if not cuts:
+            return
+        await self.cells.close(space, thread_id, _cells(space, thread_id, turns, cuts), decided_by)
+        self.fail_points.reach("boundary.closed")
+        if len(turns) == window:
+            raise Unfinished
 
     async def _decide(self, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
-        if self.model is not None:
-            try:
-                answer = await self.model.ask(turns)
-                return boundary.cuts_by_answer(answer, turns, self.rules), "model"
-            except ModelUnavailable as error:
-                _log.warning("the model found no boundaries, rules decide: %s", error)
-                return boundary.cuts_by_rules(turns, self.rules), f"rules, the model failed: {error}"
-        return boundary.cuts_by_rules(turns, self.rules), "rules"
+        if self.model is None or self.clock() < self._model_rests_until:
+            return boundary.cuts_by_rules(turns, self.rules), "rules"
+        try:
+            answer = await self.model.ask(turns)
+            return boundary.cuts_by_answer(answer, turns, self.rules), "model"
+        except ModelUnavailable as error:
+            self._model_rests_until = self.clock() + _REST_MS
+            _log.warning("the model found no boundaries, rules decide for a while: %s", error)
+            return boundary.cuts_by_rules(turns, self.rules), f"rules, the model failed: {error}"
 
 
 @dataclass(frozen=True, slots=True)

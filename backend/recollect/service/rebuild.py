@@ -6,9 +6,9 @@ from typing import Protocol
 
 from recollect.failpoints import FailPoints
 from recollect.memory.identity import text_digest, turn_number
-from recollect.memory.model import Memcell, Thread, Turn
+from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
 from recollect.memory.tombstones import TombstoneFile, parse_tombstones
-from recollect.memory.transcript import ParsedPart, parse_part
+from recollect.memory.transcript import ParsedPart, parse_part, render_part
 from recollect.memory.transcript_state import StoredPart
 from recollect.memory.vault_paths import thread_folder
 from recollect.service.ports import Progress, Vault, no_progress
@@ -84,9 +84,9 @@ async def _read_tombstones(vault: Vault, path: str, builder: JournalBuilder, rep
 
 async def _gather(vault: Vault, folder: str, paths: list[str]) -> "_Gathered":
     gathered = _Gathered(folder)
-    for path in sorted(paths):
+    for path in sorted(paths, key=lambda path: int(PurePosixPath(path).stem)):
         text = await vault.read(path) or ""
-        gathered.take(path, parse_part(text), text_digest(text))
+        gathered.take(path, parse_part(text), text)
     return gathered
 
 
@@ -116,6 +116,12 @@ async def _take_in(
     report.memcells += len(gathered.cells)
 
 
+def _is_canonical(parsed: ParsedPart, text: str) -> bool:
+    if parsed.thread is None:
+        return False
+    return render_part(TranscriptPart(parsed.thread, parsed.part, parsed.turns, parsed.memcells)) == text
+
+
 @dataclass(slots=True)
 class _Gathered:
     """One thread, as its parts are read one after another."""
@@ -129,7 +135,7 @@ class _Gathered:
     _seen: set[str] = field(default_factory=set)
     _message_ids: set[str] = field(default_factory=set)
 
-    def take(self, path: str, parsed: ParsedPart, digest: str) -> None:
+    def take(self, path: str, parsed: ParsedPart, text: str) -> None:
         self.problems += [f"{path}:{problem.line}: {problem.message}" for problem in parsed.problems]
         if self.thread is None or parsed.part == 1:
             self.thread = parsed.thread or self.thread
@@ -147,7 +153,11 @@ class _Gathered:
         self.cells += parsed.memcells
         first = self.parts[-1].last_position + 1 if self.parts else 1
         last = max(numbers, default=first - 1)
-        self.parts.append(StoredPart(int(PurePosixPath(path).stem), first, last, 1, digest))
+        part = StoredPart(int(PurePosixPath(path).stem), first, last, 1, text_digest(text))
+        if parsed.thread is not None and not parsed.problems and not _is_canonical(parsed, text):
+            # Saved with other line ends, say: all of it was read, and it is written anew in our form.
+            part = replace(part, digest=None, writing=part.digest)
+        self.parts.append(part)
 
     def _with_own_id(self, path: str, turn: Turn, number: int) -> Turn:
         """Two turns must not share a message id; the later one gets a new one and keeps its words."""

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from recollect.memory.identity import text_digest
 from recollect.memory.model import Coverage, Thread
 from recollect.memory.transcript_state import StoredPart, TranscriptState
 from recollect.memory.vault_paths import transcript_path
@@ -49,6 +50,8 @@ class Verifier:
     async def verify(self, *, repair: bool = False, progress: Progress = no_progress) -> Verification:
         result = Verification()
         result.problems += await self.counts.inconsistencies()
+        if not self.vault.is_there():
+            result.problems.append("the vault is missing")
         expected: set[str] = set()
         files = await self.vault.list_files()
         for space in await self.counts.spaces():
@@ -80,6 +83,7 @@ class Verifier:
             return set()
         paths: set[str] = set()
         parts = await self.store.parts(thread.space, thread.thread_id)
+        result.problems += _gaps(thread, parts)
         for number in [part.part for part in parts]:
             path = transcript_path(thread.space, thread.user_id, thread.thread_id, number)
             paths.add(path)
@@ -105,7 +109,7 @@ class Verifier:
                 return None
             text = await self.vault.read(path)
             wanted = await self._wanted(state, part)
-            if text == wanted or part.digest is None or part.writing is not None or part in state.stale_parts:
+            if text == wanted or (_is_unfinished(part, state) and _is_as_we_left_it(part, text)):
                 return None
             problem = f"{path} is missing" if text is None else f"{path} differs from the journal"
         return problem
@@ -133,8 +137,29 @@ class Verifier:
         return True
 
 
+def _is_unfinished(part: StoredPart, state: TranscriptState) -> bool:
+    """It has yet to be written, or written anew."""
+    return part.digest is None or part.writing is not None or part in state.stale_parts
+
+
+def _is_as_we_left_it(part: StoredPart, text: str | None) -> bool:
+    if text is None:
+        return part.digest is None
+    return text_digest(text) in {part.digest, *(part.writing or "").split()}
+
+
 def _is_ours(path: str) -> bool:
     return "/threads/" in path
+
+
+def _gaps(thread: Thread, parts: list[StoredPart]) -> list[str]:
+    """Parts follow one another without a gap, or turns stand in none of them."""
+    follows = [(1, 1), *((part.part + 1, part.last_position + 1) for part in parts)]
+    return [
+        f"journal: part {part.part} of thread {thread.thread_id!r} does not follow the one before it"
+        for part, expected in zip(parts, follows, strict=False)
+        if (part.part, part.first_position) != expected
+    ]
 
 
 def _note(path: str) -> str:

@@ -1,5 +1,8 @@
 """What the vault promises, of the fake and of a folder on disk."""
 
+import asyncio
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,12 +164,26 @@ async def test_a_write_leaves_no_other_file_behind(disk: DiskVault) -> None:
     assert [path.name for path in (disk.root / PATH).parent.iterdir()] == ["0001.md"]
 
 
-async def test_a_write_that_fails_leaves_the_old_file_and_no_other(disk: DiskVault) -> None:
+async def test_a_write_that_fails_leaves_the_old_file_and_no_other(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await disk.write(PATH, "old", NOBODYS)
-    (disk.root / PATH).with_name("0001.md.tmp").mkdir()
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageUnavailable):
         await disk.write(PATH, "new", frozenset({text_digest("old")}))
-    assert await disk.read(PATH) == "old"
+    assert [path.read_text() for path in (disk.root / PATH).parent.iterdir()] == ["old"]
+
+
+async def test_two_writers_of_one_file_do_not_disturb_each_other(disk: DiskVault) -> None:
+    texts = [str(number) * 50_000 for number in range(10)]
+    ours = frozenset(text_digest(text) for text in texts)
+    for _ in range(5):
+        await asyncio.gather(*(disk.write(PATH, text, ours) for text in texts))
+        assert await disk.read(PATH) in texts
 
 
 async def test_a_missing_vault_where_files_are_expected_is_not_made_anew(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_people_get_words_and_tables(home: Path) -> None:
     listed = recollect(home, "threads").stdout
     assert ("thread" in listed, "t1" in listed, "ann" in listed) == (True, True, True)
     verified = recollect(home, "verify").stdout
-    assert "ok: nothing is missing, the vault equals the journal" in verified
+    assert "nothing is missing" in verified
     assert "digest of default: " in verified
 
 
@@ -296,3 +296,39 @@ def test_a_variable_that_is_no_setting_is_pointed_out(home: Path) -> None:
     with Server(home, {"RECOLLECT_HOMME": "typo"}) as server:
         server.stop()
     assert "RECOLLECT_HOMME" in server.errors()
+
+
+@pytest.mark.parametrize("key_id", ["../threads/t1", "..", "."])
+def test_an_id_that_was_typed_leads_nowhere_else(home: Path, key_id: str) -> None:
+    recollect(home, "add", "precious", "--session", "t1")
+    refused = recollect(home, "keys", "revoke", key_id)
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
+    assert [item["thread_id"] for item in recollect_json(home, "threads")["threads"]] == ["t1"]
+
+
+def test_a_file_with_a_bad_line_stores_nothing_and_names_the_line(home: Path, tmp_path: Path) -> None:
+    good = {"role": "user", "sender_id": "ann", "timestamp": 1, "content": "a\u2028b"}
+    lines = [json.dumps(good, ensure_ascii=False)] * 120
+    file = tmp_path / "chat.jsonl"
+    file.write_text("\n".join([*lines, json.dumps({**good, "content": ""})]), encoding="utf-8")
+    refused = recollect(home, "add", "--file", str(file))
+    assert (refused.returncode, "line 121" in refused.stderr) == (1, True)
+    assert recollect_json(home, "threads")["threads"] == []
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert len(recollect_json(home, "add", "--file", str(file))["receipts"]) == 120
+
+
+def test_a_backup_without_the_vault_is_refused(home: Path, tmp_path: Path) -> None:
+    with Server(home, QUICK) as server:
+        add(server.client, "t1", [message("one")])
+        drained(server.client)
+        (home / "vault").rename(tmp_path / "elsewhere")
+        refused = recollect(home, "backup", str(tmp_path / "b.tar.gz"))
+        assert (refused.returncode, "vault is missing" in refused.stderr) == (1, True)
+        verified = recollect(home, "verify")
+        assert (verified.returncode, "PROBLEM: the vault is missing" in verified.stdout) == (1, True)
+
+
+def test_a_value_that_is_no_setting_is_refused_in_words(home: Path) -> None:
+    refused = recollect(home, "threads", settings={"RECOLLECT_LLM": "notjson"})
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)

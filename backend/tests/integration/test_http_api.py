@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -653,3 +654,55 @@ class TestUnexpectedErrors:
             await broken.post("/api/v1/memory/add", json=a_message())
         assert seen
         assert threading.get_ident() not in seen
+
+
+class TestQueries:
+    async def test_a_parameter_nobody_knows_is_refused(self, home: Home) -> None:
+        answer = await home.client.get("/api/v1/threads", params={"userid": "bob"})
+        assert (answer.status_code, error_of(answer)["field"]) == (422, "userid")
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"),
+        [
+            ("POST", "threads/t1/turns", {"role": "user", "content": "hi"}),
+            ("PATCH", "threads/t1", {"title": "mine"}),
+            ("POST", "memory/flush", {"session_id": "t1"}),
+            ("POST", "memory/add", {"session_id": "t1", "messages": [message("hi")]}),
+        ],
+    )
+    async def test_the_user_in_the_query_counts_on_every_route(
+        self, home: Home, method: str, path: str, body: Json
+    ) -> None:
+        await home.add("t1", "one", user_id="ann")
+        answer = await home.client.request(method, f"/api/v1/{path}", params={"user_id": "bob"}, json=body)
+        assert answer.status_code == 404
+
+    async def test_query_and_body_must_name_the_same_user(self, home: Home) -> None:
+        body = {"session_id": "t1", "user_id": "ann", "messages": [message("hi")]}
+        answer = await home.client.post("/api/v1/memory/add", params={"user_id": "bob"}, json=body)
+        assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("memory/add", '{"session_id": "t1", "messages": [' + ",".join(["{}"] * 300_000) + "]}"),
+        ("threads", "{" + ",".join(f'"f{number}": 1' for number in range(100_000)) + "}"),
+    ],
+)
+async def test_a_body_with_very_many_mistakes_is_refused_at_once(home: Home, path: str, body: str) -> None:
+    started = time.process_time()
+    answer = await home.client.post(f"/api/v1/{path}", content=body, headers=AS_JSON)
+    assert answer.status_code == 422
+    assert time.process_time() - started < 2
+
+
+async def test_tags_of_a_thread_do_not_grow_without_end(home: Home) -> None:
+    def tagged(name: str) -> Json:
+        tags = [f"{name}-{number}" for number in range(60)]
+        return {"session_id": "t1", "tags": tags, "messages": [message(name)]}
+
+    (await home.client.post("/api/v1/memory/add", json=tagged("a"))).raise_for_status()
+    answer = await home.client.post("/api/v1/memory/add", json=tagged("b"))
+    assert (answer.status_code, error_of(answer)["field"]) == (422, "tags")
+    assert (await home.coverage())["messages"] == 1

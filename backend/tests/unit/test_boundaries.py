@@ -1,6 +1,7 @@
 """Boundaries close memcells out of the buffer: by the model, or by rules where there is none or it fails."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import pytest
 
@@ -8,7 +9,7 @@ from recollect.errors import NotFound
 from recollect.failpoints import FailPoints
 from recollect.memory.access import Caller
 from recollect.memory.boundary import BoundaryAnswer, BoundaryRules
-from recollect.memory.job import BOUNDARY, FLUSH, Job
+from recollect.memory.job import BOUNDARY, FLUSH, Job, Unfinished
 from recollect.memory.model import Append, NewTurn, Turn
 from recollect.service.boundaries import Boundaries, Flushed, flush_thread
 from tests.fakes import START, FakeBoundaryModel, FakeJournal
@@ -50,8 +51,31 @@ async def fill(journal: FakeJournal, count: int, *, gap_after: int = 0) -> None:
 
 def boundaries(
     journal: FakeJournal, model: FakeBoundaryModel | None = None, rules: BoundaryRules = RULES
-) -> Boundaries:
-    return Boundaries(journal.cells, rules, model, FailPoints())
+) -> "Persistent":
+    return Persistent(Boundaries(journal.cells, rules, model, FailPoints(), journal.clock))
+
+
+@dataclass
+class Persistent:
+    """Runs a handler again for as long as it says that it has more to do, as the job engine does."""
+
+    boundaries: Boundaries
+    runs: int = 0
+
+    async def look(self, job: Job) -> None:
+        await self._run(self.boundaries.look, job)
+
+    async def finish(self, job: Job) -> None:
+        await self._run(self.boundaries.finish, job)
+
+    async def _run(self, handler: Callable[[Job], Awaitable[None]], job: Job) -> None:
+        while True:
+            self.runs += 1
+            try:
+                await handler(job)
+            except Unfinished:
+                continue
+            return
 
 
 async def closed(journal: FakeJournal) -> list[tuple[tuple[str, ...], str]]:

@@ -22,7 +22,7 @@ FIRST = f"{FOLDER}/0001.md"
 
 def journal_with_jobs(vault: FakeVault) -> FakeJournal:
     journal = FakeJournal(boundary_every=1, boundary_delay_ms=0, transcript_delay_ms=0)
-    boundaries = Boundaries(journal.cells, BoundaryRules(max_turns=10), None, FailPoints())
+    boundaries = Boundaries(journal.cells, BoundaryRules(max_turns=10), None, FailPoints(), journal.clock)
     journal.jobs.handlers = {
         BOUNDARY: boundaries.look,
         FLUSH: boundaries.finish,

@@ -78,6 +78,13 @@ async def home_client(settings: Settings, space: str | None = None) -> AsyncIter
             yield HomeClient(client)
 
 
+def path_of(collection: str, identifier: str) -> str:
+    """Where something lies whose id a person typed: it must not lead anywhere else."""
+    if identifier in {"", ".", ".."}:
+        raise InvalidInput(f"{identifier!r} is no id")
+    return f"{collection}/{quote(identifier, safe='')}"
+
+
 def _client(
     address: str,
     token: str,

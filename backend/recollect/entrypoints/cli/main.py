@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -46,10 +46,18 @@ def main() -> None:
     try:
         cli()
     except RecollectError as error:
-        sys.stderr.write(f"recollect: {error.message}\n")
-        sys.exit(1)
+        _fail(error.message)
+    except UnicodeError:
+        _fail("the text is not valid UTF-8")
+    except OSError as error:
+        _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _fail(message: str) -> NoReturn:
+    sys.stderr.write(f"recollect: {message}\n".encode("utf-8", "replace").decode())
+    sys.exit(1)
 
 
 def settings_for(home: Path | None, **overrides: Any) -> "Settings":
@@ -227,9 +235,11 @@ def backup(
 
     if target.exists():
         raise typer.BadParameter(f"{target} exists already", param_hint="TARGET")
+    target.absolute().parent.mkdir(parents=True, exist_ok=True)
+    target.touch(exist_ok=False)  # Refused here and now, if it cannot be written.
+    target.unlink()
     with progress_bar("backing up") as progress:
         result = with_home(home, lambda client: client.call_with_progress("/api/v1/backup", {}, progress))
-    target.absolute().parent.mkdir(parents=True, exist_ok=True)
     shutil.move(result["path"], target)
     result["path"] = str(target)
     print_json(result) if json else say(f"saved and verified {result['files']} files in {target}")
@@ -340,9 +350,10 @@ def revoke(
     key_id: Annotated[str, typer.Argument(help="As 'keys list' shows it.")], home: Home = None
 ) -> None:
     """Revoke a key, at once and for good."""
+    from recollect.entrypoints.cli.client import path_of
     from recollect.entrypoints.cli.rendering import say
 
-    key = with_home(home, lambda client: client.call("DELETE", f"/api/v1/keys/{key_id}"))
+    key = with_home(home, lambda client: client.call("DELETE", path_of("/api/v1/keys", key_id)))
     say(f"revoked {key['key_id']}")
 
 

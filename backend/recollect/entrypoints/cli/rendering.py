@@ -68,4 +68,9 @@ def print_verification(result: dict[str, Any]) -> None:
         say(f"note: {text}")
     for text in result["problems"]:
         say(f"PROBLEM: {text}")
-    say("ok: nothing is missing, the vault equals the journal" if result["ok"] else "NOT OK")
+    if not result["ok"]:
+        say("NOT OK")
+    elif result["pending"] or result["pending_files"]:
+        say("ok so far: nothing is missing; the vault is still being written")
+    else:
+        say("ok: nothing is missing, the vault equals the journal")

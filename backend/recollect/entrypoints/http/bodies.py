@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from recollect.memory.model import MAX_TIMESTAMP, NewTurn, Role
 
 MAX_ID = 512
 MAX_TEXT_DEPTH = 64
+MAX_FIELDS = 50
 
 
 def _storable(text: str) -> str:
@@ -59,6 +60,14 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_many_fields(cls, data: Any) -> Any:
+        """Each unknown field is an error of its own: without this, one body could hold a million."""
+        if isinstance(data, dict) and len(data) > MAX_FIELDS:
+            raise ValueError(f"has {len(data)} fields; at most {MAX_FIELDS} are possible")
+        return data
+
 
 def _empty_content() -> PydanticCustomError:
     """Raised for a model as a whole; names the field that is at fault."""
@@ -99,7 +108,9 @@ class AddBody(Body):
     user_id: Id | None = Field(None, description="Its owner. Unset: the owner it has, or `me` for a new one.")
     agent_id: Id | None = None
     tags: Tags = Field(default_factory=list, description="Added to the thread's tags.")
-    messages: list[Message] = Field(min_length=1, description="In order; at most 500 by default.")
+    messages: Annotated[list[Message], FailFast()] = Field(
+        min_length=1, description="In order; at most 500 by default."
+    )
 
 
 class FlushBody(Body):

@@ -1,15 +1,18 @@
 """What routes ask for: the app, who is calling, ids out of paths and queries."""
 
+from dataclasses import replace
 from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import Depends, Path, Query, Request
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from recollect.app import App
 from recollect.entrypoints.headers import SPACE_HEADER
 from recollect.entrypoints.http.bodies import MAX_ID, Id
 from recollect.entrypoints.http.guard import SLASH_IN_ID
+from recollect.errors import InvalidInput
 from recollect.memory.access import Caller
 from recollect.service.keys import identify
 
@@ -31,9 +34,26 @@ async def get_caller(request: Request) -> Caller:
         on_loopback=request.app.state.on_loopback,
         space=_space_named(request),
     )
+    if request.scope["query_string"]:
+        caller = _narrowed(caller, request)
     if caller.user_id is not None:
         note(request, user=caller.user_id)
     return caller
+
+
+def _narrowed(caller: Caller, request: Request) -> Caller:
+    """`user_id` in the query says who asks, on every route; a parameter that no route knows is a mistake."""
+    route = request.scope.get("route")
+    known = {"user_id"}
+    if isinstance(route, APIRoute):
+        known |= {parameter.alias for parameter in route.dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            raise InvalidInput(f"{name}: this parameter is not known", field=name)
+    user_id = request.query_params.get("user_id")
+    if user_id == "":
+        raise InvalidInput("user_id: must not be empty", field="user_id")
+    return replace(caller, user_id=caller.acting_for(user_id))
 
 
 def _space_named(request: Request) -> str | None:
@@ -43,8 +63,11 @@ def _space_named(request: Request) -> str | None:
 
 
 def note(request: Request, **ids: str | None) -> None:
-    """Put ids into this request's line of the log."""
-    request.scope["recollect"].update({name: value for name, value in ids.items() if value is not None})
+    """Put ids into this request's line of the log. What is known already stays: a key's user above all."""
+    notes: dict[str, str] = request.scope["recollect"]
+    for name, value in ids.items():
+        if value is not None:
+            notes.setdefault(name, value)
 
 
 def _with_slashes(identifier: str) -> str:

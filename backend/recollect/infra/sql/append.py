@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from recollect.errors import NotFound
+from recollect.errors import InvalidInput, NotFound
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
 from recollect.infra.sql.rows import dumped
 from recollect.memory import identity
@@ -13,6 +13,7 @@ from recollect.memory.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.memory.model import Append, NewTurn, Receipt
 
 DEFAULT_USER = "me"
+MAX_TAGS = 100
 
 FIND_THREAD = """
 SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes
@@ -162,6 +163,11 @@ def create_thread_row(
 
 
 def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> bool:
+    tags = _unique((*json.loads(tags_json), *append.tags))
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput(
+            f"tags: the thread would have {len(tags)}; at most {MAX_TAGS} are possible", field="tags"
+        )
     changed = connection.execute(
         "UPDATE threads SET tags_json = :tags, agent_id = coalesce(agent_id, :agent),"
         " header_revision = header_revision + 1"
@@ -169,7 +175,7 @@ def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, appen
         {
             "pk": pk,
             "agent": append.agent_id,
-            "tags": dumped(_unique((*json.loads(tags_json), *append.tags))),
+            "tags": dumped(tags),
         },
     ).rowcount
     return changed > 0

@@ -4,10 +4,12 @@ import hashlib
 from typing import Any
 
 from recollect.infra.sql.database import Database, Reader, rows
-from recollect.memory.identity import thread_key, turn_id
+from recollect.infra.sql.rows import TURN_COLUMNS, turn_of
+from recollect.memory.identity import thread_key, turn_digest, turn_id
 from recollect.memory.model import Coverage
 
 _THREADS_AT_ONCE = 200
+_TURNS_AT_ONCE = 200
 _LISTED = 100
 
 SCOPE = "space = :space AND (:thread_id IS NULL OR thread_id = :thread_id) AND (:user_id IS NULL OR user_id = :user_id)"
@@ -44,8 +46,15 @@ FROM threads h WHERE {SCOPE} AND thread_id > :after ORDER BY thread_id LIMIT {_T
 
 
 UNEQUAL_CELLS = """
-SELECT memcell_id FROM memcell c WHERE json_array_length(message_ids_json) !=
-    (SELECT count(*) FROM memcell_turns m WHERE m.memcell_pk = c.pk)"""
+SELECT memcell_id FROM memcell c
+WHERE json_array_length(message_ids_json) != (SELECT count(*) FROM memcell_turns m WHERE m.memcell_pk = c.pk)
+    OR EXISTS (
+        SELECT 1 FROM memcell_turns m JOIN turns t ON t.pk = m.turn_pk
+        WHERE m.memcell_pk = c.pk AND t.message_id NOT IN (SELECT value FROM json_each(c.message_ids_json))
+    )"""
+
+TURNS_TO_CHECK = f"""
+SELECT pk, digest, {TURN_COLUMNS} FROM turns WHERE pk > ? ORDER BY pk LIMIT {_TURNS_AT_ONCE}"""
 
 
 class SqlCoverage:
@@ -65,11 +74,21 @@ class SqlCoverage:
             check = await rows(connection, "PRAGMA quick_check(5)")
             keys = await rows(connection, "PRAGMA foreign_key_check")
             cells = await rows(connection, UNEQUAL_CELLS)
+            altered = await self._altered_turns(connection)
         problems = [f"journal: {value}" for row in check for value in row.values() if value != "ok"]
+        problems += [f"journal: {altered} turns are not what was accepted"] if altered else []
         problems += [f"journal: a row of {row['table']} refers to nothing" for row in keys]
         return problems + [
             f"journal: memcell {row['memcell_id']} does not hold the turns it lists" for row in cells
         ]
+
+    async def _altered_turns(self, connection: Reader) -> int:
+        """Turns whose words no longer give the digest that was taken when they came."""
+        altered = after = 0
+        while page := await rows(connection, TURNS_TO_CHECK, (after,)):
+            after = page[-1]["pk"]
+            altered += sum(turn_digest(turn_of(row), row["message_id"]) != row["digest"] for row in page)
+        return altered
 
     async def coverage(
         self, *, space: str, thread_id: str | None = None, user_id: str | None = None

@@ -204,11 +204,21 @@ class Database:
                     break
                 item = self._pending.get()
             if group:
-                self._write_group(group)
+                self._write_or_fail(group)
             if item is None:
                 return
             if item.alone:
                 self._run_outside(item)
+
+    def _write_or_fail(self, group: list[_Pending]) -> None:
+        """Whatever happens, everybody gets an answer and the writer lives on."""
+        try:
+            self._write_group(group)
+        except Exception as error:  # noqa: BLE001 - raised where the callers wait
+            _log.exception("the journal's writer met an error of our own")
+            for pending in group:
+                pending.error = pending.error or error
+            _settle_soon(group)
 
     def _run_outside(self, pending: _Pending) -> None:
         assert self._connection is not None

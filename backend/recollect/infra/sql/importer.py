@@ -14,7 +14,7 @@ from recollect.infra.sql.job_rows import NewJob, queue_jobs
 from recollect.infra.sql.rows import dumped
 from recollect.memory.access import ApiKey
 from recollect.memory.identity import looks_made, thread_key, turn_digest, turn_number
-from recollect.memory.job import BOUNDARY, cells_lane
+from recollect.memory.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.memory.model import Memcell, Thread, Turn
 from recollect.memory.tombstones import TombstoneFile
 from recollect.memory.transcript_state import StoredPart
@@ -44,14 +44,18 @@ class SqlImporter:
             _insert_buffer(connection, thread_pk, thread, turns, pks, celled)
             connection.executemany(
                 "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
-                " digest) VALUES (?, ?, ?, ?, 1, ?)",
+                " digest, writing) VALUES (?, ?, ?, ?, 1, ?, ?)",
                 [
-                    (thread_pk, part.part, part.first_position, part.last_position, part.digest)
-                    for part in parts
+                    (thread_pk, item.part, item.first_position, item.last_position, item.digest, item.writing)
+                    for item in parts
                 ],
             )
-            lane = cells_lane(thread_key(thread.space, thread.thread_id))
-            queue_jobs(connection, [NewJob(BOUNDARY, lane, thread.space, thread.thread_id, now)], now)
+            key = thread_key(thread.space, thread.thread_id)
+            jobs = [
+                NewJob(BOUNDARY, cells_lane(key), thread.space, thread.thread_id, now),
+                NewJob(TRANSCRIBE, vault_lane(key), thread.space, thread.thread_id, now),
+            ]
+            queue_jobs(connection, jobs, now)
 
         await self._database.write(insert)
 

@@ -1,6 +1,5 @@
 """Durable jobs in the journal: leased, retried, set aside when they keep failing."""
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,19 +13,19 @@ MAX_INTERRUPTIONS = 25
 JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
 
 # A job may start when it is due and no older one of its lane waits or runs.
-CLAIM = f"""
-UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = :leased_until WHERE pk IN (
-    SELECT pk FROM jobs j WHERE state = 'queued' AND run_at <= :now
-    AND kind IN (SELECT value FROM json_each(:kinds)) AND NOT EXISTS (
-        SELECT 1 FROM jobs older WHERE older.lane = j.lane AND older.pk < j.pk
-            AND older.state IN ('queued', 'running')
-    ) ORDER BY run_at LIMIT :limit
-) RETURNING {JOB_COLUMNS}"""
-
-NEXT_DUE = """
-SELECT min(run_at) FROM jobs j WHERE state = 'queued' AND kind IN (SELECT value FROM json_each(?)) AND NOT EXISTS (
+FIRST_IN_LANE = """NOT EXISTS (
     SELECT 1 FROM jobs older WHERE older.lane = j.lane AND older.pk < j.pk AND older.state IN ('queued', 'running')
 )"""
+
+CLAIM = f"""
+UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = :leased_until WHERE pk IN (
+    SELECT pk FROM jobs j INDEXED BY jobs_due
+    WHERE state = 'queued' AND kind = :kind AND run_at <= :now AND {FIRST_IN_LANE} ORDER BY run_at LIMIT :limit
+) RETURNING {JOB_COLUMNS}"""
+
+NEXT_DUE = f"""
+SELECT run_at FROM jobs j INDEXED BY jobs_due
+WHERE state = 'queued' AND kind = ? AND {FIRST_IN_LANE} ORDER BY run_at LIMIT 1"""
 
 
 class SqlJobStore:
@@ -35,17 +34,34 @@ class SqlJobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def recover(
-        self, leased_before: int | None = None, *, but_not: Sequence[int] = (), counted: bool = True
-    ) -> int:
-        """Queue again what says it runs and does not: all of it at start, later what outlived its lease.
+    async def shift(self, now: int, back_ms: int | None = None) -> None:
+        """The clock went back: what is due by the old time is due as much sooner.
 
-        `but_not` are jobs that do run, whatever the clock says. Unless `counted`, it is no interruption.
+        Without `back_ms` it is told from the jobs themselves: none can have been made in the future.
+        """
+
+        def shift(connection: sqlite3.Connection) -> None:
+            back = back_ms
+            if back is None:
+                (newest,) = connection.execute(
+                    "SELECT max(created) FROM jobs WHERE state = 'queued'"
+                ).fetchone()
+                back = 0 if newest is None else newest - now
+            if back > 0:
+                connection.execute(
+                    "UPDATE jobs SET run_at = max(?, run_at - ?), created = min(created, ?) WHERE state = 'queued'",
+                    (now, back, now),
+                )
+
+        await self._database.write(shift)
+
+    async def recover(self, *, but_not: Sequence[int] = (), counted: bool = True) -> int:
+        """Queue again what says it runs and does not. Unless `counted`, it is no interruption.
+
+        `but_not` are the jobs that do run.
         """
         running = ",".join(str(int(job_id)) for job_id in but_not)
         lost = f"state = 'running' AND pk NOT IN ({running})"
-        if leased_before is not None:
-            lost += f" AND leased_until < {int(leased_before)}"
 
         def recover(connection: sqlite3.Connection) -> int:
             connection.execute(
@@ -73,13 +89,15 @@ class SqlJobStore:
         def claim(connection: sqlite3.Connection) -> tuple[list[Job], int | None]:
             claimed: list[Job] = []
             due: list[int] = []
-            for kinds, limit in free:
-                names = json.dumps(kinds)
-                bound = {"now": now, "leased_until": leased_until, "limit": limit, "kinds": names}
-                started = [_job_of(row) for row in named_rows(connection, CLAIM, bound)]
-                claimed += started
-                if len(started) < limit:
-                    due += [time for (time,) in connection.execute(NEXT_DUE, (names,)) if time is not None]
+            for kinds, workers in free:
+                left = workers
+                for kind in kinds:
+                    bound = {"now": now, "leased_until": leased_until, "limit": left, "kind": kind}
+                    started = [_job_of(row) for row in named_rows(connection, CLAIM, bound)]
+                    claimed += started
+                    left -= len(started)
+                    if left > 0:
+                        due += [time for (time,) in connection.execute(NEXT_DUE, (kind,))]
             return claimed, min(due, default=None)
 
         return await self._database.write(claim)
@@ -157,7 +175,8 @@ class SqlJobStore:
     async def oldest_due(self, now: int) -> int | None:
         """Since when the job that has waited longest is due."""
         found = await self._database.read(
-            "SELECT min(run_at) AS due FROM jobs WHERE state = 'queued' AND run_at <= ?", (now,)
+            "SELECT min(run_at) AS due FROM jobs INDEXED BY jobs_due WHERE state = 'queued' AND run_at <= ?",
+            (now,),
         )
         return found[0]["due"]  # type: ignore[no-any-return]
 

@@ -1,5 +1,6 @@
 """The thread store: threads and their turns."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,8 @@ from recollect.memory.model import Append, NewTurn, Receipt, Thread, Turn
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
+_MANY = 500
+"""Above this, work on rows is done off the event loop."""
 
 NEWEST_TURNS = f"""
 SELECT {TURN_COLUMNS} FROM (
@@ -88,7 +91,9 @@ class SqlThreadStore:
                 NEWEST_TURNS,
                 {"space": space, "thread_id": thread_id, "limit": limit, "before": position},
             )
-        return [turn_of(row) for row in found]
+        if len(found) <= _MANY:
+            return [turn_of(row) for row in found]
+        return await asyncio.to_thread(lambda: [turn_of(row) for row in found])
 
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE) -> Turn | None:
         found = await self._database.read(

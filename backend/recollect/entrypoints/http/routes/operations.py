@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from recollect import __version__
@@ -15,7 +15,7 @@ from recollect.entrypoints.http.answers import (
     LiveAnswer,
 )
 from recollect.entrypoints.http.bodies import Id
-from recollect.entrypoints.http.dependencies import Calling, Home, UserQuery
+from recollect.entrypoints.http.dependencies import Calling, Home, UserQuery, note
 from recollect.entrypoints.http.errors import documented
 from recollect.errors import Refused
 from recollect.service.coverage import get_coverage
@@ -28,9 +28,14 @@ LARGEST_ID = 2**62
 
 @router.get("/api/v1/coverage", responses=documented(404))
 async def coverage(
-    home: Home, caller: Calling, session_id: Annotated[Id | None, Query()] = None, user_id: UserQuery = None
+    request: Request,
+    home: Home,
+    caller: Calling,
+    session_id: Annotated[Id | None, Query()] = None,
+    user_id: UserQuery = None,
 ) -> CoverageAnswer:
     """Where every accepted message is: of one session, or of all that the caller may see."""
+    note(request, thread=session_id)
     return CoverageAnswer.of(await get_coverage(home.coverage, home.THREADS, caller, session_id, user_id))
 
 

@@ -15,6 +15,7 @@ from recollect.entrypoints.http.dependencies import Calling, Home, PathId
 from recollect.entrypoints.http.errors import documented, error_body
 from recollect.errors import RecollectError, Refused
 from recollect.memory.access import Caller
+from recollect.memory.job import PURGE, TRANSCRIBE
 from recollect.service import keys
 from recollect.service.backup import backup
 from recollect.service.ports import Progress
@@ -53,7 +54,9 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
     async def work(progress: Progress) -> dict[str, Any]:
         if body.repair:
             await home.vault.make_anew()
-        return verification_json(await home.verifier.verify(repair=body.repair, progress=progress))
+            async with home.jobs.paused([TRANSCRIBE, PURGE]):
+                return verification_json(await home.verifier.verify(repair=True, progress=progress))
+        return verification_json(await home.verifier.verify(progress=progress))
 
     return StreamingResponse(_lines(work), media_type="application/x-ndjson")
 
@@ -67,7 +70,7 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
     async def work(progress: Progress) -> dict[str, Any]:
         target.parent.mkdir(exist_ok=True)
         count = await backup(
-            caller, home.jobs, home.copier, home.archiver, target, home.files_to_back_up, progress
+            caller, home.jobs, home.copier, home.vault, home.archiver, target, home.files_to_back_up, progress
         )
         return {"path": str(target), "files": count}
 

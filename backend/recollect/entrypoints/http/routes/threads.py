@@ -1,5 +1,6 @@
 """Threads and their turns."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,6 +15,7 @@ from recollect.entrypoints.http.answers import (
 from recollect.entrypoints.http.bodies import Id, ThreadBody, ThreadChanges, TurnBody
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented
+from recollect.memory.model import Turn
 from recollect.service import forget, threads
 from recollect.service.threads import NewThread
 
@@ -83,7 +85,12 @@ async def delete_thread(
     return ForgetAnswer(thread_id=thread_id, forgotten=count)
 
 
-@router.get("/{thread_id}/turns", responses=documented(404), response_model_exclude_unset=True)
+@router.get(
+    "/{thread_id}/turns",
+    response_model=TurnsAnswer,
+    responses=documented(404),
+    response_model_exclude_unset=True,
+)
 async def get_turns(
     home: Home,
     caller: Calling,
@@ -94,19 +101,25 @@ async def get_turns(
         int | None, Query(ge=0, description="The newest so many; unset: a page of 100, with `next`.")
     ] = None,
     before: Annotated[Id | None, Query(description="Only turns before this one.")] = None,
-) -> TurnsAnswer:
+) -> TurnsAnswer | Response:
     """The newest turns, oldest first."""
     note(request, thread=thread_id, user=user_id)
     if max_turns is not None:
         found = await threads.get_turns(
             home.THREADS, caller, thread_id, user_id, min(max_turns, 2**62), before
         )
-        return TurnsAnswer(turns=[TurnAnswer.of(turn) for turn in found])
+        return await asyncio.to_thread(_rendered, found)
     found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, PAGE + 1, before)
     page = [TurnAnswer.of(turn) for turn in found[-PAGE:]]
     if len(found) > PAGE:
         return TurnsAnswer(turns=page, next=page[0].turn_id)
     return TurnsAnswer(turns=page)
+
+
+def _rendered(turns: list[Turn]) -> Response:
+    """There may be very many: made into JSON off the event loop."""
+    answer = TurnsAnswer(turns=[TurnAnswer.of(turn) for turn in turns])
+    return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
 
 @router.post(
@@ -116,10 +129,11 @@ async def add_turn(
     home: Home, caller: Calling, thread_id: PathId, body: TurnBody, request: Request, response: Response
 ) -> TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
+    note(request, thread=thread_id)
     stored, new = await threads.add_turn(
         home.THREADS, caller, thread_id, body.user_id, body.new_turn(home.clock())
     )
-    note(request, thread=thread_id, user=body.user_id, turn=stored.turn_id)
+    note(request, user=body.user_id, turn=stored.turn_id)
     home.metrics.observe_messages(["accepted" if new else "duplicate"])
     if not new:
         response.status_code = 200

@@ -107,7 +107,7 @@ CREATE TABLE jobs (
     error TEXT
 );
 CREATE UNIQUE INDEX jobs_queued_once ON jobs (lane, kind, dedupe) WHERE state = 'queued';
-CREATE INDEX jobs_due ON jobs (run_at) WHERE state = 'queued';
+CREATE INDEX jobs_due ON jobs (kind, run_at) WHERE state = 'queued';
 CREATE INDEX jobs_in_lane ON jobs (lane, pk) WHERE state IN ('queued', 'running');
 CREATE INDEX jobs_by_state ON jobs (state, pk);
 CREATE INDEX jobs_in_trouble ON jobs (pk) WHERE error IS NOT NULL;
