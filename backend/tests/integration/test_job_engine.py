@@ -15,9 +15,9 @@ from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
-from recollect.infra.sql.job_store import MAX_INTERRUPTIONS, SqlJobStore
+from recollect.infra.sql.job_store import CLAIM, MAX_INTERRUPTIONS, NEXT_DUE, SqlJobStore
 from recollect.memory.identity import thread_key
-from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, Job, cells_lane, vault_lane
+from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, Job, Unfinished, cells_lane, vault_lane
 from recollect.memory.model import Append, NewTurn
 from recollect.settings import JobSettings, MemorizeSettings, Settings
 from tests.eventually import eventually
@@ -659,3 +659,84 @@ async def test_what_was_queued_at_a_stop_is_done_after_the_next_start(tmp_path: 
         await at_rest(app)
         found = await app.verifier.verify()
     assert (found.ok, found.pending, found.parts) == (True, 0, 1)
+
+
+async def test_a_handler_with_more_to_do_runs_again_at_once_and_unpunished(bench: Bench) -> None:
+    seen: list[int] = []
+
+    async def in_five_steps(job: Job) -> None:
+        seen.append(job.attempts)
+        if len(seen) < 5:
+            raise Unfinished
+
+    async with bench.running({"steps": in_five_steps}, max_attempts=2) as engine:
+        job_id = await bench.queue(engine, "steps")
+        assert await engine.wait_for(job_id, SOON)
+    assert seen == [0, 0, 0, 0, 0]
+
+
+async def test_a_job_nobody_could_put_back_does_not_wait_for_its_lease(bench: Bench) -> None:
+    """As when the disk was full in that moment: the row says running, and nothing runs."""
+    done = asyncio.Event()
+
+    async def handler(_job: Job) -> None:
+        done.set()
+
+    async with bench.running({"lost": handler}, lease_seconds=3600) as engine:
+        await bench.queue(None, "lost")
+        await bench.store.claim(bench.clock(), bench.clock() + 3_600_000, [(["lost"], 1)])
+        bench.let_time_pass(engine, 6000)
+        await asyncio.wait_for(done.wait(), SOON)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_clock_that_goes_back_strands_no_job(bench: Bench, restarted: bool) -> None:
+    done = asyncio.Event()
+
+    async def handler(_job: Job) -> None:
+        done.set()
+
+    async with bench.running({"late": handler}) as engine:
+        job_id = await bench.queue(None if restarted else engine, "late", due=500)
+        if not restarted:
+            bench.let_time_pass(engine, -3_600_000)
+
+            async def is_shifted() -> bool:
+                return (await bench.job(job_id)).run_at <= bench.clock() + 500
+
+            await eventually(is_shifted)
+            bench.let_time_pass(engine, 1000)
+            await asyncio.wait_for(done.wait(), SOON)
+    if restarted:
+        bench.clock.advance(-3_600_000)
+        async with bench.running({"late": handler}) as engine:
+            bench.let_time_pass(engine, 1000)
+            await asyncio.wait_for(done.wait(), SOON)
+
+
+@pytest.mark.parametrize("sql", [CLAIM, NEXT_DUE])
+async def test_finding_due_jobs_scans_neither_those_that_are_not_nor_other_kinds(
+    database: Database, sql: str
+) -> None:
+    bound: Any = ("x",) if sql is NEXT_DUE else {"now": 1, "leased_until": 1, "limit": 1, "kind": "x"}
+    plan = await database.read(f"EXPLAIN QUERY PLAN {sql}", bound)
+    steps = " ".join(row["detail"] for row in plan)
+    assert "jobs_due (kind=?" in steps
+    assert "SCAN" not in steps
+    assert "TEMP B-TREE" not in steps
+
+
+async def test_pausing_some_kinds_leaves_the_others_running(bench: Bench) -> None:
+    hanging, quick = Hanging(), asyncio.Event()
+
+    async def handler(_job: Job) -> None:
+        quick.set()
+
+    async with bench.running({"slow": hanging}, {"quick": handler}) as engine:
+        await bench.queue(engine, "slow")
+        await asyncio.wait_for(hanging.started.wait(), SOON)
+        async with asyncio.timeout(SOON), engine.paused(["quick"]):
+            await bench.queue(engine, "quick")
+            assert not quick.is_set()
+        await asyncio.wait_for(quick.wait(), SOON)
+        hanging.release.set()

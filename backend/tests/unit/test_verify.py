@@ -1,6 +1,7 @@
 """Verify finds what is missing or differs, and repairs what is gone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -177,3 +178,25 @@ async def test_a_repaired_part_is_ours_again(journal: FakeJournal, vault: FakeVa
     await journal.threads.update_thread("t1", {"title": "Porto"})
     await transcriber(journal, vault).transcribe("default", "t1")
     assert sorted(vault.files) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("digest", ["recorded", None])
+async def test_an_attempt_that_failed_hides_nothing(
+    journal: FakeJournal, vault: FakeVault, digest: str | None
+) -> None:
+    """A part that waits to be written anew must still be what we last wrote."""
+    part = journal.rows["default", "t1"].parts[1]
+    kept = part.digest if digest else None
+    journal.rows["default", "t1"].parts[1] = replace(part, digest=kept, writing="0" * 64)
+    vault.files[FIRST] = "junk"
+    assert f"{FIRST} differs from the journal" in (await verify(journal, vault)).problems
+
+
+async def test_a_part_that_is_lost_from_the_middle_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+    del journal.rows["default", "t1"].parts[1]
+    assert not (await verify(journal, vault)).ok
+
+
+async def test_a_missing_vault_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+    vault.is_there = lambda: False  # type: ignore[method-assign]
+    assert "the vault is missing" in (await verify(journal, vault)).problems
