@@ -83,49 +83,41 @@ def median_of(runs: list[dict[str, float]], key: str) -> float:
     return statistics.median(run[key] for run in runs)
 
 
-def measure_growth(folder: Path, messages: int) -> list[dict[str, Any]]:
-    """The cost of one more message, in one thread and in the whole database, early and late."""
+def measure_growth(folder: Path, messages: int, rounds: int) -> list[dict[str, Any]]:
+    """The cost of one more message in a small home and in a large one, measured in turns."""
     rows = []
-    for name, one_thread in (("one thread", True), ("many threads", False)):
-
-        def thread_of(step: int, one_thread: bool = one_thread) -> str:
-            return "long" if one_thread else f"t{step}"
-
-        with servers.recollect(folder / name.replace(" ", "-")) as (port, pid, _ready):
-            load(port, ADD, 1, 10, "warm-up", 100)
-            early = cost_per_message(port, pid, thread_of(0))
-            batch, grown, step = 100, 1000, 0
-            while grown < messages:
-                step += 1
-                load(port, ADD, 1 if one_thread else 50, 50, thread_of(step), batch)
-                grown += 50 * batch
-                progress(f"growing, {name}", grown, messages)
-            wait_until_idle(port)
-            late = cost_per_message(port, pid, thread_of(0))
-            ratio = late / early
-            rows.append(
-                row(
-                    f"CPU ms a message, {name}: at {messages:,} / at 1,000",
-                    late,
-                    early,
-                    ratio,
-                    "at most 1.20",
-                    ratio <= 1.2,
-                )
-            )
+    for name, threads in (("one thread", 1), ("many threads", 50)):
+        place = folder / name.replace(" ", "-")
+        with servers.recollect(place / "small") as small, servers.recollect(place / "large") as large:
+            fill(small[0], 1_000, threads, name)
+            fill(large[0], messages, threads, name)
+            costs = [(cost_per_message(*large[:2]), cost_per_message(*small[:2])) for _ in range(rounds)]
+        late, early = (statistics.median(cost[side] for cost in costs) for side in (0, 1))
+        ratio = statistics.median(cost[0] / cost[1] for cost in costs)
+        title = f"CPU ms a message, {name}: at {messages:,} / at 1,000"
+        rows.append(row(title, late, early, ratio, "at most 1.20", ratio <= 1.2))
     return rows
 
 
-def cost_per_message(port: int, pid: int, thread: str) -> float:
-    """CPU milliseconds a message, memcells and transcripts included; the median of five runs."""
-    costs = []
-    for _ in range(5):
-        wait_until_idle(port)
-        before = servers.cpu_seconds(pid)
-        load(port, ADD, 1, 400, thread)
-        wait_until_idle(port)
-        costs.append((servers.cpu_seconds(pid) - before) * 1000 / 400)
-    return statistics.median(costs)
+def fill(port: int, messages: int, threads: int, name: str) -> None:
+    """Add messages in batches: all to one thread, or to ever new ones, `threads` at a time."""
+    load(port, ADD, 1, 10, "long", 100)
+    done = step = 1_000
+    while done < messages:
+        step += 1
+        load(port, ADD, threads, 50, "long" if threads == 1 else f"t{step}", 100)
+        done += 5_000
+        progress(f"growing, {name}", done, messages)
+    wait_until_idle(port)
+
+
+def cost_per_message(port: int, pid: int) -> float:
+    """CPU milliseconds a message, memcells and transcripts included."""
+    wait_until_idle(port)
+    before = servers.cpu_seconds(pid)
+    load(port, ADD, 1, 400, "long")
+    wait_until_idle(port)
+    return (servers.cpu_seconds(pid) - before) * 1000 / 400
 
 
 def wait_until_idle(port: int) -> None:
@@ -216,7 +208,9 @@ def main() -> int:
         if arguments.only in (None, "add"):
             rows += measure_add(folder, 3 if arguments.quick else 7, 1000 if arguments.quick else 3000)
         if arguments.only in (None, "growth"):
-            rows += measure_growth(folder, 10_000 if arguments.quick else 100_000)
+            rows += measure_growth(
+                folder, 10_000 if arguments.quick else 100_000, 5 if arguments.quick else 11
+            )
     print(json.dumps(rows, indent=2)) if arguments.json else show(rows)
     return 0 if all(item["holds"] is not False for item in rows) else 1
 

@@ -18,6 +18,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 @contextmanager
 def recollect(home: Path) -> Iterator[tuple[int, int, float]]:
     """(port, pid, seconds from start to ready) of a real server on `home`."""
+    home.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("RECOLLECT_")}
     with (home.parent / f"{home.name}.log").open("w") as log:
