@@ -686,7 +686,7 @@ async def test_a_job_nobody_could_put_back_does_not_wait_for_its_lease(bench: Be
         await bench.queue(None, "lost")
         await bench.store.claim(bench.clock(), bench.clock() + 3_600_000, [(["lost"], 1)])
         bench.let_time_pass(engine, 6000)
-        await asyncio.wait_for(done.wait(), SOON)
+        assert await asyncio.wait_for(done.wait(), SOON)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -706,12 +706,12 @@ async def test_a_clock_that_goes_back_strands_no_job(bench: Bench, restarted: bo
 
             await eventually(is_shifted)
             bench.let_time_pass(engine, 1000)
-            await asyncio.wait_for(done.wait(), SOON)
+            assert await asyncio.wait_for(done.wait(), SOON)
     if restarted:
         bench.clock.advance(-3_600_000)
         async with bench.running({"late": handler}) as engine:
             bench.let_time_pass(engine, 1000)
-            await asyncio.wait_for(done.wait(), SOON)
+            assert await asyncio.wait_for(done.wait(), SOON)
 
 
 @pytest.mark.parametrize("sql", [CLAIM, NEXT_DUE])
