@@ -136,17 +136,18 @@ def transcript_of(home: Path, session: str) -> str:
 
 
 def test_a_transcript_appears_within_a_second_of_its_message(tmp_path: Path) -> None:
+    """The best of five: a busy machine may be late now and then, a slow pipeline always is."""
     with Server(tmp_path / "home") as server:
-        add(server.client, "t0", [message("warming up")])
-        wait_until(lambda: transcript_of(server.home, "t0"), "the first transcript")
-        started = time.monotonic()
-        add(server.client, "t1", [message("an unmistakable sentence")])
-        wait_until(
-            lambda: "an unmistakable sentence" in transcript_of(server.home, "t1"),
-            "the transcript",
-            seconds=SECONDS_ON_A_BUSY_MACHINE,
-        )
-        print(f"\ntranscript after {time.monotonic() - started:.2f} s")  # noqa: T201
+        waits = [seconds_to_transcript(server, f"t{number}") for number in range(6)][1:]
+    print(f"\ntranscripts after {', '.join(f'{wait:.2f}' for wait in sorted(waits))} s")  # noqa: T201
+    assert min(waits) < 1
+
+
+def seconds_to_transcript(server: Server, session: str) -> float:
+    started = time.monotonic()
+    add(server.client, session, [message("an unmistakable sentence")])
+    wait_until(lambda: "an unmistakable sentence" in transcript_of(server.home, session), "the transcript")
+    return time.monotonic() - started
 
 
 class TestASlowModel:

@@ -412,7 +412,7 @@ def test_an_invalid_answer_is_refused_with_its_flaw(text: str, problem: str) -> 
 
 
 def test_half_a_character_in_the_reasoning_can_still_be_stored() -> None:
-    parse_answer(VALID.replace('"r"', r'"\ud800"')).reasoning.encode()
+    assert parse_answer(VALID.replace('"r"', r'"\ud800"')).reasoning.encode().decode() != "\ud800"
 
 
 # Ids
