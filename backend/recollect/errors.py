@@ -10,6 +10,8 @@ RecollectError
 ├── Unavailable             something Recollect depends on is down; trying again later makes sense
 │   ├── StorageUnavailable  the disk is full, read-only or failing
 │   ├── ModelUnavailable    the model does not answer, or not sensibly
+│   ├── EmbedderUnavailable  the embedding model is missing, does not answer, or not sensibly
+│   ├── IndexUnavailable    the index cannot be read or written, or is being made anew
 │   └── ServerUnreachable   the command line found no server where one should run
 ├── HomeInUse               another process owns this home
 ├── HomeUnusable            the home, its settings or an archive cannot be used as they are
@@ -83,6 +85,18 @@ class ModelUnavailable(Unavailable):
     """The model does not answer, or not sensibly."""
 
     code = "model_unavailable"
+
+
+class EmbedderUnavailable(Unavailable):
+    """The embedding model is missing, does not answer, or not sensibly."""
+
+    code = "embedder_unavailable"
+
+
+class IndexUnavailable(Unavailable):
+    """The index cannot be read or written, or is being made anew."""
+
+    code = "index_unavailable"
 
 
 class ServerUnreachable(Unavailable):

@@ -1,0 +1,73 @@
+"""What the index holds: one row per searchable text."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Vectors = npt.NDArray[np.float32]
+"""One unit vector a row."""
+
+TURN = "turn"
+NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """A searchable text and where it comes from. It depends on the vault alone: rebuilding gives the same rows."""
+
+    row_id: str
+    """Unique within its owner."""
+    type: str
+    """`turn`, `note`, or the kind of an entry."""
+    text: str
+    timestamp: int
+    """When it happened, in UTC milliseconds."""
+    thread_id: str = ""
+    position: int = 0
+    """Its place in the thread or the file."""
+    message_ids: tuple[str, ...] = ()
+    role: str = ""
+    sender: str = ""
+    agent_id: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+    """In the vault: the file, or for turns the folder of their thread."""
+
+    @property
+    def digest(self) -> str:
+        """Equal digests mean equal rows."""
+        fields = (
+            self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
+            "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
+        )  # fmt: skip
+        return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class StoredRows:
+    """All rows of one owner, as they were stored."""
+
+    rows: list[IndexRow] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    """The index terms of each row, with spaces between."""
+    vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """One line a row; zeros where there is none yet."""
+    has_vector: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One complete index. A new one is filled beside the live one and takes its place when it is whole."""
+
+    name: str
+    format: int
+    """Of the rows and their terms; an index of another format is made anew."""
+    model: str | None = None
+    """The embedding model of its vectors; None until the first vectors come."""
+    dimensions: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "format": self.format, "model": self.model, "dimensions": self.dimensions}
