@@ -13,11 +13,23 @@
 | refuse_schema | status 400 where it has a response_format, else the answer |
 | silent | nothing, until the client goes |
 | die | half a stream; the process exits |
+
+Embeddings are made of a text's words alone. `error`, `silent` and a delay work as above, and besides:
+
+| mode | a call for embeddings gets |
+| --- | --- |
+| shuffled | right vectors, in another order than their texts |
+| wrong_dimensions | vectors that are longer by one number |
+| uneven | one vector that is longer by one number |
+| wrong_count | one vector too few |
+| not_finite | a NaN in the first vector |
+| no_json | a page of HTML |
 """
 
 import argparse
 import asyncio
 import json
+import math
 import os
 import re
 import socket
@@ -31,11 +43,17 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tests.fake_index import DIMENSIONS, word_vectors
+
 COMPLETIONS = "/v1/chat/completions"
+EMBEDDINGS = "/v1/embeddings"
 MODEL = "stand-in"
 BOUNDARY_EVERY = 4
 
-Mode = Literal["answer", "rude", "truncated", "wrong_schema", "error", "refuse_schema", "silent", "die"]
+Mode = Literal[
+    "answer", "rude", "truncated", "wrong_schema", "error", "refuse_schema", "silent", "die",
+    "shuffled", "wrong_dimensions", "uneven", "wrong_count", "not_finite", "no_json",
+]  # fmt: skip
 
 
 class Control(BaseModel):
@@ -60,6 +78,7 @@ class Calls:
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
+    embeddings: list[dict[str, Any]] = field(default_factory=list)
     model_listings: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
@@ -129,17 +148,21 @@ def create_app() -> FastAPI:
         chosen, control = control, control.after_one_call()
         return await _respond(request, body, chosen)
 
+    @app.post(EMBEDDINGS)
+    async def embed(request: Request) -> Response:
+        nonlocal control
+        body = await request.json()
+        calls.embeddings.append(body)
+        calls.authorizations.append(request.headers.get("authorization"))
+        chosen, control = control, control.after_one_call()
+        return await _respond_with_vectors(request, body, chosen)
+
     return app
 
 
 async def _respond(request: Request, body: dict[str, Any], control: Control) -> Response:
-    if control.mode == "silent":
-        await _client_goes(request, None)
-        return Response(status_code=499)
-    if control.delay_seconds and await _client_goes(request, control.delay_seconds):
-        return Response(status_code=499)
-    if control.mode == "error":
-        return _error(500, "the stand-in was told to fail")
+    if refusal := await _refusal(request, control):
+        return refusal
     if control.mode == "refuse_schema" and "response_format" in body:
         return _error(400, "response_format is not supported")
     if body.get("stream"):
@@ -149,6 +172,39 @@ async def _respond(request: Request, body: dict[str, Any], control: Control) -> 
         os._exit(1)
     message = {"role": "assistant", "content": _text(body, control)}
     return JSONResponse(_completion({"message": message, "finish_reason": _finish_reason(control.mode)}))
+
+
+async def _respond_with_vectors(request: Request, body: dict[str, Any], control: Control) -> Response:
+    if refusal := await _refusal(request, control):
+        return refusal
+    if control.mode == "no_json":
+        return Response("<html>Bad gateway</html>", media_type="text/html")
+    vectors = word_vectors(body["input"], body.get("dimensions", DIMENSIONS)).tolist()
+    if control.mode == "wrong_dimensions":
+        vectors = [[*vector, 0.0] for vector in vectors]
+    elif control.mode == "uneven":
+        vectors[-1].append(0.0)
+    elif control.mode == "wrong_count":
+        vectors.pop()
+    elif control.mode == "not_finite":
+        vectors[0][0] = math.nan
+    data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(vectors)]
+    if control.mode == "shuffled":
+        data.reverse()
+    text = json.dumps({"object": "list", "model": MODEL, "data": data})
+    return Response(text, media_type="application/json")
+
+
+async def _refusal(request: Request, control: Control) -> Response | None:
+    """What is sent in place of any answer, once the delay is over."""
+    if control.mode == "silent":
+        await _client_goes(request, None)
+        return Response(status_code=499)
+    if control.delay_seconds and await _client_goes(request, control.delay_seconds):
+        return Response(status_code=499)
+    if control.mode == "error":
+        return _error(500, "the stand-in was told to fail")
+    return None
 
 
 async def _client_goes(request: Request, seconds: float | None) -> bool:

@@ -1,0 +1,1 @@
+"""Embedding models: a local one on onnxruntime, or any server that speaks OpenAI's protocol."""
