@@ -1,0 +1,429 @@
+"""What the index store promises, of the fake and of LanceDB on disk."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recollect.errors import IndexUnavailable
+from recollect.infra.lance.index import LanceIndex
+from recollect.memory.index_row import Generation, IndexRow, StoredRows, Vectors
+from recollect.service.ports import IndexStore
+from tests.fake_index_store import FakeIndexStore
+
+G = "g1"
+ANN, BOB = "default/users/ann", "default/users/bob"
+MODEL, DIMENSIONS = "a-model", 4
+
+AWKWARD_IDS = [
+    "it's", "''", "back\\slash", "\\'", '"double"', "`tick`", "a\nb", "\r\n", "tab\t", "nul\x00nul", "👩‍👩‍👧", "你好",
+    "e\u0301", "é", "%_", "') OR 1=1 --", "; DROP TABLE", "", " ", "x" * 2000,
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Opened:
+    store: IndexStore
+    reopen: Callable[[], IndexStore]
+    """As another process would see it."""
+
+
+@pytest.fixture(params=["fake", "lance"])
+async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
+    if request.param == "fake":
+        fake = FakeIndexStore()
+        yield Opened(fake, lambda: fake)
+        return
+    stores: list[LanceIndex] = []
+
+    def reopen() -> LanceIndex:
+        stores.append(LanceIndex(tmp_path / "index"))
+        return stores[-1]
+
+    yield Opened(reopen(), reopen)
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+async def store(opened: Opened) -> IndexStore:
+    """With an empty generation, live, that has no model yet."""
+    await opened.store.create(Generation(G, 1))
+    await opened.store.promote(G)
+    return opened.store
+
+
+def row(row_id: str, text: str = "hello", **fields: object) -> IndexRow:
+    whole = IndexRow(
+        row_id=row_id,
+        type="turn",
+        text=text,
+        timestamp=1_778_248_980_000,
+        thread_id="t1",
+        position=3,
+        message_ids=("m1", "m2"),
+        role="user",
+        sender="ann",
+        agent_id="agent",
+        tags=("home", "wörk"),
+        path="default/users/ann/threads/t1",
+    )
+    return replace(whole, **fields)  # type: ignore[arg-type]
+
+
+def vectors(*firsts: float) -> Vectors:
+    return np.array([[first, 0, 0, 1] for first in firsts], np.float32)
+
+
+async def put(store: IndexStore, *rows: IndexRow, owner: str = ANN) -> None:
+    await store.put(G, owner, rows, [f"words of {one.text}" for one in rows])
+
+
+def ids(stored: StoredRows) -> list[str]:
+    return [one.row_id for one in stored.rows]
+
+
+async def ids_of(store: IndexStore, owner: str = ANN) -> list[str]:
+    return ids(await store.load(G, owner))
+
+
+async def vector_of(store: IndexStore, row_id: str) -> Sequence[float] | None:
+    stored = await store.load(G, ANN)
+    place = ids(stored).index(row_id)
+    return stored.vectors[place].tolist() if stored.has_vector[place] else None
+
+
+async def test_a_row_comes_back_as_it_was_put(store: IndexStore) -> None:
+    rows = [row("a"), row("b", position=4, message_ids=(), tags=(), text="", thread_id="t1")]
+    await store.put(G, ANN, rows, ["first words", ""])
+    stored = await store.load(G, ANN)
+    assert stored.rows == rows
+    assert stored.words == ["first words", ""]
+
+
+@pytest.mark.parametrize(
+    "text", ["你好 สวัสดี नमस्ते مرحبا", "👩‍👩‍👧 e\u0301\u2028\x00 \\ ' \"", "a\r\nb\rc\n\n", "x" * 200_000]
+)
+async def test_every_text_comes_back_identical(store: IndexStore, text: str) -> None:
+    await put(store, row("a", text))
+    assert (await store.load(G, ANN)).rows[0].text == text
+
+
+async def test_an_owner_nobody_wrote_for_has_no_rows(store: IndexStore) -> None:
+    stored = await store.load(G, ANN)
+    assert (stored.rows, stored.words, stored.vectors.shape, stored.has_vector.shape) == (
+        [],
+        [],
+        (0, 0),
+        (0,),
+    )
+
+
+async def test_rows_come_by_thread_then_position_then_id(store: IndexStore) -> None:
+    places = [("t2", 1, "a"), ("t1", 10, "b"), ("t1", 9, "d"), ("t1", 9, "c"), ("", 5, "e"), ("T", 1, "f")]
+    await put(store, *(row(row_id, thread_id=thread, position=place) for thread, place, row_id in places))
+    stored = await store.load(G, ANN)
+    assert [(one.thread_id, one.position, one.row_id) for one in stored.rows] == sorted(places)
+
+
+async def test_words_and_vectors_stay_with_their_rows_whatever_the_order(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    numbers = [int(number) for number in np.random.default_rng(1).permutation(3000)]
+    await put(store, *(row(f"r{number}", f"text {number}", position=number) for number in numbers))
+    odd = [number for number in numbers if number % 2]
+    await store.set_vectors(G, ANN, [f"r{number}" for number in odd], vectors(*odd))
+    stored = await store.load(G, ANN)
+    assert [one.position for one in stored.rows] == list(range(3000))
+    assert stored.words == [f"words of text {number}" for number in range(3000)]
+    assert stored.has_vector.tolist() == [number % 2 == 1 for number in range(3000)]
+    assert stored.vectors[:, 0].tolist() == [number if number % 2 else 0 for number in range(3000)]
+
+
+async def test_the_same_put_twice_leaves_the_same_rows(store: IndexStore) -> None:
+    for _ in range(2):
+        await put(store, row("a"), row("b"))
+    assert await ids_of(store) == ["a", "b"]
+
+
+async def test_of_two_rows_with_one_id_the_last_counts(store: IndexStore) -> None:
+    await put(store, row("a", "old"), row("a", "new"))
+    await put(store, row("b"), row("a", "newer"), row("a", "newest"))
+    assert [(one.row_id, one.text) for one in (await store.load(G, ANN)).rows] == [
+        ("a", "newest"),
+        ("b", "hello"),
+    ]
+
+
+async def test_putting_nothing_makes_nothing(store: IndexStore) -> None:
+    await store.put(G, ANN, [], [])
+    assert await store.owners(G) == []
+
+
+async def test_a_replaced_row_loses_its_vector_and_its_neighbour_keeps_it(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await put(store, row("a", "old"), row("b"))
+    await store.set_vectors(G, ANN, ["a", "b"], vectors(1, 2))
+    await put(store, row("a", "new"), row("c"))
+    stored = await store.load(G, ANN)
+    assert [one.text for one in stored.rows] == ["new", "hello", "hello"]
+    assert stored.has_vector.tolist() == [False, True, False]
+    assert await vector_of(store, "b") == [2, 0, 0, 1]
+
+
+async def test_vectors_come_after_the_rows_and_change_nothing_else(store: IndexStore) -> None:
+    rows = [row("a", tags=()), row("b", message_ids=())]
+    await put(store, *rows)
+    before = await store.load(G, ANN)
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await store.set_vectors(G, ANN, ["b"], vectors(7))
+    after = await store.load(G, ANN)
+    assert (after.rows, after.words) == (before.rows, before.words)
+    assert after.vectors.tolist() == [[0, 0, 0, 0], [7, 0, 0, 1]]
+    assert after.has_vector.tolist() == [False, True]
+
+
+async def test_vectors_are_plain_float32_lines(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await put(store, row("a"))
+    stored = await store.load(G, ANN)
+    assert stored.vectors.dtype == np.float32
+    assert stored.vectors.flags.c_contiguous
+    assert stored.vectors.shape == (1, DIMENSIONS)
+
+
+async def test_a_vector_can_be_set_again(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await put(store, row("a"))
+    await store.set_vectors(G, ANN, ["a"], vectors(1))
+    await store.set_vectors(G, ANN, ["a"], vectors(2))
+    assert await vector_of(store, "a") == [2, 0, 0, 1]
+    assert await ids_of(store) == ["a"]
+
+
+async def test_a_vector_for_an_unknown_id_is_passed_over(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await store.set_vectors(G, ANN, ["x"], vectors(1))
+    await put(store, row("a"))
+    await store.set_vectors(G, ANN, ["x", "a", "y"], vectors(1, 2, 3))
+    await store.set_vectors(G, ANN, [], vectors().reshape(0, DIMENSIONS))
+    assert await ids_of(store) == ["a"]
+    assert await vector_of(store, "a") == [2, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [np.zeros((1, 3), np.float32), np.zeros((2, 4), np.float32), np.array([[1, 2, 3, np.nan]], np.float32)],
+    ids=["too short", "too many", "no number"],
+)
+async def test_what_is_no_vector_of_the_model_is_refused(store: IndexStore, wrong: Vectors) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await put(store, row("a"))
+    with pytest.raises(ValueError, match="vector"):
+        await store.set_vectors(G, ANN, ["a"], wrong)
+    assert await vector_of(store, "a") is None
+
+
+async def test_vectors_are_refused_before_there_is_a_model(store: IndexStore) -> None:
+    await put(store, row("a"))
+    with pytest.raises(ValueError, match="vector"):
+        await store.set_vectors(G, ANN, ["a"], vectors(1))
+
+
+async def test_a_removed_row_is_gone_and_its_neighbours_stay(store: IndexStore) -> None:
+    await put(store, row("a"), row("b"), row("c"))
+    for _ in range(2):
+        await store.remove(G, ANN, ["b", "x"])
+    assert await ids_of(store) == ["a", "c"]
+
+
+async def test_thousands_are_removed_at_once(store: IndexStore) -> None:
+    await put(store, *(row(f"r{number:04}") for number in range(2500)))
+    await store.remove(G, ANN, [f"r{number:04}" for number in range(2400)])
+    assert await ids_of(store) == [f"r{number:04}" for number in range(2400, 2500)]
+
+
+@pytest.mark.parametrize("awkward", AWKWARD_IDS, ids=lambda row_id: ascii(row_id)[:20])
+async def test_an_id_of_any_characters_means_that_row_alone(store: IndexStore, awkward: str) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    others = [row(other) for other in AWKWARD_IDS if other != awkward]
+    await put(store, row(awkward, "old"), *others)
+    await put(store, row(awkward, "new"))
+    await store.set_vectors(G, ANN, [awkward], vectors(5))
+    assert sorted(await ids_of(store)) == sorted(AWKWARD_IDS)
+    assert await vector_of(store, awkward) == [5, 0, 0, 1]
+    assert (await store.load(G, ANN)).has_vector.sum() == 1
+    await store.remove(G, ANN, [awkward])
+    assert sorted(await ids_of(store)) == sorted(other.row_id for other in others)
+
+
+async def test_two_owners_are_never_mixed(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await put(store, row("a", "of ann"), row("b", "of ann"))
+    await put(store, row("a", "of bob"), row("b", "of bob"), owner=BOB)
+    await store.set_vectors(G, ANN, ["a"], vectors(1))
+    await store.remove(G, ANN, ["b"])
+    bobs = await store.load(G, BOB)
+    assert [(one.row_id, one.text) for one in bobs.rows] == [("a", "of bob"), ("b", "of bob")]
+    assert not bobs.has_vector.any()
+    assert await store.owners(G) == [ANN, BOB]
+    await store.drop(G, ANN)
+    assert await ids_of(store, BOB) == ["a", "b"]
+
+
+@pytest.mark.parametrize("owner", ["", "../../x", "Ann", "ann", "default/users/👩‍👩‍👧", "x" * 500, "it's"])
+async def test_any_owner_has_rows_of_its_own(store: IndexStore, owner: str) -> None:
+    await put(store, row("a"), owner=owner)
+    assert await store.owners(G) == [owner]
+    assert await ids_of(store, owner) == ["a"]
+    assert await ids_of(store, owner + "x") == []
+
+
+async def test_a_dropped_owner_is_gone_and_can_begin_anew(store: IndexStore) -> None:
+    for text in ("one", "two", "three"):
+        await put(store, row("a", text))
+        assert [one.text for one in (await store.load(G, ANN)).rows] == [text]
+        for _ in range(2):
+            await store.drop(G, ANN)
+        assert await ids_of(store) == []
+        assert await store.owners(G) == []
+
+
+async def test_an_owner_whose_rows_are_all_removed_is_no_owner(store: IndexStore) -> None:
+    await put(store, row("a"))
+    await store.remove(G, ANN, ["a"])
+    assert await store.owners(G) == []
+    assert await ids_of(store) == []
+
+
+async def test_compaction_changes_nothing_that_is_read(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await store.compact(G, ANN)
+    await put(store, *(row(f"r{number}") for number in range(50)))
+    await store.set_vectors(G, ANN, ["r7", "r8"], vectors(7, 8))
+    await store.remove(G, ANN, ["r9"])
+    before = await store.load(G, ANN)
+    await store.compact(G, ANN)
+    after = await store.load(G, ANN)
+    assert (after.rows, after.words) == (before.rows, before.words)
+    assert after.vectors.tolist() == before.vectors.tolist()
+    assert after.has_vector.tolist() == before.has_vector.tolist()
+
+
+async def test_many_writers_and_readers_of_one_owner_lose_nothing(store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+
+    async def write(number: int) -> None:
+        await put(store, row(f"r{number:02}"))
+        await store.set_vectors(G, ANN, [f"r{number:02}"], vectors(number))
+        await store.load(G, ANN)
+
+    await asyncio.gather(*(write(number) for number in range(12)), store.compact(G, ANN), store.owners(G))
+    stored = await store.load(G, ANN)
+    assert ids(stored) == [f"r{number:02}" for number in range(12)]
+    assert stored.vectors[:, 0].tolist() == list(range(12))
+
+
+async def test_another_process_sees_everything(opened: Opened, store: IndexStore) -> None:
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await put(store, row("a"), row("b"))
+    await store.set_vectors(G, ANN, ["a"], vectors(1))
+    await store.remove(G, ANN, ["b"])
+    again = opened.reopen()
+    assert await again.live() == Generation(G, 1, MODEL, DIMENSIONS)
+    assert await again.owners(G) == [ANN]
+    assert await vector_of(again, "a") == [1, 0, 0, 1]
+    assert await ids_of(again) == ["a"]
+
+
+async def test_nothing_is_live_at_first(opened: Opened) -> None:
+    assert await opened.store.live() is None
+    assert await opened.store.generations() == []
+    assert await opened.store.size() == (0, 0)
+
+
+async def test_a_generation_is_live_only_when_it_is_promoted(opened: Opened) -> None:
+    store = opened.store
+    await store.create(Generation("g1", 1))
+    assert await store.live() is None
+    await store.promote("g1")
+    await store.create(Generation("g2", 2, MODEL, DIMENSIONS))
+    assert await store.live() == Generation("g1", 1)
+    await store.promote("g2")
+    assert await store.live() == Generation("g2", 2, MODEL, DIMENSIONS)
+    assert await store.generations() == [Generation("g1", 1), Generation("g2", 2, MODEL, DIMENSIONS)]
+
+
+async def test_generations_hold_rows_of_their_own(store: IndexStore) -> None:
+    await store.create(Generation("g2", 1))
+    await put(store, row("a"))
+    await store.put("g2", ANN, [row("b")], [""])
+    await store.promote("g2")
+    assert await ids_of(store) == ["a"]
+    assert ids(await store.load("g2", ANN)) == ["b"]
+
+
+async def test_a_generation_is_created_twice_without_harm(store: IndexStore) -> None:
+    await put(store, row("a"))
+    await store.create(Generation(G, 1))
+    assert await ids_of(store) == ["a"]
+    with pytest.raises(ValueError, match="another"):
+        await store.create(Generation(G, 2))
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "/etc"])
+async def test_a_name_that_is_no_folder_is_refused(opened: Opened, name: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        await opened.store.create(Generation(name, 1))
+
+
+async def test_what_does_not_exist_cannot_be_promoted(store: IndexStore) -> None:
+    with pytest.raises(ValueError, match="no generation"):
+        await store.promote("g2")
+    assert await store.live() == Generation(G, 1)
+
+
+async def test_a_discarded_generation_is_gone_and_refuses_work(store: IndexStore) -> None:
+    await store.create(Generation("g2", 1))
+    await store.put("g2", ANN, [row("a")], [""])
+    for _ in range(2):
+        await store.discard("g2")
+    assert await store.generations() == [Generation(G, 1)]
+    with pytest.raises(IndexUnavailable):
+        await store.load("g2", ANN)
+    with pytest.raises(IndexUnavailable):
+        await store.put("g2", ANN, [row("a")], [""])
+    assert await store.generations() == [Generation(G, 1)]
+
+
+async def test_the_live_generation_cannot_be_discarded(store: IndexStore) -> None:
+    await put(store, row("a"))
+    with pytest.raises(ValueError, match="live"):
+        await store.discard(G)
+    assert await ids_of(store) == ["a"]
+
+
+async def test_a_model_is_adopted_once(store: IndexStore) -> None:
+    adopted = Generation(G, 1, MODEL, DIMENSIONS)
+    assert await store.adopt_model(G, MODEL, DIMENSIONS) == adopted
+    assert await store.adopt_model(G, MODEL, DIMENSIONS) == adopted
+    assert await store.live() == adopted
+    for model, dimensions in (("other", DIMENSIONS), (MODEL, DIMENSIONS + 1)):
+        with pytest.raises(ValueError, match="vectors of"):
+            await store.adopt_model(G, model, dimensions)
+    assert await store.live() == adopted
+
+
+async def test_an_unknown_generation_adopts_no_model(store: IndexStore) -> None:
+    with pytest.raises(IndexUnavailable):
+        await store.adopt_model("g2", MODEL, DIMENSIONS)
+
+
+async def test_size_grows_with_what_is_put(store: IndexStore) -> None:
+    await put(store, row("a", "x" * 1000))
+    files, small = await store.size()
+    await put(store, row("b", "".join(chr(0x4E00 + number) for number in range(5000))))
+    assert files > 0
+    assert (await store.size())[1] > small
