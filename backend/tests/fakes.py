@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +17,7 @@ from recollect.memory.job import (
     BOUNDARY,
     FLUSH,
     PURGE,
+    TAKE_IN,
     TRANSCRIBE,
     Job,
     JobState,
@@ -25,8 +26,10 @@ from recollect.memory.job import (
     vault_lane,
 )
 from recollect.memory.model import Append, Coverage, JsonObject, Memcell, NewTurn, Receipt, Thread, Turn
+from recollect.memory.note import Note
 from recollect.memory.tombstones import TombstoneFile
-from recollect.memory.transcript_state import PlacedTurn, StoredPart, TranscriptState
+from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
+from recollect.memory.vault_file import FileStamp, VaultFile
 from recollect.service.ports import (
     BoundaryModel,
     CellStore,
@@ -34,9 +37,11 @@ from recollect.service.ports import (
     CoverageStore,
     JobRunner,
     KeyStore,
+    NoteStore,
     ThreadStore,
     TranscriptStore,
     Vault,
+    VaultWatcher,
 )
 from recollect.service.rebuild import JournalBuilder
 
@@ -93,7 +98,7 @@ class FakeJobRunner:
         )
         return number
 
-    def drop(self, lane: str, kinds: Sequence[str] = (BOUNDARY, FLUSH, TRANSCRIBE)) -> None:
+    def drop(self, lane: str, kinds: Sequence[str] = (BOUNDARY, FLUSH, TRANSCRIBE, TAKE_IN)) -> None:
         """Take back what has not been started."""
         for job in list(self._jobs.values()):
             if job.lane == lane and job.kind in kinds and job.state != "running":
@@ -358,6 +363,7 @@ class FakeThreadStore:
         return rows.thread
 
     async def append(self, append: Append) -> list[Receipt]:
+        is_new = (append.space, append.thread_id) not in self._journal.rows
         rows = self._find_or_open(append)
         before = rows.last_number
         given = frozenset(turn.message_id for turn in append.turns)
@@ -366,6 +372,8 @@ class FakeThreadStore:
             rows.unasked += accepted
             rows.thread = replace(rows.thread, turn_count=len(rows.turns), updated=self._journal.clock())
             self._queue_follow_up(rows)
+        elif is_new:
+            del self._journal.rows[append.space, append.thread_id]
         return receipts
 
     async def add_turn(
@@ -593,6 +601,53 @@ class FakeTranscriptStore:
             rows.parts.clear()
             rows.transcribed.clear()
 
+    async def known_parts(self) -> list[KnownPart]:
+        return [
+            KnownPart(
+                space,
+                rows.thread.user_id,
+                thread_id,
+                number,
+                frozenset([part.digest, *(part.writing or "").split()]),
+            )
+            for (space, thread_id), rows in self._journal.rows.items()
+            if not rows.thread.incognito
+            for number, part in sorted(rows.parts.items())
+            if part.digest is not None
+        ]
+
+    async def revise(
+        self, space: str, thread_id: str, turns: Sequence[Turn], header: Mapping[str, Any]
+    ) -> int:
+        rows = self._journal.rows.get((space, thread_id))
+        if rows is None:
+            return 0
+        changed = 0
+        for turn in turns:
+            number = identity.turn_number(turn.turn_id) or 0
+            known = rows.turns.get(number)
+            if known is not None and known.message_id == turn.message_id:
+                rows.turns[number] = replace(
+                    known,
+                    content=turn.content,
+                    sender_id=turn.sender_id,
+                    reasoning=turn.reasoning,
+                    edited=True,
+                )
+                changed += 1
+        if header:
+            title, tags = header.get("title", rows.thread.title), header.get("tags", rows.thread.tags)
+            rows.thread = replace(rows.thread, title=title, tags=tuple(tags))
+            rows.header_revision += 1
+        return changed
+
+    async def queue_take_in(
+        self, space: str, thread_id: str, part: int, now: int, *, gone: bool = False
+    ) -> None:
+        lane = vault_lane(identity.thread_key(space, thread_id))
+        dedupe = f"{part}{' gone' if gone else ''}"
+        self._journal.jobs.queue(TAKE_IN, lane, space, thread_id, now, {"part": part, "gone": gone}, dedupe)
+
     async def tombstones(self, space: str, user_id: str, thread_key: str) -> list[tuple[int, str]]:
         buried = self._journal.tombstones.get((space, user_id, thread_key), {})
         return sorted((number, key) for key, number in buried.items())
@@ -716,15 +771,18 @@ class FakeJournalBuilder:
 
 
 class FakeVault:
-    """Files in a dictionary. `broken` says in words why nothing can be written."""
+    """Files in a dictionary. `broken` says in words why nothing can be written. Counts the files it reads."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
         self.broken: str | None = None
+        self.missing = False
         self.characters_written = 0
+        self.looks = 0
+        self._own: dict[str, str] = {}
 
     def is_there(self) -> bool:
-        return True
+        return not self.missing
 
     def problem(self) -> str | None:
         return self.broken
@@ -732,15 +790,47 @@ class FakeVault:
     async def read(self, path: str) -> str | None:
         return self.files.get(path)
 
+    async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
+        self.looks += 1
+        if (text := self.files.get(path)) is None:
+            return None
+        part = text.encode()[:limit].decode(errors="replace")
+        stamp = (await self.stamps())[path]
+        return VaultFile(part, identity.text_digest(part), START, stamp, is_whole=part == text)
+
+    async def stamps(self, folder: str = "") -> dict[str, FileStamp]:
+        paths = await self.list_files(folder)
+        return {path: FileStamp(hash(self.files[path]), len(self.files[path].encode())) for path in paths}
+
+    def is_own(self, path: str, digest: str) -> bool:
+        return self._own.get(path) == digest
+
     async def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
         if self.broken is not None:
             raise StorageUnavailable(self.broken)
         conflict = None
         if (there := self.files.get(path)) is not None and identity.text_digest(there) not in ours:
-            conflict = f"{path.removesuffix('.md')}.conflict-{identity.text_digest(there)[:8]}.md"
-            self.files[conflict] = there
+            conflict = await self.keep_copy(path, identity.text_digest(there))
         self.files[path] = text
+        self._own[path] = identity.text_digest(text)
         self.characters_written += len(text)
+        return conflict
+
+    async def write_unless_foreign(self, path: str, text: str, ours: frozenset[str]) -> VaultFile | None:
+        found = await self.look(path)
+        if found is not None and found.digest not in {identity.text_digest(text), *ours}:
+            return found
+        if found is None or found.text != text:
+            await self.write(path, text, ours)
+        self._own[path] = identity.text_digest(text)
+        return None
+
+    async def keep_copy(self, path: str, digest: str) -> str | None:
+        there = self.files.get(path)
+        if there is None or identity.text_digest(there) != digest:
+            return None
+        conflict = f"{path.removesuffix('.md')}.conflict-{digest[:8]}.md"
+        self.files[conflict] = there
         return conflict
 
     async def remove_folder(self, path: str) -> None:
@@ -796,6 +886,45 @@ class FakeKeyStore:
         raise NotFound(f"there is no key {key_id!r}", field="key_id")
 
 
+class FakeNoteStore:
+    """Notes by their path, in memory."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, Note] = {}
+
+    async def known(self, owner: str | None = None) -> list[Note]:
+        notes = [self._notes[path] for path in sorted(self._notes)]
+        return [note for note in notes if owner in (None, note.owner)]
+
+    async def seen(self, note: Note) -> None:
+        self._notes[note.path] = note
+
+    async def gone(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._notes.pop(path, None)
+
+
+class FakeVaultWatcher:
+    """Tells what it is told to tell, until it is stopped."""
+
+    def __init__(self) -> None:
+        self._told: asyncio.Queue[set[str] | None] = asyncio.Queue()
+        self.blind: str | None = None
+
+    def problem(self) -> str | None:
+        return self.blind
+
+    def tell(self, *paths: str) -> None:
+        self._told.put_nowait(set(paths))
+
+    async def changes(self) -> AsyncIterator[set[str]]:
+        while (paths := await self._told.get()) is not None:
+            yield paths
+
+    def stop(self) -> None:
+        self._told.put_nowait(None)
+
+
 def _each_fake_has_its_port(journal: FakeJournal) -> None:
     """Read by mypy alone."""
     _1: Clock = journal.clock
@@ -808,3 +937,5 @@ def _each_fake_has_its_port(journal: FakeJournal) -> None:
     _8: Vault = FakeVault()
     _9: BoundaryModel = FakeBoundaryModel(None)
     _10: KeyStore = FakeKeyStore()
+    _11: NoteStore = FakeNoteStore()
+    _12: VaultWatcher = FakeVaultWatcher()

@@ -9,17 +9,24 @@ import os
 import secrets
 import shutil
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.file_swap import put_in_place
+from recollect.infra.vault_files import SUFFIX, read_file, stamp_of, stamps_below
+from recollect.memory.vault_file import FileStamp, VaultFile
 
-_SUFFIX = ".md"
 _BESIDE = ".tmp"
 _LEFTOVER_SECONDS = 600
 _MARKER = ".recollect-vault"
+_SAVE_SECONDS = 0.1
+"""A file that did not change for this long is whole: its editor has saved it."""
+_LONGEST_SAVE_SECONDS = 1.0
+_REMEMBERED = 10_000
 _log = logging.getLogger("recollect.vault")
 
 
@@ -30,6 +37,8 @@ class Vault:
         self.root = root
         self._fail_points = fail_points or FailPoints()
         self._last_failure: str | None = None
+        self._own: OrderedDict[str, str] = OrderedDict()
+        """Digests of what we put in place, by path; the newest."""
         self.conflicts = 0
 
     async def open(self, *, expected: bool) -> None:
@@ -75,56 +84,151 @@ class Vault:
         except OSError as error:
             raise _unavailable(error) from error
 
+    async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
+        """A file as it is now, None where there is none. With `limit`, no more than so many bytes of it."""
+        return await asyncio.to_thread(self._look, path, limit)
+
+    def _look(self, path: str, limit: int | None = None) -> VaultFile | None:
+        try:
+            return read_file(self.root / path, limit)
+        except OSError as error:
+            raise _unavailable(error) from error
+
+    async def stamps(self, folder: str = "") -> dict[str, FileStamp]:
+        """When each Markdown file below a folder was written, and how long it is. Hidden files are left out."""
+        try:
+            return await asyncio.to_thread(lambda: dict(stamps_below(self.root / folder, folder)))
+        except OSError as error:
+            raise _unavailable(error) from error
+
+    def is_own(self, path: str, digest: str) -> bool:
+        """Whether this is what we put there last, since the start and as far as it is remembered."""
+        return self._own.get(path) == digest
+
     async def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
         """Put `text` in place, all or nothing, durable when this returns.
 
         `ours` are the digests of what we may have put there before. Anything else is a person's: it is kept
         beside as a conflict file, whose path is returned.
         """
-        return await asyncio.to_thread(self._write, path, text, ours)
+        conflict, _ = await asyncio.to_thread(self._write, path, text, ours, insist=True)
+        return conflict
 
-    def _write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
+    async def write_unless_foreign(self, path: str, text: str, ours: frozenset[str]) -> VaultFile | None:
+        """Put `text` in place as `write` does, unless a person's version stands there: that is returned, untouched.
+
+        It is whole: an editor that is saving it is waited for.
+        """
+        return await asyncio.to_thread(self._write_unless_foreign, path, text, ours)
+
+    def _write_unless_foreign(self, path: str, text: str, ours: frozenset[str]) -> VaultFile | None:
+        while True:
+            _, found = self._write(path, text, ours, insist=False)
+            if found is None:
+                return None
+            self._wait_for_editor(self.root / path)
+            if (found := self._look(path)) is not None:
+                return found
+
+    def _wait_for_editor(self, target: Path) -> None:
+        deadline = time.monotonic() + _LONGEST_SAVE_SECONDS
+        before, now = None, stamp_of(target)
+        while before != now and time.monotonic() < deadline:
+            time.sleep(_SAVE_SECONDS)
+            before, now = now, stamp_of(target)
+
+    async def keep_copy(self, path: str, digest: str) -> str | None:
+        """Keep a person's version beside as a conflict file, whose path is returned; None if it is there no longer."""
+
+        def keep() -> str | None:
+            found = self._look(path)
+            if found is None or found.digest != digest:
+                return None
+            try:
+                return self._keep_beside(self.root / path, self.root / path, digest)
+            except OSError as error:
+                raise _unavailable(error) from error
+
+        return await asyncio.to_thread(keep)
+
+    def _write(
+        self, path: str, text: str, ours: frozenset[str], *, insist: bool
+    ) -> tuple[str | None, VaultFile | None]:
+        """Returns the conflict file that a person's version was kept as or, unless we `insist`, that version."""
         self._refuse_if_missing()
         target = self.root / path
         beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
+        replaced = False
         try:
             self._make_folder(target.parent)
             _discard_leftovers(target)
-            with beside.open("wb") as file:
-                file.write(text.encode())
-                self._fail_points.reach("vault.written_beside")
-                file.flush()
-                os.fsync(file.fileno())
-            self._fail_points.reach("vault.synced")
-            conflict = self._keep_foreign(target, ours)
-            beside.replace(target)
+            self._write_beside(beside, text)
+            found = self._look(path)
+            if found is not None and found.digest in ours:
+                found = None
+            if found is not None and found.text == text and found.is_whole:
+                self._leave(path, beside, text)
+                return None, None
+            if found is not None and not insist:
+                _discard(beside)
+                return None, found
+            conflict = None if found is None else self._keep_beside(target, target, found.digest)
+            replaced = put_in_place(beside, target)
+            self._remember(path, text)
             self._fail_points.reach("vault.renamed")
+            if replaced:
+                # What came to stand there after we looked is a person's too.
+                conflict = self._keep_foreign(beside, target, ours) or conflict
+                _discard(beside)
             _sync_folder(target.parent)
         except OSError as error:
-            _discard(beside)
+            if not replaced:  # Else it is what stood there, perhaps a person's.
+                _discard(beside)
             failure = _unavailable(error)
             self._last_failure = failure.message
             raise failure from error
         self._last_failure = None
-        return conflict
+        return conflict, None
+
+    def _write_beside(self, beside: Path, text: str) -> None:
+        with beside.open("wb") as file:
+            file.write(text.encode())
+            self._fail_points.reach("vault.written_beside")
+            file.flush()
+            os.fsync(file.fileno())
+        self._fail_points.reach("vault.synced")
+
+    def _leave(self, path: str, beside: Path, text: str) -> None:
+        """What is to be written stands there already: a person, or an attempt that was cut short, put it there."""
+        _discard(beside)
+        _sync(self.root / path, os.O_RDONLY)
+        _sync_folder((self.root / path).parent)
+        self._remember(path, text)
 
     def _refuse_if_missing(self) -> None:
         if not self.is_there():
             raise StorageUnavailable(self.problem())
 
-    def _keep_foreign(self, target: Path, ours: frozenset[str]) -> str | None:
-        try:
-            content = target.read_bytes()
-        except FileNotFoundError:
-            return None
-        digest = hashlib.sha256(content).hexdigest()
-        if digest in ours:
-            return None
-        kept = target.with_name(f"{target.stem}.conflict-{digest[:8]}{_SUFFIX}")
+    def _remember(self, path: str, text: str) -> None:
+        self._own[path] = hashlib.sha256(text.encode()).hexdigest()
+        self._own.move_to_end(path)
+        while len(self._own) > _REMEMBERED:
+            self._own.popitem(last=False)
+
+    def _keep_foreign(self, file: Path, target: Path, ours: frozenset[str]) -> str | None:
+        found = read_file(file)
+        return (
+            None if found is None or found.digest in ours else self._keep_beside(file, target, found.digest)
+        )
+
+    def _keep_beside(self, file: Path, target: Path, digest: str) -> str:
+        """Keep `file`, a version of `target`, as a conflict file."""
+        kept = target.with_name(f"{target.stem}.conflict-{digest[:8]}{SUFFIX}")
         if not kept.exists():
-            _duplicate(target, kept)
-        self.conflicts += 1
-        _log.warning("%s was changed by hand; that version is kept as %s", target, kept.name)
+            _duplicate(file, kept)
+            _sync_folder(kept.parent)
+            self.conflicts += 1
+            _log.warning("%s was changed by hand; that version is kept as %s", target, kept.name)
         return kept.relative_to(self.root).as_posix()
 
     def _make_folder(self, folder: Path) -> None:
@@ -152,14 +256,14 @@ class Vault:
 
     async def holds_transcripts(self) -> bool:
         """Whether any conversation lies here, whoever wrote it."""
-        return await asyncio.to_thread(lambda: any(self.root.glob(f"*/users/*/threads/*/*{_SUFFIX}")))
+        return await asyncio.to_thread(lambda: any(self.root.glob(f"*/users/*/threads/*/*{SUFFIX}")))
 
     async def list_files(self, folder: str = "") -> list[str]:
         """Every Markdown file below a folder, sorted."""
         return await asyncio.to_thread(lambda: sorted(self._walk(folder)))
 
     def _walk(self, folder: str) -> Iterator[str]:
-        for path in (self.root / folder).rglob(f"*{_SUFFIX}"):
+        for path in (self.root / folder).rglob(f"*{SUFFIX}"):
             if path.is_file():
                 yield path.relative_to(self.root).as_posix()
 
@@ -177,7 +281,11 @@ class Vault:
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -41,6 +41,9 @@ BOUNDARY = "boundary"
 FLUSH = "flush"
 TRANSCRIBE = "transcribe"
 PURGE = "purge"
+TAKE_IN = "take_in"
+WRITES_FILES = (TRANSCRIBE, PURGE, TAKE_IN)
+"""Kinds that change the vault."""
 
 
 def cells_lane(thread_key: str) -> str:

@@ -32,6 +32,8 @@ class Turn:
     status: Status = "complete"
     skip_reason: str | None = None
     """Why no memcell will ever hold this turn; None for a turn that memory works on."""
+    edited: bool = False
+    """Whether a person changed it by hand: nothing that is derived ever replaces their words."""
 
 
 @dataclass(frozen=True, slots=True)

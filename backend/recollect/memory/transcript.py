@@ -34,6 +34,11 @@ from recollect.memory.problem import Problem
 from recollect.memory.sections import Section, read_body, read_each, read_properties, render_section
 from recollect.memory.transcript_header import read_part_number, read_thread, transcript_header
 
+_HEADER_KEYS = frozenset([
+    "recollect", "kind", "space", "owner", "thread", "part",
+    "created", "agent", "title", "tags", "preset", "backend", "incognito",
+])  # fmt: skip
+_YES = "yes"
 _heading = re.compile(rf"({'|'.join(ROLES)}) · (?:([^·^]+) · )?({TIME}) \^({ANCHOR})").fullmatch
 
 
@@ -51,6 +56,8 @@ class ParsedPart:
     turns: tuple[Turn, ...]
     memcells: tuple[Memcell, ...]
     problems: tuple[Problem, ...]
+    unknown: tuple[str, ...] = ()
+    """Properties of the front matter that a transcript doesn't have: a person's, or an editor's."""
 
 
 def render_part(part: TranscriptPart) -> str:
@@ -83,6 +90,7 @@ def render_turn(turn: Turn) -> str:
         ("model", turn.model),
         ("status", turn.status if turn.status != "complete" else None),
         ("skipped", turn.skip_reason),
+        ("edited", _YES if turn.edited else None),
     ):
         if text is not None:
             properties.append(f"- {key}: {write_text(text)}")
@@ -100,12 +108,34 @@ def parse_part(text: str) -> ParsedPart:
             thread = read_thread(mapping, number)
         except ValueError as error:
             problems.append(Problem(1, str(error)))
+    unknown = tuple(key for key in mapping or () if key not in _HEADER_KEYS)
     body = read_body(text, body_line)
     turns, body_problems = read_each(body, _read_turn)
     memcells, memcell_problems = read_markers(body.comments)
     problems += body_problems + memcell_problems
     problems.sort(key=lambda problem: problem.line)
-    return ParsedPart(thread, number, turns, memcells, tuple(problems))
+    return ParsedPart(thread, number, turns, memcells, tuple(problems), unknown)
+
+
+def is_transcript(path: str) -> bool:
+    """Whether a path in the vault is that of a part: `<space>/users/<user>/threads/<thread>/0001.md`."""
+    parts = path.split("/")
+    number = parts[-1].removesuffix(".md")
+    if len(parts) != 6 or parts[3] != "threads" or not (number.isascii() and number.isdigit()):
+        return False
+    return parts[-1] == f"{int(number):04d}.md"
+
+
+def transcript_place(text: str) -> tuple[Thread, int] | None:
+    """Which thread (its names) and part a transcript says it is; None where its front matter is damaged."""
+    mapping, _, _ = split_front_matter(text)
+    if mapping is None:
+        return None
+    try:
+        number = read_part_number(mapping)
+        return read_thread(mapping, number), number
+    except ValueError:
+        return None
 
 
 def _read_objects(written: str) -> list[JsonObject]:
@@ -121,6 +151,12 @@ def _read_status(written: str) -> Status:
     return cast(Status, written)
 
 
+def _read_yes(written: str) -> bool:
+    if written != _YES:
+        raise ValueError(f"this is not {_YES}")
+    return True
+
+
 _READERS: dict[str, Callable[[str], Any]] = {
     "id": read_text,
     "sender": read_text,
@@ -132,6 +168,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "model": read_text,
     "status": _read_status,
     "skipped": read_text,
+    "edited": _read_yes,
 }
 
 
@@ -156,4 +193,5 @@ def _read_turn(section: Section) -> tuple[str, Turn]:
         model=known.get("model"),
         status=known.get("status", "complete"),
         skip_reason=known.get("skipped"),
+        edited=known.get("edited", False),
     )

@@ -36,3 +36,15 @@ class TranscriptState:
     last_part: StoredPart | None
     stale_parts: tuple[StoredPart, ...]
     """Parts whose file lacks a memcell or a change of the header, or was never finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPart:
+    """A file that stands in the vault, as far as the journal knows."""
+
+    space: str
+    user_id: str
+    thread_id: str
+    part: int
+    digests: frozenset[str]
+    """SHA-256 of all that we may have put there."""

@@ -19,14 +19,20 @@ class Health:
     oldest_job_wait_ms: int = 0
 
 
-async def check_health(journal_problem: Callable[[], str | None], vault: Vault, jobs: JobRunner) -> Health:
-    """Ready means: a message that comes in now can be taken."""
+async def check_health(
+    journal_problem: Callable[[], str | None],
+    vault: Vault,
+    jobs: JobRunner,
+    *others: Callable[[], str | None],
+) -> Health:
+    """Ready means: a message that comes in now can be taken. `others` tell in words what else does not work."""
     health = Health()
     if (problem := journal_problem()) is not None:
         health.ready = False
         health.degraded.append(problem)
     if (problem := vault.problem()) is not None:
         health.degraded.append(f"{problem}; messages are kept in the journal and written when it is back")
+    health.degraded += [problem for other in others if (problem := other()) is not None]
     try:
         await _look_at_jobs(health, jobs)
     except Unavailable as error:

@@ -8,7 +8,7 @@ from recollect.failpoints import FailPoints
 from recollect.memory.identity import text_digest, turn_number
 from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
 from recollect.memory.tombstones import TombstoneFile, parse_tombstones
-from recollect.memory.transcript import ParsedPart, parse_part, render_part
+from recollect.memory.transcript import ParsedPart, is_transcript, parse_part, render_part
 from recollect.memory.transcript_state import StoredPart
 from recollect.memory.vault_paths import thread_folder
 from recollect.service.ports import Progress, Vault, no_progress
@@ -46,7 +46,7 @@ async def rebuild(
     report = RebuildReport()
     folders: dict[str, list[str]] = {}
     for path in await vault.list_files():
-        if _is_transcript(path):
+        if is_transcript(path):
             folders.setdefault(str(PurePosixPath(path).parent), []).append(path)
         elif "/forgotten/" in path:
             await _read_tombstones(vault, path, builder, report)
@@ -64,14 +64,6 @@ async def rebuild(
         await _take_in(await _gather(vault, folder, folders[folder]), taken, builder, report)
     fail_points.reach("rebuild.imported")
     return report
-
-
-def _is_transcript(path: str) -> bool:
-    parts = PurePosixPath(path)
-    number = parts.stem
-    if len(parts.parts) != 6 or parts.parts[3] != "threads" or not (number.isascii() and number.isdigit()):
-        return False
-    return parts.name == f"{int(number):04d}.md"
 
 
 async def _read_tombstones(vault: Vault, path: str, builder: JournalBuilder, report: RebuildReport) -> None:
@@ -154,7 +146,10 @@ class _Gathered:
         first = self.parts[-1].last_position + 1 if self.parts else 1
         last = max(numbers, default=first - 1)
         part = StoredPart(int(PurePosixPath(path).stem), first, last, 1, text_digest(text))
-        if parsed.thread is not None and not parsed.problems and not _is_canonical(parsed, text):
+        if parsed.problems or parsed.unknown:
+            # Not all of it was read: it is kept beside when the part is written anew.
+            part = replace(part, digest=None)
+        elif not _is_canonical(parsed, text):
             # Saved with other line ends, say: all of it was read, and it is written anew in our form.
             part = replace(part, digest=None, writing=part.digest)
         self.parts.append(part)

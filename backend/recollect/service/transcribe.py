@@ -1,7 +1,8 @@
 """Transcribe: write a thread's turns and memcells to the vault, behind the journal."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from recollect.failpoints import FailPoints
 from recollect.memory.identity import text_digest
@@ -9,22 +10,32 @@ from recollect.memory.job import Job
 from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
 from recollect.memory.transcript import render_part
 from recollect.memory.transcript_state import PlacedTurn, StoredPart, TranscriptState
+from recollect.memory.vault_file import VaultFile
 from recollect.memory.vault_paths import transcript_path
 from recollect.service.ports import TranscriptStore, Vault
+from recollect.service.take_in import EditReports, HandEditTaker, nobody_asks
 
 PART_CHARS = 32 * 1024
 """A part is closed before it exceeds this, so writing the newest turns costs the same in any thread."""
 _TURNS_AT_ONCE = 200
 _MOST_ANNOUNCED = 50
+_MOST_EDITS = 5
+"""A person who saves faster than we can take in finds the rest in a conflict file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transcriber:
-    """Every part is rendered from the journal and replaced whole: running twice leaves the same bytes."""
+    """Every part is rendered from the journal and replaced whole: running twice leaves the same bytes.
+
+    What a person changed in a file is taken into the journal before that file is replaced.
+    """
 
     store: TranscriptStore
     vault: Vault
     fail_points: FailPoints
+    on_revised: Callable[[str, str], None] = nobody_asks
+    """Told space and thread whenever the words of a turn, a title or tags were edited by hand."""
+    reports: EditReports = field(default_factory=EditReports)
 
     async def handle(self, job: Job) -> None:
         """The handler of transcribe jobs."""
@@ -70,27 +81,89 @@ class Transcriber:
             size += length
         await self._put(state, part, turns)
 
+    async def handle_take_in(self, job: Job) -> None:
+        """The handler of jobs that look at one file."""
+        if job.thread_id is not None:
+            number, gone = int(job.payload["part"]), bool(job.payload.get("gone"))
+            await self.look_again(job.space, job.thread_id, number, restore=gone)
+
+    async def catch_up(self, space: str, thread_id: str) -> None:
+        """Take in whatever a person changed in any file of a thread."""
+        for part in await self.store.parts(space, thread_id):
+            await self.look_again(space, thread_id, part.part, restore=False)
+
+    async def look_again(self, space: str, thread_id: str, number: int, *, restore: bool) -> None:
+        """Take in what a person changed in one part's file. With `restore`, a file that is gone is written anew."""
+        part = await self._stored_part(space, thread_id, number)
+        state = await self.store.state(space, thread_id)
+        if state is None or part is None or state.thread.incognito:
+            return
+        path = _path(state, part)
+        found = await self.vault.look(path)
+        if found is not None and found.digest not in _digests(part):
+            await self.rewrite(state, part)
+        elif found is None and restore:
+            await self.store.forget_part(space, thread_id, number)
+            await self.rewrite(state, replace(part, digest=None, writing=None))
+            self.reports.file_restored(path)
+
+    async def _stored_part(self, space: str, thread_id: str, number: int) -> StoredPart | None:
+        parts = await self.store.parts(space, thread_id)
+        return next((part for part in parts if part.part == number), None)
+
     async def _put(self, state: TranscriptState, part: StoredPart, turns: list[PlacedTurn]) -> None:
-        thread = state.thread
-        last = turns[-1].position if turns else part.last_position
-        cells = await self.store.cells(thread.space, thread.thread_id, part.first_position, last)
-        text = await asyncio.to_thread(render, thread, part.part, turns, cells)
+        """Write a part that holds these turns. What a person changed in its file is taken in before."""
+        space, thread_id = state.thread.space, state.thread.thread_id
+        ours = _digests(part)
+        for _ in range(_MOST_EDITS):
+            found = await self._write(state, part, turns, ours)
+            if found is None:
+                return
+            taker = HandEditTaker(self.store, self.vault, self.fail_points, self.reports, self.on_revised)
+            await taker.take_in(state, part, _path(state, part), found)
+            ours |= {found.digest}
+            newest = await self.store.state(space, thread_id)
+            if newest is None:
+                return
+            if part.header_revision == state.header_revision:
+                part = replace(part, header_revision=newest.header_revision)
+            state = newest
+            turns = await self.store.turns(space, thread_id, part.first_position, _last(part, turns))
+        await self._write(state, part, turns, ours, insist=True)
+
+    async def _write(
+        self,
+        state: TranscriptState,
+        part: StoredPart,
+        turns: list[PlacedTurn],
+        ours: frozenset[str],
+        *,
+        insist: bool = False,
+    ) -> VaultFile | None:
+        """Render a part and put it in place, unless a person's version stands there: that is returned.
+
+        With `insist` their version is kept beside as a conflict file.
+        """
+        space, thread_id = state.thread.space, state.thread.thread_id
+        last = _last(part, turns)
+        cells = await self.store.cells(space, thread_id, part.first_position, last)
+        text = await asyncio.to_thread(render, state.thread, part.part, turns, cells)
         digest = text_digest(text)
         announced = [*(known for known in (part.writing or "").split() if known != digest), digest]
-        ours = frozenset([*announced, *([part.digest] if part.digest else [])])
         part = replace(
             part,
             last_position=last,
             header_revision=state.header_revision,
             writing=" ".join(announced[-_MOST_ANNOUNCED:]),
         )
-        await self.store.announce(thread.space, thread.thread_id, part)
-        path = transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
-        await self.vault.write(path, text, ours)
-        await self.store.record(
-            thread.space, thread.thread_id, replace(part, digest=digest, writing=None), cells
-        )
+        await self.store.announce(space, thread_id, part)
+        if insist:
+            await self.vault.write(_path(state, part), text, ours | {digest})
+        elif found := await self.vault.write_unless_foreign(_path(state, part), text, ours):
+            return found
+        await self.store.record(space, thread_id, replace(part, digest=digest, writing=None), cells)
         self.fail_points.reach("transcribe.recorded")
+        return None
 
 
 def render(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> str:
@@ -111,3 +184,16 @@ def _size(turn: Turn) -> int:
 
 def _next_position(state: TranscriptState) -> int:
     return 1 if state.last_part is None else state.last_part.last_position + 1
+
+
+def _digests(part: StoredPart) -> frozenset[str]:
+    """Of all that we may have put in place."""
+    return frozenset([*([part.digest] if part.digest else []), *(part.writing or "").split()])
+
+
+def _path(state: TranscriptState, part: StoredPart) -> str:
+    return transcript_path(state.thread.space, state.thread.user_id, state.thread.thread_id, part.part)
+
+
+def _last(part: StoredPart, turns: list[PlacedTurn]) -> int:
+    return turns[-1].position if turns else part.last_position

@@ -1,10 +1,14 @@
 """What the bookkeeping of transcripts promises, of the fake and of SQLite."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from recollect.memory.identity import message_key, thread_key
+from recollect.memory.job import TAKE_IN, vault_lane
 from recollect.memory.model import Append, NewTurn
-from recollect.memory.transcript_state import StoredPart
+from recollect.memory.transcript_state import KnownPart, StoredPart
 from tests.contract.journals import Journal, cell_of, said
 from tests.fakes import START
 
@@ -193,3 +197,90 @@ async def test_the_log_can_be_folded_at_any_time(journal: Journal) -> None:
     await journal.add("t1", "a")
     await journal.transcripts.fold_log()
     assert await journal.texts("t1") == ["a"]
+
+
+# What people change
+
+
+async def test_every_finished_part_is_known_with_all_that_may_stand_there(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    await journal.add("t2", "a", "b", space="work", user_id="bob")
+    await write_part(journal)
+    await journal.transcripts.announce("default", "t1", replace(PLANNED, writing="newer newest"))
+    await journal.transcripts.announce("work", "t2", PLANNED)
+    assert WRITTEN.digest is not None
+    known = KnownPart("default", "me", "t1", 1, frozenset([WRITTEN.digest, "newer", "newest"]))
+    assert await journal.transcripts.known_parts() == [known]
+
+
+async def test_the_parts_of_many_threads_are_all_known(journal: Journal) -> None:
+    for number in range(12):
+        await journal.add(f"t{number}", "a")
+        await journal.transcripts.announce("default", f"t{number}", PLANNED)
+        await journal.transcripts.record("default", f"t{number}", WRITTEN, [])
+    known = await journal.transcripts.known_parts()
+    assert {part.thread_id for part in known} == {f"t{number}" for number in range(12)}
+
+
+async def test_a_revision_changes_words_and_nothing_else(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    first, second = await journal.threads.get_history("t1")
+    edited = replace(first, content="A", sender_id="eve", reasoning="why", edited=True)
+    assert await journal.transcripts.revise("default", "t1", [edited], {}) == 1
+    assert await journal.threads.get_history("t1") == [edited, second]
+
+
+async def test_after_a_revision_nothing_is_missing_and_nothing_contradicts(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    first, _ = await journal.threads.get_history("t1")
+    await journal.cells.close("default", "t1", [cell_of(first)], "rules")
+    before = await journal.coverage.coverage(space="default")
+    await journal.transcripts.revise("default", "t1", [replace(first, content="A", edited=True)], {})
+    after = await journal.coverage.coverage(space="default")
+    assert (after.celled, after.buffered, after.missing, after.doubled) == (1, 1, 0, 0)
+    assert after.digest != before.digest
+    assert await journal.coverage.inconsistencies() == []
+
+
+async def test_a_revision_of_another_message_or_of_a_thread_that_is_gone_changes_nothing(
+    journal: Journal,
+) -> None:
+    await journal.add("t1", "a")
+    (turn,) = await journal.threads.get_history("t1")
+    other = replace(turn, message_id="other", content="A")
+    assert await journal.transcripts.revise("default", "t1", [other], {}) == 0
+    assert await journal.transcripts.revise("default", "gone", [turn], {"title": "x"}) == 0
+    assert await journal.texts("t1") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("header", "title", "tags"),
+    [({"title": "Porto"}, "Porto", ("family",)), ({"tags": ("trip",)}, "Marta", ("trip",)), ({"title": None}, None, ("family",))],
+)  # fmt: skip
+async def test_a_revised_header_makes_part_one_stale(
+    journal: Journal, header: dict[str, Any], title: str | None, tags: tuple[str, ...]
+) -> None:
+    await journal.add("t1", "a", "b")
+    await journal.threads.update_thread("t1", {"title": "Marta", "tags": ["family"]})
+    state = await journal.transcripts.state("default", "t1")
+    assert state is not None
+    await write_part(journal, replace(PLANNED, header_revision=state.header_revision))
+    assert await stale(journal) == []
+    await journal.transcripts.revise("default", "t1", [], header)
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    assert (thread.title, thread.tags) == (title, tags)
+    assert await stale(journal) == [1]
+
+
+async def test_a_file_is_looked_at_once_however_often_it_is_asked_for(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    for part, gone in ((1, False), (1, False), (2, False), (1, True)):
+        await journal.transcripts.queue_take_in("default", "t1", part, START, gone=gone)
+    found = [job for job in await journal.jobs() if job.kind == TAKE_IN]
+    assert [(job.payload["part"], job.payload["gone"]) for job in found] == [
+        (1, False),
+        (2, False),
+        (1, True),
+    ]
+    assert {job.lane for job in found} == {vault_lane(thread_key("default", "t1"))}

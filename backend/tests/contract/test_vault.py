@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import StorageUnavailable
+from recollect.infra.file_swap import put_in_place
 from recollect.infra.vault import Vault as DiskVault
+from recollect.infra.vault_files import stamp_of
 from recollect.memory.identity import text_digest
+from recollect.memory.vault_file import FileStamp
 from recollect.memory.vault_paths import transcript_path
 from recollect.service.ports import Vault
 from tests.fakes import FakeVault
@@ -109,6 +112,62 @@ async def test_the_same_edit_twice_is_kept_once(folder: Folder) -> None:
         folder.put(PATH, "the same edit")
         kept.add(await folder.vault.write(PATH, "ours", NOBODYS))
     assert len(kept) == 1
+
+
+async def test_a_persons_version_is_returned_and_left_alone(folder: Folder) -> None:
+    folder.put(PATH, "theirs")
+    found = await folder.vault.write_unless_foreign(PATH, "ours", NOBODYS)
+    assert found is not None
+    assert (found.text, found.digest, found.is_whole) == ("theirs", text_digest("theirs"), True)
+    assert await folder.vault.list_files() == [PATH]
+    assert await folder.vault.read(PATH) == "theirs"
+
+
+@pytest.mark.parametrize("there", [None, "old", "new"], ids=["nothing", "ours", "the same words"])
+async def test_where_nobody_changed_anything_the_file_is_written(folder: Folder, there: str | None) -> None:
+    if there is not None:
+        folder.put(PATH, there)
+    assert await folder.vault.write_unless_foreign(PATH, "new", frozenset({text_digest("old")})) is None
+    assert await folder.vault.read(PATH) == "new"
+    assert await folder.vault.list_files() == [PATH]
+    assert folder.vault.is_own(PATH, text_digest("new"))
+    assert not folder.vault.is_own(PATH, text_digest("old"))
+
+
+async def test_a_copy_of_a_persons_version_is_kept_and_the_file_stays(folder: Folder) -> None:
+    folder.put(PATH, "theirs")
+    kept = await folder.vault.keep_copy(PATH, text_digest("theirs"))
+    assert kept is not None
+    assert await folder.vault.read(kept) == await folder.vault.read(PATH) == "theirs"
+
+
+async def test_a_version_that_is_there_no_longer_is_not_kept(folder: Folder) -> None:
+    folder.put(PATH, "newer")
+    assert await folder.vault.keep_copy(PATH, text_digest("theirs")) is None
+    assert await folder.vault.keep_copy("default/users/ann/x.md", text_digest("theirs")) is None
+    assert await folder.vault.list_files() == [PATH]
+
+
+async def test_a_look_at_no_file_finds_none(vault: Vault) -> None:
+    assert await vault.look(PATH) is None
+
+
+async def test_a_look_with_a_limit_reads_so_far_and_says_so(folder: Folder) -> None:
+    folder.put(PATH, "0123456789")
+    found, whole = await folder.vault.look(PATH, 4), await folder.vault.look(PATH, 10)
+    assert found is not None
+    assert whole is not None
+    assert (found.text, found.is_whole, whole.text, whole.is_whole) == ("0123", False, "0123456789", True)
+
+
+async def test_a_stamp_changes_with_the_file(folder: Folder) -> None:
+    folder.put(PATH, "one")
+    before = await folder.vault.stamps()
+    folder.put(PATH, "three")
+    after = await folder.vault.stamps("default/users")
+    assert list(before) == list(after) == [PATH]
+    assert before != after
+    assert await folder.vault.stamps("elsewhere") == {}
 
 
 async def test_files_are_listed_sorted_and_below_a_folder_alone(vault: Vault) -> None:
@@ -230,3 +289,79 @@ async def test_an_edit_that_is_no_text_is_kept_byte_for_byte(disk: DiskVault) ->
     conflict = await disk.write("x.md", "ours", NOBODYS)
     assert conflict is not None
     assert (disk.root / conflict).read_bytes() == b"a\xff\xfeb"
+
+
+async def test_a_look_at_what_is_no_text_says_so(disk: DiskVault) -> None:
+    (disk.root / "x.md").write_bytes(b"a\xff\xfeb")
+    found = await disk.look("x.md")
+    assert found is not None
+    assert (found.text, found.is_whole) == ("a\ufffd\ufffdb", False)
+
+
+async def test_a_file_that_was_just_written_has_no_stamp_to_rely_on(disk: DiskVault) -> None:
+    """A second edit of the same length could come within one tick of the disk's clock."""
+    (disk.root / "x.md").write_text("new")
+    new = await disk.look("x.md")
+    os.utime(disk.root / "x.md", (1_000_000_000, 1_000_000_000))
+    old = await disk.look("x.md")
+    assert new is not None
+    assert old is not None
+    assert new.stamp is None
+    assert old.stamp == (await disk.stamps())["x.md"]
+
+
+async def test_hidden_files_and_those_being_written_have_no_stamps(disk: DiskVault) -> None:
+    for name in (".obsidian/x.md", "notes/.#x.md", "x.md.0a1b2c3d.tmp", "image.png"):
+        (disk.root / name).parent.mkdir(exist_ok=True)
+        (disk.root / name).write_text("x")
+    assert await disk.stamps() == {}
+
+
+async def test_an_editor_that_is_saving_is_waited_for(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has emptied the file, and writes it while we look."""
+    target = disk.root / "x.md"
+    target.write_text("")
+
+    def look_while_it_saves(file: Path) -> FileStamp | None:
+        before = stamp_of(file)
+        target.write_text("theirs")
+        return before
+
+    monkeypatch.setattr("recollect.infra.vault.stamp_of", look_while_it_saves)
+    found = await disk.write_unless_foreign("x.md", "ours", NOBODYS)
+    assert found is not None
+    assert found.text == "theirs"
+
+
+async def test_what_is_saved_in_the_very_moment_of_a_write_is_kept(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = disk.root / "x.md"
+    await disk.write("x.md", "old", NOBODYS)
+
+    def put_in_place_after_a_save(new: Path, place: Path) -> bool:
+        target.write_text("theirs")
+        return put_in_place(new, place)
+
+    monkeypatch.setattr("recollect.infra.vault.put_in_place", put_in_place_after_a_save)
+    conflict = await disk.write("x.md", "new", frozenset({text_digest("old")}))
+    assert target.read_text() == "new"
+    assert conflict is not None
+    assert (disk.root / conflict).read_text() == "theirs"
+    assert sorted(path.name for path in disk.root.iterdir()) == sorted([".recollect-vault", "x.md", conflict])
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL])
+async def test_a_disk_that_cannot_exchange_files_is_written_all_the_same(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(_one: Path, _other: Path) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("recollect.infra.file_swap._exchange", refuse)
+    for text in ("old", "new"):
+        await disk.write("x.md", text, frozenset({text_digest("old")}))
+    assert (disk.root / "x.md").read_text() == "new"
+    assert sorted(path.name for path in disk.root.iterdir()) == [".recollect-vault", "x.md"]

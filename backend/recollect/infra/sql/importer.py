@@ -35,6 +35,10 @@ class SqlImporter:
         def insert(connection: sqlite3.Connection) -> None:
             thread_pk = _insert_thread(connection, thread, turns)
             connection.executemany(INSERT_TURN, [_turn_row(thread_pk, turn) for turn in turns])
+            connection.executemany(
+                "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
+                [(thread_pk, turn_number(turn.turn_id)) for turn in turns if turn.edited],
+            )
             pks = dict(
                 connection.execute(
                     "SELECT position, pk FROM turns WHERE thread_pk = ?", (thread_pk,)

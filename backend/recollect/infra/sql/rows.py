@@ -11,7 +11,7 @@ from recollect.memory.model import Memcell, Thread, Turn
 THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count"
 TURN_COLUMNS = (
     "position, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
-    "parent_id, model, timestamp, status, skip_reason"
+    "parent_id, model, timestamp, status, skip_reason, edited"
 )
 
 
@@ -48,6 +48,7 @@ def turn_of(row: Mapping[str, Any]) -> Turn:
         model=row["model"],
         status=row["status"],
         skip_reason=row["skip_reason"],
+        edited=bool(row["edited"]),
     )
 
 

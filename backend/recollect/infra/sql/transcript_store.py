@@ -1,14 +1,20 @@
 """What of each thread stands in the vault already, and what has yet to be written."""
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recollect.errors import Unavailable
 from recollect.infra.sql.database import Database
-from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, memcell_of, thread_of, turn_of
-from recollect.memory.model import Memcell
-from recollect.memory.transcript_state import PlacedTurn, StoredPart, TranscriptState
+from recollect.infra.sql.job_rows import NewJob, queue_jobs
+from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, memcell_of, thread_of, turn_of
+from recollect.memory.identity import thread_key, turn_digest, turn_number
+from recollect.memory.job import TAKE_IN, vault_lane
+from recollect.memory.model import Memcell, Turn
+from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
+
+_PARTS_AT_ONCE = 1000
 
 PARTS = "SELECT part, first_position, last_position, header_revision, digest, writing FROM transcript_parts"
 
@@ -18,6 +24,19 @@ STALE_PARTS = f"""
     OR EXISTS (SELECT 1 FROM memcell m WHERE m.thread_pk = :pk AND m.transcribed = 0
         AND m.last_position BETWEEN p.first_position AND p.last_position)
 ) ORDER BY part"""
+
+KNOWN_PARTS = f"""
+SELECT p.thread_pk, p.part, p.digest, p.writing, h.space, h.user_id, h.thread_id
+FROM transcript_parts p JOIN threads h ON h.pk = p.thread_pk
+WHERE p.digest IS NOT NULL AND h.incognito = 0 AND (p.thread_pk, p.part) > (?, ?)
+ORDER BY p.thread_pk, p.part LIMIT {_PARTS_AT_ONCE}"""
+
+REVISE_TURN = """
+UPDATE turns SET content = ?, sender_id = ?, reasoning = ?, digest = ?, edited = 1
+WHERE thread_pk = ? AND position = ? AND message_id = ?"""
+
+# What the index holds of the thread is older than this, and looked at again.
+COUNT_REVISION = "UPDATE threads SET revision = revision + 1 WHERE pk = ?"
 
 
 class SqlTranscriptStore:
@@ -139,6 +158,50 @@ class SqlTranscriptStore:
 
         await self._database.write(forget)
 
+    async def known_parts(self) -> list[KnownPart]:
+        """Every file that should stand in the vault."""
+        known: list[KnownPart] = []
+        last = (0, 0)
+        while page := await self._database.read(KNOWN_PARTS, last):
+            last = (page[-1]["thread_pk"], page[-1]["part"])
+            known += [_known_part_of(row) for row in page]
+        return known
+
+    async def revise(
+        self, space: str, thread_id: str, turns: Sequence[Turn], header: Mapping[str, Any]
+    ) -> int:
+        """Take in what a person changed: the words of turns, title and tags. Returns how many turns it changed.
+
+        A turn that is gone, or has another message id, stays as it is.
+        """
+
+        def revise(connection: sqlite3.Connection) -> int:
+            row = connection.execute(
+                "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+            ).fetchone()
+            if row is None:
+                return 0
+            changed = [turn for turn in turns if _revise_turn(connection, row[0], turn)]
+            if changed:
+                connection.execute(COUNT_REVISION, (row[0],))
+            if header:
+                _revise_header(connection, row[0], header)
+            return len(changed)
+
+        return await self._database.write(revise)
+
+    async def queue_take_in(
+        self, space: str, thread_id: str, part: int, now: int, *, gone: bool = False
+    ) -> None:
+        """Have a part's file looked at, in turn with all else that is done to the thread's files.
+
+        `gone` says that the file is known to be missing, and is to be written anew.
+        """
+        lane = vault_lane(thread_key(space, thread_id))
+        payload = json.dumps({"part": part, "gone": gone})
+        job = NewJob(TAKE_IN, lane, space, thread_id, now, payload, f"{part}{' gone' if gone else ''}")
+        await self._database.write(lambda connection: queue_jobs(connection, [job], now))
+
     async def tombstones(self, space: str, user_id: str, thread_key: str) -> list[tuple[int, str]]:
         """(turn number, message key) of all that was forgotten in a user's thread."""
         found = await self._database.read(
@@ -165,4 +228,25 @@ def _part_of(row: Any) -> StoredPart:
         header_revision=row["header_revision"],
         digest=row["digest"],
         writing=row["writing"],
+    )
+
+
+def _known_part_of(row: Any) -> KnownPart:
+    digests = frozenset([row["digest"], *(row["writing"] or "").split()])
+    return KnownPart(row["space"], row["user_id"], row["thread_id"], row["part"], digests)
+
+
+def _revise_turn(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> bool:
+    words = (turn.content, turn.sender_id, turn.reasoning, turn_digest(turn, turn.message_id))
+    place = (thread_pk, turn_number(turn.turn_id), turn.message_id)
+    return connection.execute(REVISE_TURN, (*words, *place)).rowcount == 1
+
+
+def _revise_header(connection: sqlite3.Connection, thread_pk: int, header: Mapping[str, Any]) -> None:
+    columns = {"title": header.get("title"), "tags_json": dumped(list(header.get("tags", ())))}
+    named = [name for name in columns if name.removesuffix("_json") in header]
+    assignments = "".join(f"{name} = :{name}, " for name in named)
+    connection.execute(
+        f"UPDATE threads SET {assignments}header_revision = header_revision + 1 WHERE pk = :pk",
+        {**{name: columns[name] for name in named}, "pk": thread_pk},
     )

@@ -1,0 +1,63 @@
+"""Notes: what people put into `notes/` is known, and whoever indexes it is told when it changes."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from recollect.memory.note import NOTE_BYTES, Note
+from recollect.memory.vault_file import FileStamp, VaultFile
+from recollect.memory.vault_paths import owner_of_path
+from recollect.service.ports import NoteStore, Vault
+from recollect.service.take_in import EditReports
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFollower:
+    """Keeps the known notes true to the vault."""
+
+    store: NoteStore
+    vault: Vault
+    reports: EditReports
+    on_changed: Callable[[set[str]], None]
+    """Told the folders of the owners whose notes changed."""
+
+    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        """Take in notes that may be new or edited. Returns the stamps of those that need not be read again."""
+        known: dict[str, Note] = {}
+        stamps: dict[str, FileStamp] = {}
+        changed: set[str] = set()
+        asked: set[str] = set()
+        for path in paths:
+            owner, found = owner_of_path(path), await self.vault.look(path, NOTE_BYTES)
+            if owner is None or found is None:
+                continue
+            if owner not in asked:
+                asked.add(owner)
+                known |= {note.path: note for note in await self.store.known(owner)}
+            if found.stamp is not None:
+                stamps[path] = found.stamp
+            note = Note(path, owner, found.digest, found.modified)
+            if known.get(path) != note:
+                await self.store.seen(note)
+                changed.add(owner)
+                self._report(path, found, is_new=path not in known)
+        if changed:
+            self.on_changed(changed)
+        return stamps
+
+    async def let_go(self, notes: Iterable[Note]) -> None:
+        """These are gone from the vault."""
+        gone = list(notes)
+        if gone:
+            await self.store.gone([note.path for note in gone])
+            for note in gone:
+                self.reports.tell(note.path, "the note is gone")
+            self.on_changed({note.owner for note in gone})
+
+    def _report(self, path: str, found: VaultFile, *, is_new: bool) -> None:
+        if found.is_whole:
+            self.reports.tell(path, "a new note" if is_new else "the note was edited")
+        else:
+            self.reports.not_read(
+                path,
+                f"the note is longer than {NOTE_BYTES:,} bytes or not UTF-8; it is read as far as possible",
+            )

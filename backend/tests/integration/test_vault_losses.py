@@ -1,0 +1,196 @@
+"""Files that vanish in numbers are asked about, and our own writes are never taken for a person's."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+from recollect.app import App
+from recollect.service.health import Health, check_health
+from tests.eventually import eventually
+from tests.http_client import Home, opened
+
+SEEN_SECONDS = 2.0
+
+
+async def health(app: App) -> Health:
+    return await check_health(
+        app.database.problem, app.vault, app.jobs, app.hand_edits.problem, app.watcher.problem
+    )
+
+
+def files_of(app: App) -> list[Path]:
+    return sorted(app.vault.root.rglob("*.md"))
+
+
+async def talk(home: Home, threads: int) -> None:
+    for number in range(threads):
+        await home.add(f"t{number}", "hello", "world")
+    await home.drain()
+    await home.app.hand_edits.sweep()
+
+
+async def asks(app: App) -> bool:
+    return app.hand_edits.problem() is not None
+
+
+async def test_a_third_of_the_files_gone_at_once_is_asked_about_and_nothing_restored(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 10)
+        gone = files_of(home.app)[:3]
+        for file in gone:
+            shutil.move(file, tmp_path / f"{file.parent.name}.md")
+        await eventually(lambda: asks(home.app), seconds=SEEN_SECONDS + 1)
+        await home.app.hand_edits.sweep()
+        await home.drain()
+        assert not any(file.exists() for file in gone)
+        (line,) = (await health(home.app)).degraded
+        assert line.startswith("3 of 10 files vanished from the vault at once; nothing was deleted.")
+        for file in gone:
+            shutil.move(tmp_path / f"{file.parent.name}.md", file)
+        await eventually(lambda: home.app.hand_edits.problem() is None, seconds=SEEN_SECONDS + 1)
+        assert (await health(home.app)).degraded == []
+        assert (await home.app.verifier.verify()).ok
+        assert home.app.transcriber.reports.restored == 0
+
+
+async def test_repairing_answers_the_question(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 10)
+        for file in files_of(home.app)[:5]:
+            shutil.rmtree(file.parent)
+        await eventually(lambda: asks(home.app), seconds=SEEN_SECONDS + 1)
+        assert (await home.app.verifier.verify(repair=True)).ok
+        await home.app.hand_edits.accept_losses()
+        assert home.app.hand_edits.problem() is None
+        assert len(files_of(home.app)) == 10
+
+
+async def test_a_vault_that_is_emptied_is_asked_about_however_small(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 1)
+        files_of(home.app)[0].unlink()
+        await eventually(lambda: asks(home.app), seconds=SEEN_SECONDS + 1)
+        await home.drain()
+        assert files_of(home.app) == []
+
+
+async def test_files_cut_to_nothing_are_as_good_as_gone(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 10)
+        for file in files_of(home.app)[:4]:
+            file.write_text("")
+        await home.app.hand_edits.sweep()
+        assert "4 of 10 files" in (home.app.hand_edits.problem() or "")
+
+
+async def test_a_vault_that_is_renamed_away_and_back_is_as_it_was(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 5)
+        root = home.app.vault.root
+        root.rename(tmp_path / "elsewhere")
+        await home.app.hand_edits.sweep()
+        degraded = (await health(home.app)).degraded
+        assert len(degraded) == 1
+        assert "the vault is missing" in degraded[0]
+        assert not root.exists()
+        (tmp_path / "elsewhere").rename(root)
+        await home.app.hand_edits.sweep()
+        await home.drain()
+        assert (await health(home.app)).degraded == []
+        assert home.app.transcriber.reports.restored == 0
+        await edited(home, root / "default/users/me/threads/t0/0001.md")
+
+
+async def test_an_empty_folder_in_the_vaults_place_is_not_the_vault(tmp_path: Path) -> None:
+    """A disk that is not mounted leaves its mount point."""
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 5)
+        root = home.app.vault.root
+        root.rename(tmp_path / "elsewhere")
+        root.mkdir()
+        await home.app.hand_edits.sweep()
+        await home.add("t0", "more")
+        assert list(root.iterdir()) == []
+        root.rmdir()
+        (tmp_path / "elsewhere").rename(root)
+        await edited(home, root / "default/users/me/threads/t1/0001.md")
+        assert home.app.transcriber.reports.restored == 0
+
+
+async def edited(home: Home, file: Path) -> None:
+    """An edit of the second turn is seen, by the watcher, now that the vault is back."""
+    before = home.app.transcriber.reports.revisions
+    file.write_text(file.read_text().replace("> world", "> planet"))
+    await eventually(lambda: home.app.transcriber.reports.revisions == before + 1, seconds=SEEN_SECONDS + 2)
+
+
+async def test_our_own_writes_are_never_taken_for_a_persons(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        sweeping = asyncio.create_task(keep_sweeping(home.app))
+        for round_ in range(25):
+            await asyncio.gather(*(home.add(f"t{number}", f"message {round_}") for number in range(8)))
+        await home.client.delete("/api/v1/threads/t7")
+        await home.drain()
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
+        await home.app.hand_edits.sweep()
+        await home.drain()
+        reports = home.app.transcriber.reports
+        assert (reports.revisions, reports.restored, reports.unreadable) == (0, 0, 0)
+        assert home.app.vault.conflicts == 0
+        assert home.app.hand_edits.problem() is None
+
+
+async def keep_sweeping(app: App) -> None:
+    while True:
+        await app.hand_edits.sweep()
+
+
+async def test_an_edit_counts_as_a_revision_of_its_thread(tmp_path: Path) -> None:
+    """So the index sees that what it holds is older."""
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 2)
+        await edited(home, home.app.vault.root / "default/users/me/threads/t0/0001.md")
+        found = await home.app.database.read("SELECT revision FROM threads ORDER BY thread_id")
+        assert [row["revision"] for row in found] == [1, 0]
+
+
+async def test_notes_are_known_within_two_seconds(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 3)
+        folder = home.app.vault.root / "default/users/ann/notes/trips"
+        folder.mkdir(parents=True)
+        (folder / "porto.md").write_text("Marta moves to Porto.")
+
+        async def paths() -> list[str]:
+            return [note.path for note in await home.app.notes.known("default/users/ann")]
+
+        async def known_as(*names: str) -> bool:
+            return await paths() == [f"default/users/ann/notes/trips/{name}" for name in names]
+
+        await eventually(lambda: known_as("porto.md"), seconds=SEEN_SECONDS)
+        (folder / "porto.md").rename(folder / "lisbon.md")
+        await eventually(lambda: known_as("lisbon.md"), seconds=SEEN_SECONDS)
+        (folder / "lisbon.md").unlink()
+        await eventually(known_as, seconds=SEEN_SECONDS)
+
+
+async def test_a_sweep_of_an_unchanged_vault_reads_no_file(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await talk(home, 5)
+    async with opened(tmp_path / "home") as home:
+        vault, read = home.app.vault, []
+        for file in files_of(home.app):
+            old = file.stat().st_mtime - 60
+            os.utime(file, (old, old))
+        await home.app.hand_edits.sweep()
+        look = vault._look
+
+        def counted(path: str, limit: int | None = None) -> object:
+            read.append(path)
+            return look(path, limit)
+
+        vault._look = counted  # type: ignore[method-assign,assignment]
+        await home.app.hand_edits.sweep()
+        assert read == []
