@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import servers
+from footprint import measure_memory, measure_soak
+from reporting import progress, row, show
+from searching import measure_search
 
 LOAD = Path(__file__).resolve().parent / "load.py"
 ADD = "/api/v1/memory/add"
@@ -162,43 +165,15 @@ def measure_start_and_memory(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def row(
-    name: str, ours: float, baseline: float, ratio: float, wanted: str, holds: bool | None
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "ours": ours,
-        "baseline": baseline,
-        "ratio": ratio,
-        "wanted": wanted,
-        "holds": holds,
-    }
-
-
-def progress(name: str, done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{name}: {done:,} of {total:,} ")
-        sys.stderr.flush()
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    width = max(len(item["name"]) for item in rows)
-    print(f"{'':{width}}  {'ours':>10}  {'baseline':>10}  {'ratio':>6}  wanted")
-    for item in rows:
-        verdict = {True: "ok", False: "NOT MET", None: ""}[item["holds"]]
-        print(
-            f"{item['name']:{width}}  {item['ours']:>10.2f}  {item['baseline']:>10.2f}  {item['ratio']:>6.2f}"
-            f"  {item['wanted']}  {verdict}"
-        )
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog="Example: make bench, or python scripts/bench --quick --only add"
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, fewer rounds")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--only", choices=["add", "growth", "start"], help="measure only this")
+    parser.add_argument(
+        "--only", choices=["add", "growth", "start", "search", "memory", "soak"], help="measure only this"
+    )
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
@@ -211,6 +186,13 @@ def main() -> int:
             rows += measure_growth(
                 folder, 10_000 if arguments.quick else 100_000, 5 if arguments.quick else 11
             )
+        if arguments.only in (None, "search"):
+            sizes = (1_000, 10_000) if arguments.quick else (10_000, 100_000)
+            rows += measure_search(folder, sizes, 3 if arguments.quick else 7)
+        if arguments.only in (None, "memory"):
+            rows += measure_memory(folder, 1_000 if arguments.quick else 10_000)
+        if arguments.only in (None, "soak"):
+            rows += measure_soak(folder, 2_000 if arguments.quick else 20_000)
     print(json.dumps(rows, indent=2)) if arguments.json else show(rows)
     return 0 if all(item["holds"] is not False for item in rows) else 1
 

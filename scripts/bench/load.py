@@ -50,21 +50,29 @@ async def _client(
             for offset in range(size)
         ]
         body = json.dumps({"session_id": thread, "messages": messages}).encode()
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        )
         started = time.perf_counter()
-        writer.write(head.encode() + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        lines = answer.lower().split(b"\r\n")
-        length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
-        content = await reader.readexactly(length)
+        await exchange(reader, writer, port, path, body, 202)
         latencies.append(time.perf_counter() - started)
-        if b" 202 " not in lines[0]:
-            raise RuntimeError(f"{lines[0].decode()}: {content.decode()}")
     writer.close()
     await writer.wait_closed()
+
+
+async def exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, path: str, body: bytes, status: int
+) -> bytes:
+    """POST a body and return the answer's; RuntimeError if its status is another."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    answer = await reader.readuntil(b"\r\n\r\n")
+    lines = answer.lower().split(b"\r\n")
+    length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
+    content = await reader.readexactly(length)
+    if f" {status} ".encode() not in lines[0]:
+        raise RuntimeError(f"{lines[0].decode()}: {content.decode()}")
+    return content
 
 
 if __name__ == "__main__":

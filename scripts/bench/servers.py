@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
-def recollect(home: Path) -> Iterator[tuple[int, int, float]]:
-    """(port, pid, seconds from start to ready) of a real server on `home`."""
+def recollect(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[int, int, float]]:
+    """(port, pid, seconds from start to ready) of a real server on `home`, with these settings alone; without any, with the real embedder."""
     home.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("RECOLLECT_")}
@@ -27,7 +27,7 @@ def recollect(home: Path) -> Iterator[tuple[int, int, float]]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env=environment,
+            env={**environment, **(real_embedder() if settings is None else settings)},
         )
         try:
             assert process.stdout is not None
@@ -70,9 +70,72 @@ def bare(database: Path) -> Iterator[int]:
         process.wait()
 
 
+@contextmanager
+def standin_embedder() -> Iterator[dict[str, str]]:
+    """The settings that make a server ask the stand-in for its vectors."""
+    with _answering([str(HERE / "standin_embedder.py")]) as process:
+        port = int(_line(process))
+        yield {
+            "RECOLLECT_EMBEDDING__KIND": "openai",
+            "RECOLLECT_EMBEDDING__BASE_URL": f"http://127.0.0.1:{port}/v1",
+            "RECOLLECT_EMBEDDING__MODEL": "standin",
+        }
+
+
+def real_embedder() -> dict[str, str]:
+    """The settings of the embedder that this machine uses, else of the one that came with the development tools."""
+    given = {key: value for key, value in os.environ.items() if key.startswith("RECOLLECT_EMBEDDING__")}
+    return given or {"RECOLLECT_EMBEDDING__FOLDER": str(Path(sys.prefix) / "models" / "all-minilm-l6-v2")}
+
+
+Ask = Callable[[dict[str, int]], dict[str, float]]
+
+
+@contextmanager
+def raw_lance(folder: Path, messages: int, seed: int) -> Iterator[Ask]:
+    """Measures LanceDB's own calls over so many rows: ask it as often as needed."""
+    with _answering([str(HERE / "raw_lance.py"), str(folder), str(messages), str(seed)]) as process:
+        assert _line(process) == "ready"
+
+        def ask(wanted: dict[str, int]) -> dict[str, float]:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(wanted) + "\n")
+            process.stdin.flush()
+            figures: dict[str, float] = json.loads(_line(process))
+            return figures
+
+        yield ask
+
+
+@contextmanager
+def _answering(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    if not line:
+        raise RuntimeError(f"{process.args!r} ended with {process.wait()}")
+    return line
+
+
 def resident_megabytes(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * _PAGE / 1e6
+
+
+def most_resident_megabytes(pid: int) -> float:
+    """The most that the process ever had."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6
 
 
 def cpu_seconds(pid: int) -> float:

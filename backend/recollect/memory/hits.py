@@ -1,0 +1,207 @@
+"""Hits: the best rows within a scope, without repetitions, within a budget of tokens, each with its reasons."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.memory.corpus import Corpus, View
+from recollect.memory.index_row import TURN, IndexRow
+from recollect.memory.passages import best_passage
+from recollect.memory.rank import Floats, Scores
+
+Mode = Literal["hybrid", "keyword", "vector"]
+RowType = Literal["turn", "stretch", "note"]
+STRETCH = "stretch"
+"""A turn with those around it, as one hit."""
+PASSAGE_CHARS = 800
+"""Of a longer text its best passage is shown."""
+_LEAST_PASSAGE_CHARS = 240
+_BUDGET_SHARE = 8
+"""Within a budget no hit takes more than this part of it."""
+_LOOK_FURTHER = 4
+"""How many times `top_k` are looked at for hits that still fit."""
+_MOST_REPETITIONS = 2_000
+"""So many rows that say nothing new are passed over."""
+_PUNCTUATION = ".,;:!?…\"'()“”‘’«»。，、；：！？（）「」"  # noqa: RUF001
+_unspaced = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+).findall
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search is narrowed to, within its owner."""
+
+    types: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
+    thread_id: str | None = None
+    agent_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def takes(self, row: IndexRow) -> bool:
+        """Rows of any of the types, with any of the tags, from `since` until before `until`."""
+        return (
+            (not self.types or row.type in self.types or (row.type == TURN and STRETCH in self.types))
+            and (not self.tags or not self.tags.isdisjoint(row.tags))
+            and self.thread_id in (None, row.thread_id)
+            and self.agent_id in (None, row.agent_id)
+            and (self.since is None or row.timestamp >= self.since)
+            and (self.until is None or row.timestamp < self.until)
+        )
+
+    @property
+    def is_all_of_a_time(self) -> bool:
+        return self == Scope(since=self.since, until=self.until)
+
+
+@dataclass(slots=True)
+class Hit:
+    """One row that was found. `text` is a passage of it where `passage` says from where to where."""
+
+    row: IndexRow
+    text: str
+    score: float
+    why: dict[str, float]
+    message_ids: list[str]
+    passage: tuple[int, int] | None = None
+    embedded: bool = False
+    """Whether it can be found by its meaning too, or by its words alone so far."""
+
+
+@dataclass(slots=True)
+class Selection:
+    """How hits are chosen from the scores."""
+
+    mode: Mode = "hybrid"
+    scope: Scope = field(default_factory=Scope)
+    top_k: int = 10
+    max_tokens: int | None = None
+    passages: bool = True
+
+    @property
+    def longest(self) -> int:
+        if self.max_tokens is None:
+            return PASSAGE_CHARS
+        share = max(_LEAST_PASSAGE_CHARS, 4 * self.max_tokens // _BUDGET_SHARE)
+        return min(PASSAGE_CHARS, share, 4 * self.max_tokens)
+
+
+def choose(
+    corpus: Corpus, view: View, scores: Scores, words: Sequence[str], selection: Selection
+) -> list[Hit]:
+    """The best first. What says the same as a better hit adds its message ids to that one."""
+    said: dict[tuple[str, ...], Hit] = {}
+    left = selection.max_tokens
+    tried = 0
+    for place, row in _candidates(corpus, view, scores, selection):
+        if len(said) >= selection.top_k or tried >= selection.top_k * _LOOK_FURTHER or left == 0:
+            break
+        key = _sameness(row)
+        if (twin := said.get(key)) is not None:
+            twin.message_ids += [each for each in row.message_ids if each not in twin.message_ids]
+            continue
+        tried += 1
+        text, passage = _shown(row.text, words, selection)
+        if left is not None:
+            cost = tokens(text)
+            if cost > left:
+                continue
+            left -= cost
+        said[key] = Hit(
+            row=row,
+            text=text,
+            score=round(float(scores.total[place]), 4),
+            why=scores.why(place),
+            message_ids=list(row.message_ids),
+            passage=passage,
+            embedded=bool(view.embedded[place]),
+        )
+    return list(said.values())
+
+
+def _candidates(
+    corpus: Corpus, view: View, scores: Scores, selection: Selection
+) -> Iterator[tuple[int, IndexRow]]:
+    """Rows, the best first; where stretches are wanted, turns with those around them that no better one has."""
+    covered: set[int] = set()
+    for place in _best_first(corpus, view, scores, selection):
+        row = corpus.rows[place]
+        if STRETCH not in selection.scope.types or row.type != TURN:
+            yield place, row
+        elif place not in covered:
+            around = [
+                each
+                for each in corpus.around(place, view)
+                if each not in covered and selection.scope.takes(corpus.rows[each])
+            ]
+            covered.update(around)
+            yield place, _stretch([corpus.rows[each] for each in around], row)
+
+
+def _stretch(rows: Sequence[IndexRow], middle: IndexRow) -> IndexRow:
+    """A turn with those around it, as one text that says who spoke."""
+    return replace(
+        middle,
+        row_id=f"{middle.row_id}~",
+        type=STRETCH,
+        text="\n".join(f"{row.sender or row.role}: {row.text}" for row in rows),
+        message_ids=tuple(each for row in rows for each in row.message_ids),
+    )
+
+
+def _shown(text: str, words: Sequence[str], selection: Selection) -> tuple[str, tuple[int, int] | None]:
+    if not selection.passages:
+        return text, None
+    longest = selection.longest
+    if selection.max_tokens is not None and not text.isascii():
+        # Where a character is a token, a passage of the same cost has fewer of them.
+        longest = max(1, int(longest / (1 + 3 * len(_unspaced(text)) / max(1, len(text)))))
+    return best_passage(text, words, longest)
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a model counts: four characters each; one each in scripts without spaces."""
+    wide = 0 if text.isascii() else len(_unspaced(text))
+    return wide + (len(text) - wide + 3) // 4
+
+
+def _best_first(corpus: Corpus, view: View, scores: Scores, selection: Selection) -> Iterator[int]:
+    """Those in scope; of equal ones the earlier, so that what comes first does not depend on how many are asked for."""
+    scope = selection.scope
+    eligible = _eligible(view, scores, selection.mode)
+    times = corpus.times[: view.size]
+    if scope.since is not None:
+        eligible &= times >= scope.since
+    if scope.until is not None:
+        eligible &= times < scope.until
+    places = np.nonzero(eligible)[0]
+    wanted = selection.top_k * _LOOK_FURTHER + _MOST_REPETITIONS
+    if scope.is_all_of_a_time and len(places) > wanted:
+        edge = np.partition(scores.total[places], -wanted)[-wanted]
+        places = places[scores.total[places] >= edge]
+    order = places[np.argsort(-scores.total[places], kind="stable")].tolist()
+    yield from itertools.islice((place for place in order if scope.takes(corpus.rows[place])), wanted)
+
+
+def _eligible(view: View, scores: Scores, mode: Mode) -> npt.NDArray[np.bool_]:
+    nothing: Floats = np.zeros(view.size, np.float32)
+    by_words = scores.parts.get("words", nothing) > 0
+    if mode == "keyword":
+        return by_words
+    by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
+    return by_meaning if mode == "vector" else by_words | by_meaning
+
+
+def _sameness(row: IndexRow) -> tuple[str, ...]:
+    """Equal for rows in which the same one says the same words, whatever the case, spaces and punctuation.
+
+    No looser: two long texts that differ in one number are news, not a repetition.
+    """
+    plain = [word.strip(_PUNCTUATION) for word in row.text.casefold().split()]
+    return row.type, row.role, row.sender, " ".join(filter(None, plain)) or row.text

@@ -1,0 +1,74 @@
+"""Passages: the part of a long text that answers a query best."""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from recollect.memory.words import words_in
+
+_sentence_end = re.compile(r"(?<=[.!?…\u061f\u06d4\u0964])\s+|(?<=[\u3002\uff01\uff1f\uff1b])|\n+").finditer
+_MOST_SENTENCES = 2_000
+_MOST_CHARS = 100_000
+"""What comes later in a text is not found by its words either."""
+
+
+def best_passage(text: str, words: Sequence[str], longest: int) -> tuple[str, tuple[int, int] | None]:
+    """All of a short text; of a longer one whole sentences in a row, at most `longest` characters, and their place.
+
+    Rare words count more: a word weighs the less, the more sentences hold it.
+    """
+    if len(text) <= longest:
+        return text, None
+    sentences = list(itertools.islice(_sentences(text[:_MOST_CHARS], longest), _MOST_SENTENCES))
+    if not sentences:
+        return "", (0, 0)
+    first, last = _best_run(text, sentences, set(words), longest)
+    begin, end = sentences[first][0], _extended(sentences, first, last, longest)
+    return text[begin:end].strip(), (begin, end)
+
+
+def _best_run(
+    text: str, sentences: Sequence[tuple[int, int]], asked: set[str], longest: int
+) -> tuple[int, int]:
+    """The first and the last of the sentences in a row that hold the most of what is asked for."""
+    found = [asked.intersection(words_in(text[begin:end])) for begin, end in sentences]
+    weight = {word: 1 / (1 + sum(word in each for each in found)) for word in sorted(asked)}
+    held: Counter[str] = Counter()
+    best, best_value = (0, 0), 0.0
+    first = 0
+    for last, words in enumerate(found):
+        held.update(words)
+        while sentences[last][1] - sentences[first][0] > longest:
+            held.subtract(found[first])
+            first += 1
+        value = sum(weight[word] for word in weight if held[word] > 0) if words else 0.0
+        if value > best_value:
+            best, best_value = (first, last), value
+    return best
+
+
+def _extended(sentences: Sequence[tuple[int, int]], first: int, last: int, longest: int) -> int:
+    """The end of the last sentence that still fits after the best ones."""
+    begin = sentences[first][0]
+    fitting = [end for _, end in sentences[last:] if end - begin <= longest]
+    return fitting[-1]
+
+
+def _sentences(text: str, longest: int) -> Iterator[tuple[int, int]]:
+    """Those that say something, none longer than `longest`."""
+    edges = itertools.chain([0], (found.end() for found in _sentence_end(text)), [len(text)])
+    for begin, end in itertools.pairwise(edges):
+        for piece in _pieces(text, begin, end, longest):
+            if text[slice(*piece)].strip():
+                yield piece
+
+
+def _pieces(text: str, begin: int, end: int, longest: int) -> Iterator[tuple[int, int]]:
+    """A sentence; one that is too long cut between words, where it has spaces."""
+    while end - begin > longest:
+        space = text.rfind(" ", begin + 1, begin + longest)
+        cut = space + 1 if space > 0 else begin + longest
+        yield begin, cut
+        begin = cut
+    yield begin, end

@@ -1,0 +1,252 @@
+"""Ranking: every row of the owner gets every part of the score, each part scaled to the owner's own rows."""
+
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.memory.corpus import Corpus, View
+from recollect.memory.dates import Span
+from recollect.memory.query import Query, speakers_named
+
+Floats = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+
+_K1, _B = 0.7, 0.6
+"""BM25: how soon a repeated word stops counting, and how much long rows are held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each part counts. Zero switches a part off."""
+
+    words: float = 0.4
+    meaning: float = 0.6
+    near_people: float = 0.5
+    """The neighbourhood's words and meaning, where people talk to each other."""
+    near_assistant: float = 0.15
+    """The same, where a person talks to an assistant."""
+    date: float = 0.2
+    speaker: float = 0.2
+    """Said by the one whom the query names."""
+    speaker_of_past: float = 0.5
+    """The same, where the query is about all that they have done."""
+    first_speaker: float = 0.1
+    """Said by the first of several whom the query names."""
+    asking: float = -0.3
+    """All of it a question, where people talk to each other."""
+    time: float = 0.1
+    """Tells a time, where the query asks when."""
+    number: float = 0.1
+    """Tells a number, where the query asks how many."""
+    user: float = 0.6
+    """What the person said, where they talk to an assistant."""
+    instruction: float = 0.3
+    preference: float = 0.1
+    answer: float = 0.1
+    """What a message inherits of the question by another person that it follows."""
+    reply: float = 0.25
+    """What an assistant's reply inherits, where the query is about replies or wants a summary."""
+    centred: bool = True
+    """Whether vectors are taken relative to the owner's mean."""
+
+
+_DEFAULT = Weights()
+_OFF = Weights(**{each.name: 0 for each in fields(Weights)})  # type: ignore[arg-type]
+
+VARIANTS: dict[str, Weights] = {
+    "words alone": replace(_OFF, words=1),
+    "meaning alone": replace(_OFF, meaning=1, centred=True),
+    "words and meaning": replace(_OFF, words=_DEFAULT.words, meaning=_DEFAULT.meaning, centred=True),
+    "all, without words": replace(_DEFAULT, words=0),
+    "all, without meaning": replace(_DEFAULT, meaning=0),
+    "all, without centring": replace(_DEFAULT, centred=False),
+    "all, without the neighbourhood": replace(_DEFAULT, near_people=0, near_assistant=0),
+    "all, without dates and numbers": replace(_DEFAULT, date=0, time=0, number=0),
+    "all, without speakers": replace(_DEFAULT, speaker=0, speaker_of_past=0, first_speaker=0),
+    "all, without question and answer": replace(_DEFAULT, asking=0, answer=0, reply=0),
+    "all, without the user's precedence": replace(_DEFAULT, user=0, instruction=0, preference=0),
+}
+"""For measuring what each part brings."""
+
+
+@dataclass(slots=True)
+class Scores:
+    """The score of every row, and the parts it is the sum of."""
+
+    total: Floats
+    parts: dict[str, Floats] = field(default_factory=dict)
+
+    def why(self, place: int) -> dict[str, float]:
+        """The parts of one row's score; they add up to it."""
+        return {name: round(float(part[place]), 4) for name, part in self.parts.items() if part[place]}
+
+
+def score(
+    corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights = _DEFAULT
+) -> Scores:
+    """Score all rows of a view. Without a vector, or where a row has none yet, words speak for meaning."""
+    if not view.size:
+        return Scores(np.zeros(0, np.float32))
+    parts = {
+        **_relevance(corpus, view, query, vector, weights),
+        **_circumstances(corpus, view, query, weights),
+        **_precedence(corpus, view, query, weights),
+    }
+    total: Floats = np.zeros(view.size, np.float32)
+    for part in parts.values():
+        total += part
+    inherited = _inherited(corpus, view, query, weights, total)
+    if inherited is not None:
+        parts["inherited"] = inherited
+        total += inherited
+    return Scores(total, parts)
+
+
+def _relevance(
+    corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights
+) -> dict[str, Floats]:
+    """By words and by meaning: of the row itself, and of what stands around it."""
+    assisted = corpus.context(view).with_assistant
+    near: Floats = np.where(assisted, weights.near_assistant, weights.near_people).astype(np.float32)
+    words, near_words = _by_words(corpus, view, query)
+    parts: dict[str, Floats] = {"words": np.float32(weights.words) * words, "near_words": near * near_words}
+    if vector is not None and view.embedded.any():
+        meaning, near_meaning = _by_meaning(corpus, view, vector, centred=weights.centred)
+        parts["meaning"] = np.float32(weights.meaning) * _meaning_or_words(view, meaning, words)
+        parts["near_meaning"] = near * near_meaning
+    return parts
+
+
+def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
+    """Who said it, and when; and whether it is the kind of text that answers."""
+    size = view.size
+    people = ~corpus.context(view).with_assistant
+    asking = np.float32(weights.asking) * np.where(people, corpus.question_share[:size], np.float32(0))
+    parts: dict[str, Floats] = {"asking": asking}
+    if query.spans:
+        parts["date"] = np.float32(weights.date) * within(corpus.times[:size], query.spans)
+    if query.asks_when:
+        parts["time"] = np.float32(weights.time) * (people & corpus.tells_time[:size])
+    if query.asks_how_many:
+        parts["number"] = np.float32(weights.number) * corpus.tells_number[:size]
+    named = speakers_named(query.words, view.names)
+    if named:
+        alone = weights.speaker_of_past if query.about_a_past else weights.speaker
+        weight = np.float32(alone if len(named) == 1 else weights.first_speaker)
+        parts["speaker"] = weight * (corpus.senders[:size] == corpus.sender_codes[named[0]])
+    return parts
+
+
+def _precedence(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
+    """Where a person talks to an assistant, what they said themselves comes first, unless all is wanted."""
+    if query.wants_summary:
+        return {}
+    size = view.size
+    of_user = corpus.context(view).of_user
+    parts: dict[str, Floats] = {"user": np.float32(weights.user) * of_user}
+    if not query.wants_order:
+        parts["instruction"] = np.float32(weights.instruction) * (of_user & corpus.instructs[:size])
+        parts["preference"] = np.float32(weights.preference) * (of_user & corpus.prefers[:size])
+    return parts
+
+
+def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total: Floats) -> Floats | None:
+    """An answer shares in the score of its question."""
+    context = corpus.context(view)
+    share: Floats = np.float32(weights.answer) * context.answers
+    if query.of_assistant or query.wants_summary:
+        share = share + np.float32(weights.reply) * context.replies.astype(np.float32)
+    if not share.any():
+        return None
+    inherited: Floats = (share * total[corpus.before[: view.size]]).astype(np.float32)
+    return inherited
+
+
+def _by_words(corpus: Corpus, view: View, query: Query) -> tuple[Floats, Floats]:
+    """BM25 of every row, and of every row's neighbourhood taken together."""
+    size = view.size
+    context = corpus.context(view)
+    words = np.zeros(size, np.float32)
+    near = np.zeros(size, np.float32)
+    for word in query.words:
+        found = corpus.postings.get(word)
+        if found is None:
+            continue
+        end = int(np.searchsorted(found.rows, size))
+        rows = found.rows[:end]
+        words[rows] += _bm25(found.counts[:end], corpus.lengths[rows], context.mean_length, len(rows), size)
+        around, counts = context.spread(rows, found.head_counts[:end])
+        near[around] += _bm25(
+            counts, context.near_lengths[around], context.mean_near_length, len(around), size
+        )
+    return _share_of_the_best(words), _scaled(near)
+
+
+def _bm25(
+    counts: npt.NDArray[np.uint16] | Floats,
+    lengths: npt.NDArray[np.int32] | Floats,
+    mean: float,
+    holding: int,
+    size: int,
+) -> Floats:
+    rarity = np.float32(np.log(1 + (size - holding + 0.5) / (holding + 0.5)) * (_K1 + 1))
+    often = counts.astype(np.float32)
+    damping = np.float32(_K1 * (1 - _B)) + np.float32(_K1 * _B / mean) * lengths.astype(np.float32)
+    result: Floats = (rarity * often / (often + damping)).astype(np.float32)
+    return result
+
+
+def _by_meaning(corpus: Corpus, view: View, vector: Floats, *, centred: bool) -> tuple[Floats, Floats]:
+    """Cosines to the query, of every row and averaged over its neighbourhood; relative to the mean of all."""
+    size = view.size
+    vectors = corpus.vectors[:size]
+    if centred:
+        mean, to_mean = corpus.centre(view)
+        asked = vector - mean
+        asked /= max(float(np.linalg.norm(asked)), 1e-9)
+        lengths = np.sqrt(np.maximum(1 - 2 * to_mean + float(mean @ mean), 1e-9))
+        cosines = (vectors @ asked - np.float32(mean @ asked)) / lengths
+    else:
+        cosines = vectors @ vector
+    cosines = np.where(view.embedded, cosines, cosines[view.embedded].mean()).astype(np.float32)
+    return _scaled(cosines), _scaled(corpus.context(view).averaged(cosines))
+
+
+def within(times: npt.NDArray[np.int64], spans: tuple[Span, ...]) -> Flags:
+    """Which times lie in any of the spans."""
+    inside = np.zeros(len(times), np.bool_)
+    for span in spans:
+        if span.begin is not None and span.end is not None:
+            inside |= (times >= span.begin) & (times < span.end)
+        else:
+            days = times.astype("datetime64[ms]")
+            months = days.astype("datetime64[M]")
+            matches = months.astype(np.int64) % 12 + 1 == span.month
+            if span.day is not None:
+                matches &= (days.astype("datetime64[D]") - months.astype("datetime64[D]")).astype(
+                    np.int64
+                ) + 1 == span.day
+            inside |= matches
+    return inside
+
+
+def _meaning_or_words(view: View, meaning: Floats, words: Floats) -> Floats:
+    """A row that waits for its vector gets what its words would bring the best row that has words and vector."""
+    with_both = np.where(view.embedded, words, np.float32(0))
+    best = int(with_both.argmax())
+    telling = meaning[best] if with_both[best] else np.float32(1)
+    waiting: Floats = telling * words
+    return np.where(view.embedded, meaning, waiting)
+
+
+def _share_of_the_best(values: Floats) -> Floats:
+    """From zero, so that a word which every row holds still counts."""
+    highest = float(values.max())
+    return values / np.float32(highest) if highest > 0 else values
+
+
+def _scaled(values: Floats) -> Floats:
+    low, high = float(values.min()), float(values.max())
+    return (values - np.float32(low)) / np.float32(high - low) if high > low else np.zeros_like(values)

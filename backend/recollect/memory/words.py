@@ -1,0 +1,143 @@
+"""Words: what a text is found by, in any script.
+
+Letters of scripts that put spaces between words make words, stemmed where the script's main language has a
+stemmer. Scripts that don't (Chinese, Japanese, Thai, …) give every character and every pair of neighbours.
+An identifier (`getUserName`, `parse_date`) gives itself and its parts, `l'homme` also `homme`; an emoji is a
+word of its own. No word holds white space or is longer than a few dozen characters.
+"""
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+import Stemmer
+
+from recollect.memory.irregular_forms import BASE_FORM
+
+_LONGEST = 64
+"""Characters of one word; what is longer (base64, say) is cut."""
+_LONGEST_IDENTIFIER = 256
+"""As far as an identifier gives its parts."""
+
+# Characters that belong to the word they stand in though they are no letters: vowel signs, accents, joiners.
+_MARKS = "".join(
+    re.escape(chr(code))
+    for first, last in ((0x300, 0x370), (0x483, 0x488), (0x591, 0x5C8), (0x610, 0x6F0), (0x711, 0x712),
+                        (0x730, 0x74B), (0x900, 0xE4F), (0xE80, 0x1200), (0x1700, 0x18B0), (0x1AB0, 0x1B00),
+                        (0x1DC0, 0x1E00), (0x20D0, 0x20F1), (0xA8E0, 0xA8F2), (0xFE20, 0xFE30))
+    for code in range(first, last)
+    if unicodedata.category(chr(code)).startswith("M")
+)  # fmt: skip
+# Han with its extensions, kana, Thai, Lao, Myanmar, Khmer: scripts without spaces between words. Hangul, because
+# its words carry their particles.
+_UNSPACED = (
+    "\u3005\u3007\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d"
+    "\U00020000-\U0003ffff\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ede\u1000-\u109f\u1780-\u17d3\uac00-\ud7af"
+)
+# Two letters make a flag. Skin tones are left out: a thumb is a thumb.
+_EMOJI = (
+    "[\U0001f1e6-\U0001f1ff]{2}|[\U0001f000-\U0001f3fa\U0001f400-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u2300-\u23ff"
+    "\u2190-\u21ff\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2934\u2935\u00a9\u00ae\u3030\u303d]"
+)
+_APOSTROPHES = "'\u2019\u02bc"
+_tokens = re.compile(
+    f"(?P<unspaced>[{_UNSPACED}]+)|(?P<emoji>{_EMOJI})"
+    f"|(?P<word>(?:(?![{_UNSPACED}])[\\w{_MARKS}]|(?<=\\w)[{_APOSTROPHES}](?=\\w))+)"
+).finditer
+_clusters = re.compile(f"[{_UNSPACED}][{_MARKS}]{{0,8}}").findall
+_parts = re.compile(
+    r"_+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)"
+).split
+_is_mixed = re.compile(r"[a-z][A-Z]|_|[A-Za-z]\d|\d[A-Za-z]|[A-Z]{2}[a-z]").search
+_possessive = re.compile(f"[{_APOSTROPHES}]s$").sub
+_elided = re.compile(
+    f"(?:[cdjlmnst]|qu|un|(?:d|n|s)?(?:al|el|ul)l)[{_APOSTROPHES}](\\w{{3,}})", re.IGNORECASE
+).fullmatch
+_apostrophes = re.compile(f"[{_APOSTROPHES}]").sub
+# Soft hyphens, and the joiners that only change how a word looks.
+_invisible = re.compile("[\u00ad\u200d\u2060\ufeff]").sub
+_pieces = re.compile(rf".{{1,500}}(?!\S)|.{{1,500}}(?![{_MARKS}])|.{{1,500}}", re.DOTALL).findall
+
+_STEMMED_SCRIPTS = (
+    ("\u0400", "\u052f", "russian"),
+    ("\u0370", "\u03ff", "greek"),
+    ("\u0600", "\u06ff", "arabic"),
+    ("\u0900", "\u097f", "hindi"),
+    ("\u0b80", "\u0bff", "tamil"),
+    ("\u0530", "\u058f", "armenian"),
+)
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text, in order, as they are stored."""
+    return list(_words(text, single_characters=True))
+
+
+def words_asked_for(query: str) -> list[str]:
+    """The words of a query: where a pair of characters is asked for, its single characters are not."""
+    return list(_words(query, single_characters=False))
+
+
+def normal(text: str) -> str:
+    """One way to write what looks alike: full-width letters are plain ones, an accent is part of its letter."""
+    if text.isascii():
+        return text
+    # In pieces: thousands of accents on one letter would take the time of their number squared.
+    return _invisible("", "".join(unicodedata.normalize("NFKC", piece) for piece in _pieces(text)))
+
+
+def _words(text: str, *, single_characters: bool) -> Iterator[str]:
+    for found in _tokens(normal(text)):
+        kind = found.lastgroup
+        if kind == "word":
+            yield from _spaced(found[0][:_LONGEST_IDENTIFIER])
+        elif kind == "emoji":
+            yield found[0]
+        else:
+            yield from _unspaced(found[0], single_characters=single_characters)
+
+
+def _unspaced(run: str, *, single_characters: bool) -> Iterator[str]:
+    characters = _clusters(run)
+    if single_characters or len(characters) == 1:
+        yield from characters
+    for first, second in itertools.pairwise(characters):
+        yield first + second
+
+
+@lru_cache(maxsize=50_000)
+def _spaced(word: str) -> tuple[str, ...]:
+    """A word, stemmed; an identifier with its parts besides, an elided article's noun too."""
+    word = _possessive("", word)
+    elided = _elided(word)
+    word = _apostrophes("", word)
+    parts = _parts(word) if _is_mixed(word) else []
+    if elided:
+        parts.append(elided[1])
+    stems = (stem(each[:_LONGEST]) for each in (word, *parts))
+    return tuple(dict.fromkeys(each for each in stems if each))
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """A word without case, accents (Latin and Hebrew letters only) and ending."""
+    folded = word.casefold().strip("_")
+    if folded.isascii():
+        folded = BASE_FORM.get(folded, folded)
+        return str(_stemmer("english").stemWord(folded))
+    plain = "".join(c for c in unicodedata.normalize("NFD", folded) if not unicodedata.combining(c))
+    if plain[:1] < "\u0250":
+        return str(_stemmer("english").stemWord(plain))
+    if "\u0590" <= plain[0] <= "\u05ff":
+        return plain
+    for first, last, language in _STEMMED_SCRIPTS:
+        if first <= folded[0] <= last:
+            return str(_stemmer(language).stemWord(folded))
+    return folded
+
+
+@lru_cache
+def _stemmer(language: str) -> Stemmer.Stemmer:
+    return Stemmer.Stemmer(language, 0)

@@ -1,0 +1,69 @@
+"""Rows and corpora for the tests of search."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from recollect.memory.corpus import Corpus
+from recollect.memory.hits import Hit, Selection, choose
+from recollect.memory.index_row import TURN, IndexRow, Vectors
+from recollect.memory.query import read_query
+from recollect.memory.rank import Scores, Weights, score
+from recollect.memory.searchable import words_of
+
+T0 = 1_684_000_000_000
+"""13 May 2023."""
+MINUTE = 60_000
+
+
+def said(number: int, text: str, sender: str = "Ann", *, thread: str = "t1", **given: object) -> IndexRow:
+    """A turn between people, a minute after the one before."""
+    fields: dict[str, object] = {
+        "row_id": f"{thread}:{number}",
+        "type": TURN,
+        "text": text,
+        "timestamp": T0 + number * MINUTE,
+        "thread_id": thread,
+        "position": number,
+        "message_ids": (f"{thread}-m{number}",),
+        "role": "user",
+        "sender": sender,
+    }
+    return IndexRow(**{**fields, **given})  # type: ignore[arg-type]
+
+
+def answered(
+    number: int, text: str, sender: str = "assistant", *, thread: str = "t1", **given: object
+) -> IndexRow:
+    return said(number, text, sender, thread=thread, **{"role": "assistant", **given})
+
+
+def corpus_of(rows: Sequence[IndexRow], vectors: Mapping[str, Vectors] | None = None) -> Corpus:
+    corpus = Corpus()
+    corpus.extend(rows, [words_of(row) for row in rows])
+    if vectors:
+        corpus.set_vectors(list(vectors), np.stack(list(vectors.values())))
+    return corpus
+
+
+def unit(*values: float) -> Vectors:
+    vector = np.array(values, np.float32)
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length else vector
+
+
+def scores_of(
+    corpus: Corpus, query: str, vector: Vectors | None = None, weights: Weights | None = None
+) -> Scores:
+    return score(corpus, corpus.view(), read_query(query, T0), vector, weights or Weights())
+
+
+def found(
+    corpus: Corpus,
+    query: str,
+    selection: Selection | None = None,
+    vector: Vectors | None = None,
+    weights: Weights | None = None,
+) -> list[Hit]:
+    scores = scores_of(corpus, query, vector, weights)
+    return choose(corpus, corpus.view(), scores, read_query(query, T0).words, selection or Selection())

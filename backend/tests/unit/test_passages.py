@@ -1,0 +1,122 @@
+"""Of a long text, the part that answers is shown."""
+# ruff: noqa: RUF001 - letters that look like others are the point
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.memory.passages import best_passage
+from recollect.memory.words import words_asked_for, words_in
+from tests.unit.awkward_text import texts
+
+FILLER = "Nothing much happened on that long and quiet day. "
+
+
+def passage(text: str, query: str, longest: int) -> str:
+    shown, place = best_passage(text, words_asked_for(query), longest)
+    assert place is not None
+    assert text[slice(*place)].strip() == shown
+    return shown
+
+
+def test_a_short_text_is_shown_whole() -> None:
+    assert best_passage(" short\n", ["short"], 7) == (" short\n", None)
+
+
+def test_a_long_text_is_shown_where_the_words_stand() -> None:
+    text = FILLER * 20 + "Marta moved to Porto. " + FILLER * 20
+    assert "Marta moved to Porto." in passage(text, "Where did Marta move?", 200)
+
+
+def test_the_place_that_holds_the_most_words_wins() -> None:
+    text = "The dog slept. " + FILLER * 9 + "The dog bit Marta. " + FILLER * 9 + "Marta slept."
+    assert "The dog bit Marta." in passage(text, "dog Marta", 120)
+
+
+def test_a_rare_word_weighs_more_than_a_common_one() -> None:
+    text = "My dog eats. " * 30 + FILLER * 5 + "A tortoise came. " + FILLER * 5
+    assert "tortoise" in passage(text, "dog tortoise", 60)
+
+
+def test_sentences_are_whole_where_they_fit() -> None:
+    text = FILLER * 20 + "Marta moved to Porto! " + FILLER * 20
+    shown = passage(text, "Porto", 200)
+    assert shown.startswith(("Nothing", "Marta"))
+    assert shown.endswith((".", "!"))
+
+
+def test_there_is_as_much_around_the_words_as_fits() -> None:
+    text = "Marta moved. " + FILLER * 20
+    assert 200 - len(FILLER) <= len(passage(text, "Marta", 200)) <= 200
+
+
+def test_a_query_without_its_words_in_the_text_shows_the_beginning() -> None:
+    assert passage("First things first. " + FILLER * 20, "zebra", 100).startswith("First things first.")
+    assert passage("First things first. " + FILLER * 20, "", 100).startswith("First things first.")
+
+
+def test_leading_white_space_is_not_shown_for_text() -> None:
+    assert passage("\n" * 900 + "Here it is. " + FILLER * 20, "", 100).startswith("Here it is.")
+
+
+@pytest.mark.parametrize("end", ["。", "！", "？"])
+def test_text_without_spaces_is_cut_at_its_own_marks(end: str) -> None:
+    text = f"今天天气很好{end}" * 50 + f"我喜欢北京烤鸭{end}" + f"今天天气很好{end}" * 50
+    shown = passage(text, "烤鸭", 40)
+    assert f"我喜欢北京烤鸭{end}" in shown
+    assert shown.endswith(end)
+
+
+def test_hindi_and_urdu_sentences_end_too() -> None:
+    text = "आज मौसम अच्छा है। " * 30 + "मुझे दिल्ली पसंद है। " + "आज मौसम अच्छा है। " * 30
+    assert passage(text, "दिल्ली", 60).endswith("।")
+
+
+def test_a_text_without_sentences_is_cut_between_words() -> None:
+    text = " ".join(f"word{n}" for n in range(500))
+    shown = passage(text, "word321", 100)
+    assert "word321" in shown.split()
+    assert set(shown.split()) <= set(text.split())
+
+
+def test_a_text_without_even_spaces_is_cut_anywhere() -> None:
+    text = "漢" * 500 + "烤鸭" + "漢" * 500
+    assert "烤" in passage(text, "烤鸭", 50) or "鸭" in passage(text, "烤鸭", 50)
+    assert len(passage("x" * 1000, "y", 100)) == 100
+
+
+@given(
+    st.lists(
+        st.sampled_from(["dog. ", "cat ", "北京。", "\n", "\n\n", "x" * 30, "  ", "? "]) | texts, max_size=40
+    ),
+    st.integers(1, 60),
+)
+def test_a_passage_is_never_longer_than_asked_and_lies_where_it_says(pieces: list[str], longest: int) -> None:
+    text = "".join(pieces)
+    shown, place = best_passage(text, ["dog", "北京"], longest)
+    assert len(shown) <= longest
+    if place is not None:
+        assert text[slice(*place)].strip() == shown
+        assert bool(shown) == bool(text.strip())
+    else:
+        assert shown == text
+
+
+@given(st.lists(st.sampled_from(["dog. ", "cat. ", "A bird sang. "]), min_size=10, max_size=40))
+def test_what_is_asked_for_is_in_the_passage_where_the_text_has_it(sentences: list[str]) -> None:
+    text = "".join(sentences)
+    if len(text) > 20 and "dog" in text:
+        assert "dog" in words_in(passage(text, "dog", 20))
+
+
+HOSTILE = ["a\n", "a. ", "word ", "x", "。", " ", "\n", "dog cat. ", "! "]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_megabyte_is_read_in_bounded_time(piece: str) -> None:
+    begun = time.process_time()
+    shown, _ = best_passage("x. " + piece * (1_000_000 // len(piece)), ["dog", "cat", "a", "word"], 800)
+    assert time.process_time() - begun < 1
+    assert len(shown) <= 800

@@ -1,0 +1,81 @@
+"""A query is taken apart: what it asks for, and how it asks."""
+
+import time
+
+import pytest
+from hypothesis import given
+
+from recollect.memory.dates import Span
+from recollect.memory.query import read_query, speakers_named
+from recollect.memory.words import words_asked_for
+from tests.unit.awkward_text import texts
+
+NAMES = {"Ann": ("ann",), "Ann Lee": ("ann", "lee"), "Bob": ("bob",), "王小明": ("王小", "小明")}
+
+
+def words(text: str) -> tuple[str, ...]:
+    return read_query(text, 0).words
+
+
+def test_the_words_of_asking_are_not_looked_for() -> None:
+    assert words("Could you please tell me where Marta's dog lives?") == ("marta", "dog", "live")
+
+
+def test_a_query_of_little_words_alone_is_looked_for_as_it_is() -> None:
+    assert words("who is it") == tuple(dict.fromkeys(words_asked_for("who is it")))
+
+
+def test_a_query_that_is_all_request_keeps_its_words() -> None:
+    query = read_query("please", 0)
+    assert query.focus == "please"
+    assert query.words == ("pleas",)
+
+
+def test_each_word_is_asked_for_once() -> None:
+    assert words("dog dogs Dog") == ("dog",)
+
+
+def test_an_empty_query_asks_for_nothing() -> None:
+    assert words("") == ()
+    assert words(" ?! ") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("北京烤鸭在哪里", "烤鸭"), ("where is getUserName", "user"), ("👍?", "👍")]
+)
+def test_words_of_every_script_are_asked_for(text: str, word: str) -> None:
+    assert word in words(text)
+
+
+def test_times_are_read_from_the_query() -> None:
+    assert read_query("What did I do in July?", 0).spans == (Span(month=7),)
+
+
+@pytest.mark.parametrize("text", ["Summarize my week", "give me an overview", "总结一下"])
+def test_a_summary_is_recognised(text: str) -> None:
+    assert read_query(text, 0).wants_summary
+    assert not read_query("What is my dog's name?", 0).wants_summary
+
+
+def test_those_who_are_named_come_in_the_order_in_which_they_are_named() -> None:
+    names = {name: frozenset(parts) for name, parts in NAMES.items()}
+    assert speakers_named(words("What did Bob tell Ann?"), names) == ["Bob", "Ann"]
+    assert speakers_named(words("What did Lee say?"), names) == []
+    assert speakers_named(words("王小明喜欢什么"), names) == ["王小明"]
+    assert speakers_named(words("nobody"), {"": frozenset()}) == []
+
+
+@given(texts)
+def test_any_text_can_be_asked(text: str) -> None:
+    query = read_query(text, 0)
+    assert query.text == text
+    assert set(query.words) <= set(words_asked_for(query.focus))
+
+
+@pytest.mark.parametrize(
+    "piece", ["can you ", "in order ", " ", "mention only ", "i have ", "a full ", "summar", "how "]
+)
+def test_long_queries_are_read_in_bounded_time(piece: str) -> None:
+    begun = time.process_time()
+    read_query(piece * (50_000 // len(piece)), 0)
+    assert time.process_time() - begun < 2

@@ -1,0 +1,255 @@
+"""Each part of the score lifts what it should, and the score is always a number."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.memory.corpus import Corpus
+from recollect.memory.hits import Selection
+from recollect.memory.index_row import NOTE, IndexRow, Vectors
+from recollect.memory.rank import VARIANTS, Weights
+from tests.unit.awkward_text import texts, unhurried
+from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, said, scores_of, unit
+
+OFF = replace(Weights(**{each.name: 0 for each in fields(Weights)}), centred=True)  # type: ignore[arg-type]
+HOUR = 60 * MINUTE
+
+
+def order(
+    corpus: Corpus, query: str, vector: Vectors | None = None, weights: Weights | None = None
+) -> list[str]:
+    total = scores_of(corpus, query, vector, weights).total
+    return [corpus.rows[place].row_id for place in np.argsort(-total, kind="stable")]
+
+
+def part(corpus: Corpus, name: str, query: str, **given: object) -> list[float]:
+    found = scores_of(corpus, query, **given).parts.get(name)  # type: ignore[arg-type]
+    return [0.0] * len(corpus) if found is None else [round(float(each), 4) for each in found]
+
+
+def apart(number: int, text: str, sender: str = "Ann", **given: object) -> IndexRow:
+    """A turn with no neighbours."""
+    return said(number, text, sender, thread=f"t{number}", **given)
+
+
+def test_a_row_that_holds_the_words_comes_before_one_that_does_not() -> None:
+    assert order(corpus_of([apart(1, "The cat slept"), apart(2, "The dog slept")]), "dog")[0] == "t2:2"
+
+
+def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    rows = [apart(n, "the dog sleeps") for n in range(10)] + [apart(11, "the tortoise sleeps")]
+    assert order(corpus_of(rows), "dog tortoise")[0] == "t11:11"
+
+
+def test_a_word_in_a_short_text_counts_more_than_in_a_long_one() -> None:
+    rows = [apart(1, "the dog and " + "many other things " * 20), apart(2, "the dog"), apart(3, "else")]
+    assert order(corpus_of(rows), "dog")[0] == "t2:2"
+
+
+def test_meaning_finds_what_the_words_do_not() -> None:
+    rows = [apart(1, "A hound barked"), apart(2, "Rain fell"), apart(3, "Snow fell")]
+    vectors = {"t1:1": unit(1, 0, 0), "t2:2": unit(0, 1, 0), "t3:3": unit(0, 0, 1)}
+    assert order(corpus_of(rows, vectors), "dog", unit(1, 0.1, 0))[0] == "t1:1"
+
+
+def test_what_stands_beside_the_words_comes_before_what_stands_elsewhere() -> None:
+    rows = [
+        said(1, "Tell me of your dog"),
+        said(2, "He is called Rex", "Bob"),
+        apart(9, "He is called Tom", "Bob"),
+    ]
+    assert order(corpus_of(rows), "dog")[:2] == ["t1:1", "t1:2"]
+
+
+def test_a_silence_of_an_hour_ends_what_neighbours_lend() -> None:
+    near, far = said(2, "He is Rex", "Bob"), said(2, "He is Rex", "Bob", timestamp=T0 + 3 * HOUR)
+    assert part(corpus_of([said(1, "My dog"), near, apart(9, "x")]), "near_words", "dog")[1] > 0
+    assert part(corpus_of([said(1, "My dog"), far, apart(9, "x")]), "near_words", "dog")[1] == 0
+
+
+@pytest.mark.parametrize("query", ["in May 2023", "on 13 May 2023", "2023", "in May", "2023-05-13", "today"])
+def test_what_was_said_at_the_time_that_is_named_is_lifted(query: str) -> None:
+    rows = [apart(1, "x"), apart(2, "x", timestamp=T0 - 500 * 24 * HOUR)]
+    lifted = part(corpus_of(rows), "date", f"What did I say {query}?")
+    assert lifted[0] > lifted[1] == 0
+
+
+def test_the_one_who_is_named_is_lifted() -> None:
+    lifted = part(corpus_of([apart(1, "x"), apart(2, "x", "Bob")]), "speaker", "What does Bob like?")
+    assert lifted[1] > lifted[0] == 0
+
+
+def test_nobody_is_lifted_where_nobody_is_named() -> None:
+    corpus = corpus_of([apart(1, "x"), apart(2, "x", "user"), apart(3, "x", "Bob")])
+    assert part(corpus, "speaker", "What does the user like?") == [0, 0, 0]
+
+
+def test_an_answer_shares_in_the_score_of_its_question() -> None:
+    rows = [said(1, "Where is your dog?"), said(2, "In Porto", "Bob"), said(3, "Fine", "Bob")]
+    inherited = part(corpus_of(rows), "inherited", "dog")
+    assert inherited[1] > 0
+    assert inherited[0] == inherited[2] == 0
+
+
+def test_nobody_answers_their_own_question() -> None:
+    rows = [said(1, "Where is the dog?"), said(2, "In Porto"), said(3, "x", "Bob")]
+    assert part(corpus_of(rows), "inherited", "dog")[1] == 0
+
+
+def test_what_the_person_said_comes_before_what_the_assistant_said() -> None:
+    rows = [answered(1, "Your dog is Rex"), said(2, "My dog is Rex"), apart(9, "else")]
+    assert order(corpus_of(rows), "dog")[0] == "t1:2"
+
+
+def test_between_people_nobody_comes_first() -> None:
+    assert part(corpus_of([said(1, "My dog"), said(2, "Your dog", "Bob")]), "user", "dog") == [0, 0]
+
+
+def test_a_summary_wants_the_assistant_too() -> None:
+    rows = [said(1, "My dog"), answered(2, "Your dog")]
+    assert part(corpus_of(rows), "user", "dog")[0] > 0
+    assert part(corpus_of(rows), "user", "summary of dog") == [0, 0]
+
+
+def test_a_standing_instruction_is_lifted_where_the_person_gave_it_to_an_assistant() -> None:
+    text = "Always answer in French."
+    rows = [said(1, text), answered(2, text), said(3, "Hello"), apart(9, text)]
+    lifted = part(corpus_of(rows), "instruction", "What is the weather?")
+    assert lifted[0] > 0
+    assert lifted[1:] == [0, 0, 0]
+
+
+TALK = [
+    said(1, "Where was your dog in May 2023? Always tell."),
+    said(2, "I prefer 3 dogs, last week", "Bob"),
+    said(1, "Always walk my dog, I prefer that", thread="t2"),
+    answered(2, "Your 2 dogs walked yesterday", thread="t2"),
+    said(9, "Else", thread="t3"),
+]
+TALK_VECTORS = {row.row_id: unit(*(float(n == each) for each in range(6)), 0.5) for n, row in enumerate(TALK)}
+ASKED = "When and how many dogs did Bob walk in May 2023, as you recommended?"
+
+
+def test_with_all_weights_at_zero_nothing_counts() -> None:
+    scores = scores_of(corpus_of(TALK, TALK_VECTORS), ASKED, TALK_VECTORS["t1:1"], OFF)
+    assert not scores.total.any()
+    assert all(scores.why(place) == {} for place in range(len(TALK)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["words", "meaning", "date", "time", "number", "asking", "user", "instruction", "preference", "speaker"],
+)
+def test_a_part_counts_unless_its_weight_is_zero(name: str) -> None:
+    corpus, vector = corpus_of(TALK, TALK_VECTORS), unit(1, 0.2, 0, 0, 0, 0, 0.1)
+    without = scores_of(corpus, ASKED, vector, replace(Weights(), **{name: 0}))  # type: ignore[arg-type]
+    everything = scores_of(corpus, ASKED, vector)
+    assert any(name in everything.why(place) for place in range(len(TALK)))
+    assert not any(name in without.why(place) for place in range(len(TALK)))
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        (("near_people", "near_assistant"), ("near_words", "near_meaning")),
+        (("answer", "reply"), ("inherited",)),
+    ],
+)
+def test_parts_that_several_weights_share_need_one_of_them(
+    names: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
+    corpus, vector = corpus_of(TALK, TALK_VECTORS), unit(1, 0.2, 0, 0, 0, 0, 0.1)
+    without = scores_of(corpus, ASKED, vector, replace(Weights(), **dict.fromkeys(names, 0)))  # type: ignore[arg-type]
+    everything = scores_of(corpus, ASKED, vector)
+    for each in parts:
+        assert any(each in everything.why(place) for place in range(len(TALK)))
+        assert not any(each in without.why(place) for place in range(len(TALK)))
+
+
+@pytest.mark.parametrize("weights", VARIANTS.values(), ids=VARIANTS.keys())
+def test_the_parts_of_every_row_add_up_to_its_score(weights: Weights) -> None:
+    scores = scores_of(corpus_of(TALK, TALK_VECTORS), ASKED, unit(1, 0.2, 0, 0, 0, 0, 0.1), weights)
+    for place in range(len(TALK)):
+        assert sum(scores.why(place).values()) == pytest.approx(float(scores.total[place]), abs=1e-3)
+
+
+def test_another_thread_leaves_the_order_within_a_thread_alone() -> None:
+    rows = [said(n, text) for n, text in enumerate(["my dog Rex", "the dog", "a cat", "rain and snow"])]
+    before = order(corpus_of(rows), "dog Rex")
+    more = [*rows, *(said(n, f"other words {n}", "Bob", thread="t2") for n in range(40))]
+    after = [each for each in order(corpus_of(more), "dog Rex") if each.startswith("t1")]
+    assert before[:2] == after[:2] == ["t1:0", "t1:1"]
+
+
+def test_a_note_is_ranked_beside_turns() -> None:
+    note = IndexRow("n#1", NOTE, "Rex is a dog", T0, sender="Pets", path="notes/Pets.md")
+    assert order(corpus_of([apart(1, "x"), note, apart(2, "y")]), "dog")[0] == "n#1"
+
+
+@pytest.mark.parametrize(
+    "rows", [[apart(1, "dog")], [apart(1, "dog"), apart(2, "dog")]], ids=["one row", "equal rows"]
+)
+def test_a_word_that_every_row_holds_is_found_all_the_same(rows: list[IndexRow]) -> None:
+    assert found(corpus_of(rows), "dog", Selection("keyword"))
+
+
+def test_the_weakest_of_the_rows_that_all_hold_the_word_is_found_too() -> None:
+    corpus = corpus_of([apart(1, "dog"), apart(2, "a dog and much more besides"), apart(3, "dog dog dog")])
+    assert len(found(corpus, "dog", Selection("keyword"))) == 3
+
+
+def test_an_embedded_match_is_not_behind_an_equal_one_that_waits_for_its_vector() -> None:
+    rows = [
+        apart(1, "The dog is Rex"),
+        apart(2, "The dog is Rex", "Bob"),
+        apart(3, "Rain"),
+        apart(4, "Hound"),
+    ]
+    vectors = {"t1:1": unit(0.8, 0.6), "t3:3": unit(0, 1), "t4:4": unit(1, 0)}
+    total = scores_of(corpus_of(rows, vectors), "dog", unit(1, 0)).total
+    assert total[0] >= total[1] - 1e-5
+
+
+def test_a_row_that_waits_for_its_vector_is_found_by_its_words_before_what_has_none_of_them() -> None:
+    rows = [apart(1, "The dog is Rex"), apart(2, "Rain fell"), apart(3, "Snow fell")]
+    vectors = {"t2:2": unit(0.7, 0.7), "t3:3": unit(0, 1)}
+    assert order(corpus_of(rows, vectors), "dog", unit(1, 0))[0] == "t1:1"
+
+
+def test_equal_vectors_mean_the_same() -> None:
+    vector = unit(*np.random.default_rng(3).standard_normal(384))
+    rows = [apart(n, "ok") for n in range(40)]
+    corpus = corpus_of(rows, {row.row_id: vector for row in rows})
+    meaning = part(corpus, "meaning", "zebra", vector=unit(*np.random.default_rng(4).standard_normal(384)))
+    assert max(meaning) - min(meaning) < 0.01
+
+
+_vectors = st.sampled_from([unit(1, 0, 0), unit(0, 1, 0), unit(1, 1, 1), unit(-1, 0, 0), unit(0, 0, 0)])
+_queries = texts | st.sampled_from(["dog", "", "zebra", "the", "summary", ASKED])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["", "dog", "ok?"]) | texts, st.none() | _vectors), min_size=1, max_size=8
+    ),
+    _queries,
+    st.none() | _vectors,
+)
+@unhurried
+def test_scores_are_always_numbers(
+    given: list[tuple[str, Vectors | None]], query: str, vector: Vectors | None
+) -> None:
+    rows = [said(n, text, "Bob" if n % 2 else "Ann") for n, (text, _) in enumerate(given)]
+    corpus = corpus_of(
+        rows, {row.row_id: each for row, (_, each) in zip(rows, given, strict=True) if each is not None}
+    )
+    scores = scores_of(corpus, query, vector)
+    assert np.isfinite(scores.total).all()
+    assert all(np.isfinite(each).all() for each in scores.parts.values())
+
+
+def test_an_empty_corpus_has_no_scores() -> None:
+    assert scores_of(Corpus(), "dog").total.tolist() == []
