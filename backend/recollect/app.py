@@ -12,35 +12,67 @@ from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
 from recollect.infra.archive import TarArchiver
 from recollect.infra.boundary_model import BoundaryModel
+from recollect.infra.embedding.onnx import OnnxEmbedder
+from recollect.infra.embedding.openai import OpenAiEmbedder
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
+from recollect.infra.lance.index import LanceIndex
 from recollect.infra.metrics import Metrics
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.cell_store import SqlCellStore
 from recollect.infra.sql.coverage import SqlCoverage
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.importer import SqlCopier, SqlImporter
+from recollect.infra.sql.index_ledger import SqlIndexLedger
 from recollect.infra.sql.job_store import SqlJobStore
 from recollect.infra.sql.key_store import SqlKeyStore
+from recollect.infra.sql.note_store import SqlNoteStore
 from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.infra.vault import Vault
+from recollect.infra.vault_watcher import VaultWatcher
 from recollect.memory.access import ApiKey
 from recollect.memory.boundary import BoundaryRules
-from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
+from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TAKE_IN, TRANSCRIBE
 from recollect.service.boundaries import Boundaries
+from recollect.service.corpora import Corpora
 from recollect.service.forget import Purger
+from recollect.service.hand_edits import HandEdits
+from recollect.service.index_meaning import MeaningIndexer
+from recollect.service.index_words import WordIndexer
+from recollect.service.indexer import Indexer
+from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import Progress, no_progress
 from recollect.service.rebuild import RebuildReport, rebuild
+from recollect.service.recall import Recall
+from recollect.service.reindex import Reindexer
 from recollect.service.transcribe import Transcriber
 from recollect.service.verify import Verification, Verifier
-from recollect.settings import TOML_NAME, Settings
+from recollect.service.verify_index import IndexVerifier
+from recollect.settings import MODELS, TOML_NAME, Settings
 
 Clock = Callable[[], int]
 
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The parts of an App that keep the index and search it."""
+
+    embedder: OnnxEmbedder | OpenAiEmbedder | None
+    corpora: Corpora
+    indexer: Indexer
+    verifier: IndexVerifier
+    recall: Recall
+    reindexer: Reindexer
+
+    @property
+    def embedded_texts(self) -> int:
+        """Since the start."""
+        return self.reindexer.meaning.embedded
 
 
 class App:
@@ -69,14 +101,45 @@ class App:
             pause_ms=int(settings.memorize.pause_seconds * 1000),
             transcript_delay_ms=settings.transcript_delay_ms,
         )
-        self.THREADS = SqlThreadStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
+        self.THREADS = SqlThreadStore(
+            self.database,
+            clock=clock,
+            schedule=schedule,
+            on_due=self.jobs.notify,
+            on_change=self._thread_changed,
+        )
         self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
         self.transcripts = SqlTranscriptStore(self.database)
-        self.coverage = SqlCoverage(self.database)
+        self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.keys = SqlKeyStore(self.database)
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
-        self.transcriber = Transcriber(self.transcripts, self.vault, self.fail_points)
-        self.verifier = Verifier(self.THREADS, self.transcripts, self.coverage, self.vault, self.transcriber)
+        self.transcriber = Transcriber(
+            self.transcripts, self.vault, self.fail_points, on_revised=self._thread_changed
+        )
+        self.verifier = Verifier(
+            self.THREADS,
+            self.transcripts,
+            self.coverage,
+            self.vault,
+            self.transcriber,
+            index_problems=self._index_problems,
+        )
+        self.notes = SqlNoteStore(self.database)
+        self.watcher = VaultWatcher(settings.vault_path)
+        self.hand_edits = HandEdits(
+            self.transcripts,
+            self.notes,
+            self.vault,
+            self.watcher,
+            self.transcriber.reports,
+            clock=clock,
+            sweep_seconds=settings.vault.sweep_seconds,
+            on_notes_changed=self._notes_changed,
+            on_due=self.jobs.notify,
+        )
+        self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
+        self.ledger = SqlIndexLedger(self.database)
+        self.search: Search = self._build_search()
         self.copier = SqlCopier(self.database)
         self.archiver = TarArchiver()
         self.metrics = Metrics()
@@ -94,16 +157,86 @@ class App:
             boundaries = Boundaries(
                 self.cells, boundary_rules(self.settings), self._model, self.fail_points, self.clock
             )
-            purger = Purger(self.transcripts, self.vault, self.fail_points)
+            self.search = self._build_search()
+            await self.search.indexer.start()
+            purger = Purger(self.transcripts, self.vault, self.fail_points, self.search.indexer.forget_thread)
             await self.jobs.start(
                 [
                     {BOUNDARY: boundaries.look, FLUSH: boundaries.finish},
-                    {TRANSCRIBE: self.transcriber.handle, PURGE: purger.handle},
+                    {
+                        TRANSCRIBE: self.transcriber.handle,
+                        PURGE: purger.handle,
+                        TAKE_IN: self.transcriber.handle_take_in,
+                    },
                 ]
             )
+            await self.hand_edits.start()
         except BaseException:
             await self._close()
             raise
+
+    def _build_search(self) -> "Search":
+        """Everything that finds. A new embedder for every start: one that was closed stays closed."""
+        embedder = embedder_of(self.settings)
+        locks = OwnerLocks()
+        corpora = Corpora(
+            self.index,
+            self.ledger,
+            self.transcripts,
+            locks,
+            budget_bytes=self.settings.index.cache_mb * 1024 * 1024,
+            on_damage=self._owner_damaged,
+        )
+        words = WordIndexer(
+            self.index,
+            self.ledger,
+            self.transcripts,
+            self.notes,
+            self.vault,
+            locks,
+            corpora,
+            self.fail_points,
+        )
+        meaning = MeaningIndexer(
+            self.index, self.ledger, self.transcripts, words, locks, corpora, embedder, self.fail_points
+        )
+        indexer = Indexer(
+            self.index,
+            self.ledger,
+            words,
+            meaning,
+            corpora,
+            embedder,
+            delay_seconds=self.settings.index.delay_ms / 1000,
+        )
+        verifier = IndexVerifier(
+            self.index, self.ledger, self.transcripts, self.THREADS, self.coverage, self.notes, self.vault
+        )
+        recall = Recall(
+            indexer,
+            corpora,
+            self.ledger,
+            self.transcripts,
+            embedder,
+            clock=self.clock,
+            embed_seconds=self.settings.embedding.query_seconds,
+        )
+        reindexer = Reindexer(
+            indexer, self.index, self.ledger, words, meaning, embedder, verifier.problems, self.fail_points
+        )
+        return Search(embedder, corpora, indexer, verifier, recall, reindexer)
+
+    async def _index_problems(self) -> list[str]:
+        return await self.search.verifier.problems(self.search.indexer.live.name)
+
+    def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
+        self.search.indexer.owner_damaged(owner, space, user_id)
+
+    def _notes_changed(self, owners: set[str]) -> None:
+        self.search.indexer.notes_changed(owners)
+
+    def _thread_changed(self, space: str, thread_id: str) -> None:
+        self.search.indexer.thread_changed(space, thread_id)
 
     async def _refuse_orphaned_vault(self) -> None:
         """A vault whose journal is gone must not be written over: threads would begin anew with the same names."""
@@ -116,7 +249,9 @@ class App:
     async def stop(self) -> None:
         """Let running jobs end, put the rest back, and let go of the home."""
         try:
+            await self.hand_edits.stop()
             await self.jobs.stop()
+            await self.search.indexer.stop()
         finally:
             await self._close()
 
@@ -124,6 +259,10 @@ class App:
         if self._model is not None:
             await self._model.aclose()
             self._model = None
+        if self.search.embedder is not None:
+            await self.search.embedder.aclose()
+        await self.search.recall.close()
+        await self.index.close()
         await self.database.close()
         self.lock.release()
 
@@ -171,6 +310,25 @@ def boundary_model(settings: Settings) -> BoundaryModel | None:
         api_key=key.get_secret_value() if key else None,
         timeout=settings.memorize.model_timeout_seconds,
     )
+
+
+def embedder_of(settings: Settings) -> OnnxEmbedder | OpenAiEmbedder | None:
+    """The embedder that is configured; its model is loaded when it is first used."""
+    chosen = settings.embedding
+    if chosen.kind == "openai":
+        assert chosen.base_url is not None
+        assert chosen.model is not None
+        return OpenAiEmbedder(
+            base_url=chosen.base_url,
+            model=chosen.model,
+            api_key=chosen.api_key.get_secret_value() if chosen.api_key else None,
+            timeout=chosen.timeout_seconds,
+            dimensions=chosen.dimensions,
+            batch=chosen.batch or 64,
+        )
+    if chosen.kind == "onnx":
+        return OnnxEmbedder(settings.model_folder, threads=chosen.threads, batch=chosen.batch or 16)
+    return None
 
 
 async def rebuild_home(
@@ -228,6 +386,7 @@ async def _settle_old_journal(settings: Settings) -> _OldJournal:
             async with app.jobs.paused():
                 for space in await app.coverage.spaces():
                     for thread in await app.THREADS.list_threads(space=space):
+                        await app.transcriber.catch_up(space, thread.thread_id)
                         await app.transcriber.transcribe(space, thread.thread_id)
                         old.turns += 0 if thread.incognito else thread.turn_count
             old.keys = await app.keys.list_with_hashes()
@@ -260,11 +419,11 @@ def _remove_journal(path: Path, *, keep_main: bool = False) -> None:
 
 
 async def restore_home(archive: Path, settings: Settings, progress: Progress = no_progress) -> Verification:
-    """Unpack a backup into a home that does not exist yet or is empty, and prove it."""
+    """Unpack a backup into a home that does not exist yet or holds nothing but models, and prove it."""
     home = settings.home
     if settings.journal_path.exists():
         raise HomeUnusable(f"there is a journal at {settings.journal_path} already; move it away first")
-    if home.exists() and any(home.iterdir()):
+    if home.exists() and any(path.name != MODELS for path in home.iterdir()):
         raise HomeUnusable(f"{home} is not empty; move it away, or choose another RECOLLECT_HOME")
     beside = home.with_name(home.name + ".restoring")
     shutil.rmtree(beside, ignore_errors=True)
@@ -273,6 +432,8 @@ async def restore_home(archive: Path, settings: Settings, progress: Progress = n
         await TarArchiver().unpack(archive, beside, progress)
         FailPoints(settings.fail_point).reach("restore.unpacked")
         if home.exists():
+            if (home / MODELS).exists():
+                (home / MODELS).replace(beside / MODELS)
             home.rmdir()
         beside.replace(home)
         if settings.database_url is not None:

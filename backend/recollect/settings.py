@@ -3,9 +3,17 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -19,6 +27,8 @@ from recollect.failpoints import FAIL_POINTS, FailPoints
 
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
+MODELS = "models"
+DEFAULT_MODEL = "all-minilm-l6-v2"
 
 
 class _Group(BaseModel):
@@ -79,6 +89,60 @@ class JobSettings(_Group):
     stop_seconds: float = Field(10.0, ge=0, le=3600, description="How long a stop waits for running jobs.")
 
 
+class EmbeddingSettings(_Group):
+    """The model that search by meaning uses."""
+
+    kind: Literal["onnx", "openai", "none"] = Field(
+        "onnx", description="A local ONNX model, an OpenAI-compatible server, or none: search goes by words."
+    )
+    folder: Path | None = Field(
+        None,
+        description="Folder of the ONNX model; unset: the one that 'recollect setup' puts into the home.",
+    )
+    base_url: str | None = Field(
+        None, description="Address of an OpenAI-compatible server, for example http://127.0.0.1:8080/v1."
+    )
+    model: str | None = Field(None, description="Name of the model on that server.")
+    api_key: SecretStr | None = Field(None, description="Key of that server.")
+    dimensions: int | None = Field(None, ge=1, description="Length of its vectors; unset: as they come.")
+    timeout_seconds: float = Field(30.0, gt=0, le=600, description="How long that server may take.")
+    query_seconds: float = Field(
+        2.0, gt=0, le=60, description="How long a search waits for the model; then it goes by words."
+    )
+    batch: int | None = Field(
+        None, ge=1, le=1024, description="Texts embedded at once; unset: 16 locally, 64 on a server."
+    )
+    threads: int = Field(1, ge=1, le=64, description="Threads of the local model.")
+
+    @model_validator(mode="after")
+    def _server_is_named(self) -> Self:
+        if self.kind == "openai" and not (self.base_url and self.model):
+            raise ValueError("kind openai needs base_url and model")
+        return self
+
+
+class IndexSettings(_Group):
+    """The index."""
+
+    cache_mb: int = Field(
+        256,
+        ge=1,
+        le=1_000_000,
+        description="Memory for the texts of the users who searched last; one user's always fit.",
+    )
+    delay_ms: int = Field(
+        100, ge=0, le=60_000, description="How long a message may wait for others before it is indexed."
+    )
+
+
+class VaultSettings(_Group):
+    """The vault."""
+
+    sweep_seconds: float = Field(
+        60.0, gt=0, le=86_400, description="How often the vault is searched for changes nobody reported."
+    )
+
+
 class LimitSettings(_Group):
     """What one request may hold."""
 
@@ -135,6 +199,11 @@ class Settings(BaseSettings):
     )
     memorize: MemorizeSettings = Field(default_factory=MemorizeSettings, description="How memcells are made.")
     jobs: JobSettings = Field(default_factory=JobSettings, description="The job engine.")
+    embedding: EmbeddingSettings = Field(
+        default_factory=EmbeddingSettings, description="The model that search by meaning uses."
+    )
+    index: IndexSettings = Field(default_factory=IndexSettings, description="The index.")
+    vault: VaultSettings = Field(default_factory=VaultSettings, description="The vault.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="What one request may hold.")
     fail_point: str | None = Field(
         None,
@@ -181,6 +250,15 @@ class Settings(BaseSettings):
     @property
     def vault_path(self) -> Path:
         return self.home / "vault"
+
+    @property
+    def index_path(self) -> Path:
+        return self.home / "index"
+
+    @property
+    def model_folder(self) -> Path:
+        """Where the local embedding model is, or is to be."""
+        return self.embedding.folder or self.home / MODELS / DEFAULT_MODEL
 
 
 class _HomeToml(PydanticBaseSettingsSource):

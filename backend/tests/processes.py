@@ -35,7 +35,10 @@ def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 30, ev
 def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process' environment with nothing of Recollect in it but the home and the given settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
-    return {**kept, "RECOLLECT_HOME": str(home), **(settings or {})}
+    given = dict(settings or {})
+    if not any(name.startswith("RECOLLECT_EMBEDDING__") for name in given):
+        given["RECOLLECT_EMBEDDING__KIND"] = "none"  # Tests of something else don't wait for a model.
+    return {**kept, "RECOLLECT_HOME": str(home), **given}
 
 
 def recollect(

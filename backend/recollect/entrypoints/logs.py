@@ -87,7 +87,16 @@ def logging_to_stderr(settings: Settings) -> Iterator[None]:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(settings.log_level)
-    for noisy in ("httpx2", "httpcore2", "alembic", "sqlalchemy", "uvicorn", "asyncio", "aiosqlite"):
+    for noisy in (
+        "watchfiles",
+        "httpx2",
+        "httpcore2",
+        "alembic",
+        "sqlalchemy",
+        "uvicorn",
+        "asyncio",
+        "aiosqlite",
+    ):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         yield

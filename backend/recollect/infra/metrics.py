@@ -39,6 +39,35 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.searches = Counter(
+            "recollect_searches", "Searches by mode and outcome.", ["mode", "outcome"], registry=self.registry
+        )
+        self.index_waiting = Gauge(
+            "recollect_index_waiting", "Threads that wait to be indexed.", ["stage"], registry=self.registry
+        )
+        self.index_files = Gauge("recollect_index_files", "Files of the index.", registry=self.registry)
+        self.index_bytes = Gauge("recollect_index_bytes", "Bytes of the index.", registry=self.registry)
+        self.index_memory = Gauge(
+            "recollect_index_memory_bytes", "Memory of the texts that are searched.", registry=self.registry
+        )
+        self.compaction_failures = Gauge(
+            "recollect_index_compaction_failures",
+            "Failed compactions since the start.",
+            registry=self.registry,
+        )
+        self.index_damaged = Gauge(
+            "recollect_index_damaged", "Owners whose index was damaged and made anew.", registry=self.registry
+        )
+        self.embedded = Gauge(
+            "recollect_embedded_texts", "Texts embedded since the start.", registry=self.registry
+        )
+        self.hand_edits = Gauge(
+            "recollect_hand_edits",
+            "Hand edits since the start, by outcome.",
+            ["outcome"],
+            registry=self.registry,
+        )
+
         self._message_children = {
             status: self.messages.labels(status) for status in ("accepted", "duplicate", "forgotten")
         }
@@ -55,6 +84,9 @@ class Metrics:
         counter, histogram = self._request_children[key]
         counter.inc()
         histogram.observe(seconds)
+
+    def observe_search(self, mode: str, *, degraded: bool) -> None:
+        self.searches.labels(mode, "degraded" if degraded else "ok").inc()
 
     def observe_messages(self, statuses: Iterable[str]) -> None:
         for status in statuses:

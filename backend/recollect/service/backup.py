@@ -6,7 +6,7 @@ from pathlib import Path
 
 from recollect.errors import Refused, StorageUnavailable
 from recollect.memory.access import Caller
-from recollect.memory.job import PURGE, TRANSCRIBE
+from recollect.memory.job import WRITES_FILES
 from recollect.service.ports import Archiver, JobRunner, JournalCopier, Progress, Vault, no_progress
 
 JOURNAL_NAME = "journal.db"
@@ -34,7 +34,7 @@ async def backup(
         )
     copy = target.with_name(target.name + ".journal")
     try:
-        async with jobs.paused([TRANSCRIBE, PURGE]):
+        async with jobs.paused(WRITES_FILES):
             await journal.copy_to(copy)
             await archiver.pack(target, {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}, progress)
     finally:

@@ -1,5 +1,6 @@
 """Forget: what the journal has forgotten goes from the vault too, and a text-free tombstone stays."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from recollect.failpoints import FailPoints
@@ -12,13 +13,19 @@ from recollect.service.ports import ThreadStore, TranscriptStore, Vault
 from recollect.service.threads import owned_thread
 
 
+async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
+    """For a home without an index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Purger:
-    """Tombstones first, then the transcript, then the free space of the journal."""
+    """Tombstones first, then the transcript and the index, then the free space of the journal."""
 
     store: TranscriptStore
     vault: Vault
     fail_points: FailPoints
+    forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
+    """Removes what the index holds of a space's user's thread."""
 
     async def handle(self, job: Job) -> None:
         """The handler of purge jobs."""
@@ -33,6 +40,7 @@ class Purger:
         self.fail_points.reach("forget.tombstones_written")
         await self.vault.remove_folder(thread_folder(job.space, user_id, thread_id))
         self.fail_points.reach("forget.folder_removed")
+        await self.forget_index(job.space, user_id, thread_id)
         await self.store.forget_parts(job.space, user_id, thread_id)
         await self.store.fold_log()
 

@@ -1,6 +1,6 @@
 """Verify: prove that every accepted message is where it should be, and that the vault says what the journal says."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from recollect.memory.identity import text_digest
@@ -37,6 +37,10 @@ class Verification:
         )
 
 
+async def _no_index() -> list[str]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Verifier:
     """Reads everything, changes nothing, unless asked to write anew what is missing from the vault."""
@@ -46,6 +50,8 @@ class Verifier:
     counts: CoverageStore
     vault: Vault
     transcriber: Transcriber
+    index_problems: Callable[[], Awaitable[list[str]]] = _no_index
+    """What the index lacks or holds too much of, compared with the vault."""
 
     async def verify(self, *, repair: bool = False, progress: Progress = no_progress) -> Verification:
         result = Verification()
@@ -63,6 +69,7 @@ class Verifier:
             async for thread in self._all_threads(space):
                 expected |= await self._check_thread(thread, result, repair=repair)
                 progress(len(expected), max(len(files), len(expected)))
+        result.problems += await self.index_problems()
         result.notes += [_note(path) for path in files if path not in expected and _is_ours(path)]
         return result
 

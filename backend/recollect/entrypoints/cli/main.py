@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 from recollect import __version__
+from recollect.entrypoints.cli import searching, setting_up
+from recollect.entrypoints.cli.benching import bench_cli
 from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ jobs_cli = typer.Typer(help="See jobs that are not done, and retry dead ones.", 
 keys_cli = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 cli.add_typer(jobs_cli, name="jobs")
 cli.add_typer(keys_cli, name="keys")
+cli.add_typer(bench_cli, name="bench")
+cli.command(epilog=searching.EPILOG)(searching.search)
+cli.command(epilog=searching.REINDEX_EPILOG)(searching.reindex)
+cli.command(epilog=setting_up.EPILOG)(setting_up.setup)
 
 Home = Annotated[
     Path | None,
@@ -106,7 +112,9 @@ def serve(
     from recollect.app import open_app
     from recollect.entrypoints.http.server import run_server
     from recollect.entrypoints.logs import logging_to_stderr
+    from recollect.infra.process_memory import limit_arenas
 
+    limit_arenas()
     settings = settings_for(home, host=host, port=port)
     with logging_to_stderr(settings):
         run_server(open_app(settings))

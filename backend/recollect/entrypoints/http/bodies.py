@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from recollect.memory.hits import Mode, RowType, Scope, Selection
 from recollect.memory.model import MAX_TIMESTAMP, NewTurn, Role
+from recollect.service.recall import Search
 
 MAX_ID = 512
 MAX_TEXT_DEPTH = 64
@@ -41,6 +43,12 @@ def _storable_json(value: Any, depth: int = 0) -> Any:
     elif isinstance(value, int) and abs(value) > 2**63:
         raise ValueError("must not contain integers beyond 64 bits")
     return value
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
 
 
 Text = Annotated[str, AfterValidator(_storable)]
@@ -117,6 +125,56 @@ class FlushBody(Body):
     session_id: Id
     user_id: Id | None = None
     timeout: float = Field(30, ge=0, le=600, description="Seconds to wait; past them the answer is 202.")
+
+
+class SearchBody(Body):
+    """A search within one user's memory."""
+
+    query: Annotated[
+        str, Field(min_length=1, max_length=10_000), AfterValidator(_storable), AfterValidator(_not_blank)
+    ]
+    user_id: Id | None = Field(None, description="Whose memory; unset: the key's user.")
+    agent_id: Id | None = Field(None, description="Only threads of this agent; alone: those of whoever asks.")
+    mode: Mode = Field("hybrid", description="By words and meaning, by words alone, or by meaning alone.")
+    types: Annotated[list[RowType], Field(max_length=20)] = Field(
+        default_factory=list, description="Only these: turn, stretch, note; none given: turns and notes."
+    )
+    tags: Tags = Field(default_factory=list, description="Only what carries at least one of these.")
+    thread_id: Id | None = Field(None, description="Only this thread.")
+    since: Timestamp | None = Field(None, description="Only what happened at this time or later.")
+    until: Timestamp | None = Field(None, description="Only what happened before this time.")
+    top_k: int | None = Field(
+        None, ge=1, le=1000, strict=True, description="Most hits; unset: 10, or 100 with max_tokens."
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        strict=True,
+        description="The best hits whose texts have so many tokens together.",
+    )
+    neighbours: int = Field(0, ge=0, le=20, strict=True, description="Turns before and after each hit.")
+    passages: bool = Field(True, description="Of a long text only the best passage; false: all of it.")
+    now: Timestamp | None = Field(None, description="When it is asked, for 'last week'; unset: now.")
+
+    @model_validator(mode="after")
+    def _time_runs_forwards(self) -> Self:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise PydanticCustomError("time_order", "since: must be before until")
+        return self
+
+    def search(self) -> Search:
+        top_k = self.top_k or (100 if self.max_tokens is not None else 10)
+        scope = Scope(
+            types=frozenset(self.types),
+            tags=frozenset(self.tags),
+            thread_id=self.thread_id,
+            agent_id=self.agent_id,
+            since=self.since,
+            until=self.until,
+        )
+        selection = Selection(self.mode, scope, top_k, self.max_tokens, self.passages)
+        return Search(self.query, self.user_id, self.agent_id, selection, self.neighbours, self.now)
 
 
 class ThreadBody(Body):

@@ -1,6 +1,7 @@
 """Counting: where is every message that was ever accepted?"""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from recollect.infra.sql.database import Database, Reader, rows
@@ -19,11 +20,14 @@ SELECT count(*) AS messages,
     coalesce(sum(b.turn_pk IS NOT NULL), 0) AS buffered,
     coalesce(sum(m.turn_pk IS NOT NULL), 0) AS celled,
     coalesce(sum(t.skip_reason IS NOT NULL), 0) AS skipped,
+    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.words_to), 0) AS indexed,
+    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.vectors_to), 0) AS embedded,
     coalesce(sum(b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL), 0) AS missing,
     coalesce(sum((b.turn_pk IS NOT NULL) + (m.turn_pk IS NOT NULL) + (t.skip_reason IS NOT NULL) > 1), 0) AS doubled
 FROM turns t
 LEFT JOIN unprocessed_buffer b ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk
 LEFT JOIN memcell_turns m ON m.turn_pk = t.pk
+LEFT JOIN index_progress p ON p.generation = :generation AND p.thread_pk = t.thread_pk
 WHERE t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})"""
 
 # Every number up to the last one given is a turn or a tombstone; what is neither has been lost.
@@ -60,8 +64,9 @@ SELECT pk, digest, {TURN_COLUMNS} FROM turns WHERE pk > ? ORDER BY pk LIMIT {_TU
 class SqlCoverage:
     """Counts and digests every accepted message, in one consistent view."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, live_generation: Callable[[], str] = lambda: "") -> None:
         self._database = database
+        self._live_generation = live_generation
 
     async def spaces(self) -> list[str]:
         """Every space that holds anything, `default` always among them."""
@@ -95,7 +100,7 @@ class SqlCoverage:
     ) -> Coverage:
         scope = {"space": space, "thread_id": thread_id, "user_id": user_id}
         async with self._database.snapshot() as connection:
-            (counts,) = await rows(connection, COUNTS, scope)
+            (counts,) = await rows(connection, COUNTS, {**scope, "generation": self._live_generation()})
             lost = await rows(connection, LOST, scope)
             stray = await rows(connection, STRAY, scope)
             forgotten = await self._forgotten(connection, scope)
@@ -109,8 +114,8 @@ class SqlCoverage:
             forgotten=forgotten,
             missing=counts["missing"] + gone,
             doubled=counts["doubled"],
-            indexed=0,
-            embedded=0,
+            indexed=counts["indexed"],
+            embedded=counts["embedded"],
             digest=digest,
             missing_turns=tuple((row["thread_id"], turn_id(row["position"])) for row in stray)
             + tuple((row["thread_id"], f"{row['lost']} turns") for row in lost),

@@ -39,11 +39,13 @@ class SqlThreadStore:
         clock: Callable[[], int],
         schedule: Schedule,
         on_due: Callable[[int], None] = lambda due: None,
+        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._schedule = schedule
         self._on_due = on_due
+        self._on_change = on_change
 
     async def get_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> Thread | None:
         found = await self._database.read(
@@ -151,6 +153,7 @@ class SqlThreadStore:
             return None if changed[0] else self._queue_transcript(connection, space, thread_id)
 
         self._notify(await self._database.write(update))
+        self._on_change(space, thread_id)
         return await self._existing(space, thread_id)
 
     async def append(self, append: Append) -> list[Receipt]:
@@ -160,6 +163,7 @@ class SqlThreadStore:
             lambda connection: append_turns(connection, append, now, self._schedule)
         )
         self._notify(due)
+        self._on_change(append.space, append.thread_id)
         return receipts
 
     async def add_turn(

@@ -1,9 +1,15 @@
-"""Memory: take messages in, and close them into memcells."""
+"""Memory: take messages in, close them into memcells, and find them."""
 
 from fastapi import APIRouter, Request, Response
 
-from recollect.entrypoints.http.answers import AddAnswer, FlushAnswer, MemcellAnswer, ReceiptAnswer
-from recollect.entrypoints.http.bodies import AddBody, FlushBody
+from recollect.entrypoints.http.answers import (
+    AddAnswer,
+    FlushAnswer,
+    MemcellAnswer,
+    ReceiptAnswer,
+    SearchAnswer,
+)
+from recollect.entrypoints.http.bodies import AddBody, FlushBody, SearchBody
 from recollect.entrypoints.http.dependencies import Calling, Home, note
 from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import documented
@@ -51,6 +57,15 @@ router.add_api_route(
     responses=documented(404),
     route_class_override=DirectRoute,
 )
+
+
+@router.post("/search", responses=documented(404, 503))
+async def search(home: Home, caller: Calling, body: SearchBody, request: Request) -> SearchAnswer:
+    """Find what one user's memory holds on a query, the best first."""
+    note(request, user=body.user_id, thread=body.thread_id)
+    found = await home.search.recall.search(caller, body.search())
+    home.metrics.observe_search(body.mode, degraded=bool(found.degraded))
+    return SearchAnswer.of(found)
 
 
 @router.post(

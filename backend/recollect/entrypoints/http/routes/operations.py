@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from recollect import __version__
+from recollect.app import App
 from recollect.entrypoints.http.answers import (
     CoverageAnswer,
     HealthAnswer,
@@ -20,6 +21,7 @@ from recollect.entrypoints.http.errors import documented
 from recollect.errors import Refused
 from recollect.service.coverage import get_coverage
 from recollect.service.health import check_health
+from recollect.service.index_health import compaction_problem, index_problem, meaning_problem
 from recollect.service.jobs import list_jobs, retry_job
 
 router = APIRouter(tags=["operations"])
@@ -68,7 +70,17 @@ async def live() -> LiveAnswer:
 @router.get("/health", responses={503: {"model": HealthAnswer, "description": "Not ready."}})
 async def health(home: Home) -> JSONResponse:
     """Ready to take messages? And what is degraded?"""
-    checked = await check_health(home.database.problem, home.vault, home.jobs)
+    indexer = home.search.indexer
+    checked = await check_health(
+        home.database.problem,
+        home.vault,
+        home.jobs,
+        home.hand_edits.problem,
+        home.watcher.problem,
+        lambda: index_problem(indexer),
+        lambda: meaning_problem(indexer),
+        lambda: compaction_problem(home.index.last_problem),
+    )
     status = "unavailable" if not checked.ready else "degraded" if checked.degraded else "ok"
     answer = HealthAnswer(
         status=status,
@@ -96,5 +108,26 @@ async def metrics(home: Home, caller: Calling) -> Response:
     home.metrics.commits.set(home.database.groups)
     home.metrics.writes.set(home.database.operations)
     home.metrics.conflicts.set(home.vault.conflicts)
+    await _observe_search(home)
     text = await asyncio.to_thread(home.metrics.render)
     return Response(text, media_type="text/plain; version=0.0.4")
+
+
+async def _observe_search(home: App) -> None:
+    search, metrics = home.search, home.metrics
+    for stage, number in zip(("words", "meaning"), search.indexer.waiting, strict=True):
+        metrics.index_waiting.labels(stage).set(number)
+    files, size = await home.index.size()
+    metrics.index_files.set(files)
+    metrics.index_bytes.set(size)
+    metrics.index_memory.set(search.corpora.bytes_used)
+    metrics.index_damaged.set(search.corpora.damaged)
+    metrics.compaction_failures.set(home.index.compaction_failures)
+    metrics.embedded.set(search.embedded_texts)
+    reports = home.hand_edits.reports
+    for outcome, number in (
+        ("revised", reports.revisions),
+        ("restored", reports.restored),
+        ("unreadable", reports.unreadable),
+    ):
+        metrics.hand_edits.labels(outcome).set(number)

@@ -15,7 +15,7 @@ from recollect.entrypoints.http.dependencies import Calling, Home, PathId
 from recollect.entrypoints.http.errors import documented, error_body
 from recollect.errors import RecollectError, Refused
 from recollect.memory.access import Caller
-from recollect.memory.job import PURGE, TRANSCRIBE
+from recollect.memory.job import WRITES_FILES
 from recollect.service import keys
 from recollect.service.backup import backup
 from recollect.service.ports import Progress
@@ -52,11 +52,14 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
     _operators_only(caller)
 
     async def work(progress: Progress) -> dict[str, Any]:
-        if body.repair:
-            await home.vault.make_anew()
-            async with home.jobs.paused([TRANSCRIBE, PURGE]):
-                return verification_json(await home.verifier.verify(repair=True, progress=progress))
-        return verification_json(await home.verifier.verify(progress=progress))
+        await home.hand_edits.catch_up(home.jobs)
+        if not body.repair:
+            return verification_json(await home.verifier.verify(progress=progress))
+        await home.vault.make_anew()
+        async with home.jobs.paused(WRITES_FILES):
+            repaired = await home.verifier.verify(repair=True, progress=progress)
+        await home.hand_edits.accept_losses()
+        return verification_json(repaired)
 
     return StreamingResponse(_lines(work), media_type="application/x-ndjson")
 
@@ -73,6 +76,17 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
             caller, home.jobs, home.copier, home.vault, home.archiver, target, home.files_to_back_up, progress
         )
         return {"path": str(target), "files": count}
+
+    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+
+
+@router.post("/reindex", response_class=StreamingResponse, responses={**documented(409), **LINES})
+async def reindex(home: Home, caller: Calling) -> StreamingResponse:
+    """Make the index anew beside the live one, prove it, and swap. Lines of JSON: progress, at last the result."""
+    _operators_only(caller)
+
+    async def work(progress: Progress) -> dict[str, Any]:
+        return asdict(await home.search.reindexer.reindex(progress))
 
     return StreamingResponse(_lines(work), media_type="application/x-ndjson")
 

@@ -7,12 +7,17 @@ down_revision = "0001"
 
 DDL = """
 ALTER TABLE turns ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE threads ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE index_generations (
+    name TEXT PRIMARY KEY
+) WITHOUT ROWID;
 CREATE TABLE index_progress (
     generation TEXT NOT NULL,
     thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
     words_to INTEGER NOT NULL DEFAULT 0,
     vectors_to INTEGER NOT NULL DEFAULT 0,
     header_revision INTEGER NOT NULL DEFAULT 0,
+    revision INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (generation, thread_pk)
 ) WITHOUT ROWID;
 CREATE TABLE notes (

@@ -1,0 +1,273 @@
+"""`recollect bench`: measure Recollect on data of one's own. Heavy imports wait until a command runs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from recollect.app import App
+    from recollect.entrypoints.cli.client import HomeClient
+    from recollect.memory.recall_metrics import Scores
+    from recollect.service.bench_recall import (
+        Answer,
+        Conversation,
+        MeasuredHome,
+        MethodResult,
+        Query,
+        RecallReport,
+    )
+    from recollect.settings import Settings
+
+bench_cli = typer.Typer(help="Measure Recollect on data of your own.", no_args_is_help=True)
+
+_REST_SECONDS = 0.2
+_IN_PROCESS = "http://127.0.0.1"
+
+
+@bench_cli.callback()
+def bench() -> None:
+    """Measure Recollect on data of your own."""
+
+
+@bench_cli.command(epilog="Example: recollect bench recall locomo.jsonl.gz --limit 2")
+def recall(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Conversations with questions, one a line, as JSON (.jsonl or .jsonl.gz).",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many conversations of each file.")
+    ] = None,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Hits to ask for with each question.")] = 50,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Ask again with each part of the ranking switched off.")
+    ] = False,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            "--home", help="Whose settings and embedding model are used; nothing else in it is touched."
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Measure how much of the evidence for each question a search finds, beside BM25 on the same messages.
+
+    Every file is added to a temporary home of its own, each conversation for an owner of its own.
+    """
+    from recollect.entrypoints.cli.recall_data import read_conversations
+    from recollect.entrypoints.cli.rendering import print_json
+    from recollect.settings import load_settings
+
+    settings = load_settings(home=home)
+    sets = {file: read_conversations(file, limit) for file in files}
+    reports = {
+        file: asyncio.run(_measure(settings, conversations, top_k, ablation))
+        for file, conversations in sets.items()
+    }
+    if json:
+        print_json({"top_k": top_k, "files": [_as_json(file, report) for file, report in reports.items()]})
+        return
+    for file, report in reports.items():
+        _print_report(file, report)
+
+
+async def _measure(
+    settings: "Settings", conversations: "Sequence[Conversation]", top_k: int, ablation: bool
+) -> "RecallReport":
+    import time
+
+    from recollect.entrypoints.cli.rendering import progress_bar
+    from recollect.service.bench_recall import Pace, measure_recall
+
+    pace = Pace(time.perf_counter, lambda: asyncio.sleep(_REST_SECONDS))
+    async with _measured_home(settings, top_k) as home:
+        return await measure_recall(
+            conversations,
+            home,
+            top_k=top_k,
+            stage=progress_bar,
+            pace=pace,
+            variants=_variant_names() if ablation else (),
+        )
+
+
+@asynccontextmanager
+async def _measured_home(settings: "Settings", top_k: int) -> "AsyncIterator[MeasuredHome]":
+    """A temporary home with the given settings, opened in this process and spoken to over its HTTP API."""
+    import tempfile
+
+    import httpx2
+
+    from recollect.app import open_app
+    from recollect.entrypoints.cli.client import HomeClient
+    from recollect.entrypoints.http.server import create_server
+    from recollect.service.bench_recall import MeasuredHome
+
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
+        async with open_app(_settings_for(settings, Path(folder) / "home")) as app:
+            transport = httpx2.ASGITransport(app=create_server(app))
+            headers = {"Authorization": f"Bearer {app.lock.token}"}
+            async with httpx2.AsyncClient(
+                base_url=_IN_PROCESS, headers=headers, timeout=600, transport=transport, trust_env=False
+            ) as http:
+                doors = _Doors(app, HomeClient(http), top_k)
+                yield MeasuredHome(doors.add, doors.count_embedded, doors.ask)
+
+
+def _settings_for(settings: "Settings", home: Path) -> "Settings":
+    """The same search in another home. No model but the embedder has a part in it, and none is asked."""
+    from recollect.settings import LlmSettings
+
+    embedding = settings.embedding.model_copy(update={"folder": settings.model_folder})
+    return settings.model_copy(
+        update={
+            "home": home,
+            "database_url": None,
+            "llm": LlmSettings(),
+            "tasks": LlmSettings(),
+            "embedding": embedding,
+        }
+    )
+
+
+def _variant_names() -> Sequence[str]:
+    """The rankings that an ablation compares with the shipped one."""
+    from recollect.memory.rank import VARIANTS
+
+    return tuple(VARIANTS)
+
+
+class _Doors:
+    """How a measurement adds, waits and asks: by the same routes as everybody else."""
+
+    def __init__(self, app: "App", client: "HomeClient", top_k: int) -> None:
+        self._app = app
+        self._client = client
+        self._top_k = top_k
+
+    async def add(self, conversation: "Conversation") -> None:
+        from recollect.entrypoints.cli.adding import add_all
+        from recollect.service.ports import no_progress
+
+        owner = conversation.conversation_id
+        messages = [dict(message) for message in conversation.messages]
+        await add_all(self._client, owner, owner, messages, no_progress)
+
+    async def count_embedded(self, user_id: str) -> tuple[int, int]:
+        counts = await self._client.call("GET", "/api/v1/coverage", params={"user_id": user_id})
+        return min(counts["indexed"], counts["embedded"]), counts["messages"] - counts["skipped"]
+
+    async def ask(self, query: "Query") -> "Answer":
+        if query.variant is not None:
+            return await self._ask_another_ranking(query, query.variant)
+        body = {
+            "user_id": query.user_id,
+            "query": query.text,
+            "top_k": self._top_k,
+            "now": query.asked_at,
+        }
+        return _answer_of(await self._client.call("POST", "/api/v1/memory/search", json=body))
+
+    async def _ask_another_ranking(self, query: "Query", variant: str) -> "Answer":
+        """The same search with other weights, which no route offers."""
+        from recollect.memory.access import Caller
+        from recollect.memory.hits import Selection
+        from recollect.memory.rank import VARIANTS
+        from recollect.memory.recall_metrics import Hit
+        from recollect.service.bench_recall import Answer
+        from recollect.service.recall import Search
+
+        search = Search(query.text, query.user_id, selection=Selection(top_k=self._top_k), now=query.asked_at)
+        found = await self._app.search.recall.search(Caller(), search, VARIANTS[variant])
+        return Answer([Hit(hit.text, tuple(hit.message_ids)) for hit in found.hits], tuple(found.degraded))
+
+
+def _answer_of(found: dict[str, Any]) -> "Answer":
+    from recollect.memory.recall_metrics import Hit
+    from recollect.service.bench_recall import Answer
+
+    hits = [Hit(hit["text"], tuple(hit["message_ids"])) for hit in found["hits"]]
+    return Answer(hits, tuple(found["degraded"]))
+
+
+def _as_json(file: Path, report: "RecallReport") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    def method_as_json(result: "MethodResult") -> dict[str, Any]:
+        overall = result.overall()
+        return {
+            "method": result.method,
+            "overall": asdict(overall) if overall else None,
+            "by_category": {
+                name: {"questions": count, **asdict(scores)}
+                for name, (count, scores) in result.by_category().items()
+            },
+            "search_ms": {"p50": result.milliseconds(0.5), "p95": result.milliseconds(0.95)},
+            "degraded": result.degraded,
+        }
+
+    return {
+        "file": str(file),
+        "conversations": report.conversations,
+        "messages": report.messages,
+        "questions": report.questions,
+        "left_out": report.left_out,
+        "methods": [method_as_json(result) for result in report.methods],
+    }
+
+
+def _print_report(file: Path, report: "RecallReport") -> None:
+    from recollect.entrypoints.cli.rendering import print_table, say
+
+    say(
+        f"{file.name}: {report.conversations} conversations, {report.messages} messages, {report.questions} questions"
+    )
+    if report.left_out:
+        say(f"{report.left_out} questions without evidence were left out")
+    say("evidence found, in %: among the first 5, 10, 20 messages; @1k: in the first 1,000 tokens")
+    columns = ("R@5", "R@10", "R@20", "MRR", "@1k")
+    print_table(
+        ("", *columns, "p50 ms", "p95 ms"),
+        [
+            (result.method, *_shown(overall), *(f"{result.milliseconds(share):.1f}" for share in (0.5, 0.95)))
+            for result in report.methods
+            if (overall := result.overall())
+        ],
+    )
+    for result in report.methods:
+        if result.degraded:
+            say(
+                f"DEGRADED: {result.method} answered {result.degraded} questions with less than its whole search"
+            )
+    say()
+    ours, baseline = report.methods[0], report.methods[-1]
+    theirs = baseline.by_category()
+    print_table(
+        ("category", "n", *columns, "BM25 @10", "@1k"),
+        [
+            (name, count, *_shown(scores), _percent(theirs[name][1].at_10), _percent(theirs[name][1].within_budget))
+            for name, (count, scores) in ours.by_category().items()
+        ],
+    )  # fmt: skip
+    say()
+
+
+def _shown(scores: "Scores") -> list[str]:
+    return [
+        *(_percent(share) for share in (scores.at_5, scores.at_10, scores.at_20)),
+        f"{scores.reciprocal_rank:.3f}",
+        _percent(scores.within_budget),
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f}"

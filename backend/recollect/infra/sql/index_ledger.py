@@ -1,0 +1,237 @@
+"""The ledger of the index: which turns and notes each generation holds, by words and by meaning."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.rows import THREAD_COLUMNS, thread_of
+from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.note import Note
+
+_columns = ", ".join(f"t.{name.strip()}" for name in THREAD_COLUMNS.split(","))
+
+# A turn that is still being written, and all that follows it, waits.
+_LAST_FINAL = """coalesce((
+    SELECT min(position) - 1 FROM turns WHERE thread_pk = t.pk AND status IN ('queued', 'streaming')
+), t.last_number)"""
+
+_PROGRESS = f"""
+SELECT t.pk, t.header_revision, t.revision, {_LAST_FINAL} AS last_position,
+    coalesce(p.words_to, 0) AS words_to, coalesce(p.vectors_to, 0) AS vectors_to,
+    p.thread_pk IS NOT NULL AND p.words_to > 0
+        AND (p.header_revision != t.header_revision OR p.revision != t.revision) AS is_stale,
+    {_columns}
+FROM threads t LEFT JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
+WHERE t.incognito = 0"""
+
+_BEHIND = f"""{_PROGRESS} AND t.pk > :after AND (
+    t.last_number > coalesce(p.words_to, 0) OR p.vectors_to < p.words_to OR is_stale
+) ORDER BY t.pk LIMIT :limit"""
+
+# The number of a thread that was deleted can be another's by now.
+_AS_SEEN = "pk = :thread_pk AND revision = :revision AND space = :space AND thread_id = :thread_id AND user_id = :user_id"
+
+_RECORD_WORDS = f"""
+INSERT INTO index_progress (generation, thread_pk, words_to, vectors_to, header_revision, revision)
+SELECT :generation, pk, :words_to, min(:vectors_to, :words_to), :header_revision, :revision FROM threads
+WHERE {_AS_SEEN}
+ON CONFLICT (generation, thread_pk) DO UPDATE SET words_to = excluded.words_to, vectors_to = excluded.vectors_to,
+    header_revision = excluded.header_revision, revision = excluded.revision"""
+
+# Not past an edit that came meanwhile: its words have to be embedded again.
+_RECORD_VECTORS = f"""
+UPDATE index_progress SET vectors_to = min(:vectors_to, words_to)
+WHERE generation = :generation AND revision = :revision AND thread_pk = (SELECT pk FROM threads WHERE {_AS_SEEN})"""
+
+# All that Python calls blank; SQLite's own idea of it is the space alone.
+_BLANK = ", ".join(str(code) for code in range(0x3001) if chr(code).isspace())
+
+_COUNT = f"""
+SELECT count(*) AS number FROM turns u JOIN threads t ON t.pk = u.thread_pk
+JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
+WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.words_to
+    AND trim(u.content, char({_BLANK})) != ''"""
+
+
+class SqlIndexLedger:
+    """What is recorded here is in the index; what is not is added to it, again if need be."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def knows(self, generation: str) -> bool:
+        found = await self._database.read("SELECT 1 FROM index_generations WHERE name = ?", (generation,))
+        return bool(found)
+
+    async def add_generation(self, generation: str) -> None:
+        """Begin a generation's records anew."""
+
+        def add(connection: sqlite3.Connection) -> None:
+            _delete(connection, "= ?", (generation,))
+            connection.execute("INSERT INTO index_generations (name) VALUES (?)", (generation,))
+
+        await self._database.write(add)
+
+    async def keep_only(self, generation: str) -> None:
+        """Drop the records of all other generations."""
+        await self._database.write(lambda connection: _delete(connection, "!= ?", (generation,)))
+
+    async def behind(self, generation: str, after: int = 0, limit: int = 200) -> list[ThreadProgress]:
+        """Threads that have something to index or to embed, page by page."""
+        found = await self._database.read(_BEHIND, {"generation": generation, "after": after, "limit": limit})
+        return [_progress_of(row) for row in found]
+
+    async def progress(self, generation: str, space: str, thread_id: str) -> ThreadProgress | None:
+        found = await self._database.read(
+            f"{_PROGRESS} AND t.space = :space AND t.thread_id = :thread_id",
+            {"generation": generation, "space": space, "thread_id": thread_id},
+        )
+        return _progress_of(found[0]) if found else None
+
+    async def owner_progress(self, generation: str, space: str, user_id: str) -> list[ThreadProgress]:
+        """All threads of an owner, in a fixed order."""
+        found = await self._database.read(
+            f"{_PROGRESS} AND t.space = :space AND t.user_id = :user_id ORDER BY t.thread_id",
+            {"generation": generation, "space": space, "user_id": user_id},
+        )
+        return [_progress_of(row) for row in found]
+
+    async def record_words(
+        self, generation: str, seen: ThreadProgress, words_to: int, vectors_to: int
+    ) -> bool:
+        """False where the thread was edited since it was `seen`: the caller looks again."""
+        return await self._database.write(
+            lambda connection: (
+                connection.execute(_RECORD_WORDS, _bound(generation, seen, words_to, vectors_to)).rowcount
+                == 1
+            )
+        )
+
+    async def record_vectors(self, generation: str, seen: ThreadProgress, vectors_to: int) -> bool:
+        return await self._database.write(
+            lambda connection: (
+                connection.execute(_RECORD_VECTORS, _bound(generation, seen, 0, vectors_to)).rowcount == 1
+            )
+        )
+
+    async def reset_thread(self, generation: str, thread_pk: int) -> None:
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "DELETE FROM index_progress WHERE generation = ? AND thread_pk = ?",
+                    (generation, thread_pk),
+                ).rowcount
+            )
+        )
+
+    async def reset_owner(self, generation: str, owner: str, space: str, user_id: str) -> None:
+        """Nothing of this owner is in the index any more."""
+
+        def reset(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM index_progress WHERE generation = ? AND thread_pk IN"
+                " (SELECT pk FROM threads WHERE space = ? AND user_id = ?)",
+                (generation, space, user_id),
+            )
+            connection.execute(
+                "DELETE FROM indexed_notes WHERE generation = ? AND owner = ?", (generation, owner)
+            )
+
+        await self._database.write(reset)
+
+    async def count_indexed(self, generation: str, space: str, user_id: str) -> int:
+        """How many turns of an owner must have a row at least: a turn of tool calls alone may have one too."""
+        (row,) = await self._database.read(
+            _COUNT, {"generation": generation, "space": space, "user_id": user_id}
+        )
+        return int(row["number"])
+
+    async def parts_holding(
+        self, space: str, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
+        """The part of the transcript that holds each turn (thread, position); those in no file yet are left out."""
+        wanted = ", ".join("(?, ?)" for _ in places)
+        found = await self._database.read(
+            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
+            " SELECT w.thread_id, w.position, p.part FROM wanted w"
+            " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id"
+            " JOIN transcript_parts p ON p.thread_pk = t.pk AND p.part = ("
+            "SELECT max(part) FROM transcript_parts WHERE thread_pk = t.pk AND first_position <= w.position)"
+            " WHERE p.digest IS NOT NULL AND p.last_position >= w.position",
+            (*(value for place in places for value in place), space),
+        )
+        return {(row["thread_id"], row["position"]): row["part"] for row in found}
+
+    async def notes(self, generation: str, owner: str) -> dict[str, tuple[str, bool]]:
+        """Path to (digest, embedded) of the notes that are indexed."""
+        found = await self._database.read(
+            "SELECT path, digest, embedded FROM indexed_notes WHERE generation = ? AND owner = ?",
+            (generation, owner),
+        )
+        return {row["path"]: (row["digest"], bool(row["embedded"])) for row in found}
+
+    async def note_owners(self, generation: str) -> list[str]:
+        """Owners whose notes and their index differ."""
+        found = await self._database.read(
+            "SELECT DISTINCT coalesce(n.owner, i.owner) AS owner FROM notes n"
+            " FULL JOIN (SELECT * FROM indexed_notes WHERE generation = ?) i ON i.path = n.path"
+            " WHERE n.path IS NULL OR i.path IS NULL OR i.digest != n.digest OR i.embedded = 0",
+            (generation,),
+        )
+        return [row["owner"] for row in found]
+
+    async def record_notes(
+        self,
+        generation: str,
+        owner: str,
+        put: Sequence[Note],
+        removed: Sequence[str],
+        *,
+        embedded: bool = False,
+    ) -> None:
+        def record(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                "DELETE FROM indexed_notes WHERE generation = ? AND path = ?",
+                [(generation, path) for path in removed],
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO indexed_notes (generation, path, owner, digest, embedded)"
+                " VALUES (?, ?, ?, ?, ?)",
+                [(generation, note.path, owner, note.digest, int(embedded)) for note in put],
+            )
+
+        await self._database.write(record)
+
+
+def _delete(connection: sqlite3.Connection, condition: str, bound: tuple[str, ...]) -> None:
+    connection.execute(f"DELETE FROM index_progress WHERE generation {condition}", bound)
+    connection.execute(f"DELETE FROM indexed_notes WHERE generation {condition}", bound)
+    connection.execute(f"DELETE FROM index_generations WHERE name {condition}", bound)
+
+
+def _bound(generation: str, seen: ThreadProgress, words_to: int, vectors_to: int) -> dict[str, Any]:
+    return {
+        "generation": generation,
+        "thread_pk": seen.thread_pk,
+        "space": seen.thread.space,
+        "thread_id": seen.thread.thread_id,
+        "user_id": seen.thread.user_id,
+        "words_to": words_to,
+        "vectors_to": vectors_to,
+        "header_revision": seen.header_revision,
+        "revision": seen.revision,
+    }
+
+
+def _progress_of(row: Mapping[str, Any]) -> ThreadProgress:
+    return ThreadProgress(
+        thread=thread_of(row),
+        thread_pk=row["pk"],
+        last_position=row["last_position"],
+        words_to=row["words_to"],
+        vectors_to=row["vectors_to"],
+        header_revision=row["header_revision"],
+        revision=row["revision"],
+        is_stale=bool(row["is_stale"]),
+    )

@@ -1,0 +1,276 @@
+"""Index by meaning: embed what is indexed by words, in batches, behind everything else."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from recollect.errors import EmbedderUnavailable, IndexUnavailable
+from recollect.failpoints import FailPoints
+from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.index_row import Generation, IndexRow, StoredRows, Vectors
+from recollect.memory.note import Note
+from recollect.memory.searchable import meaning_of, turn_row
+from recollect.memory.vault_paths import owner_folder
+from recollect.service.corpora import Corpora
+from recollect.service.index_words import WordIndexer
+from recollect.service.owner_locks import OwnerLocks
+from recollect.service.ports import Embedder, IndexLedger, IndexStore, TranscriptStore
+
+BATCH = 64
+PROBE = "hello"
+"""A text that every model takes: whether it is embedded tells a model that is down from a text that is refused."""
+
+Key = tuple[str, str]
+"""Space and thread."""
+
+_log = logging.getLogger("recollect.index")
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Rows of several threads that are embedded together."""
+
+    threads: list[tuple[ThreadProgress, int, list[IndexRow]]] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[IndexRow]:
+        return [row for _, _, rows in self.threads for row in rows]
+
+
+@dataclass(slots=True)
+class Embedded:
+    """What came of embedding a batch."""
+
+    generation: Generation
+    """With the model in it, once it has vectors."""
+    unfinished: list[Key]
+    """Threads with more to do."""
+    unwritable: dict[Key, IndexUnavailable] = field(default_factory=dict)
+    """Owners, by space and user, whose index could not be written; their threads are unfinished."""
+
+
+class MeaningIndexer:
+    """A batch that is cut short is embedded again; vectors are set by row, then recorded."""
+
+    def __init__(
+        self,
+        store: IndexStore,
+        ledger: IndexLedger,
+        turns: TranscriptStore,
+        words: WordIndexer,
+        locks: OwnerLocks,
+        corpora: Corpora,
+        embedder: Embedder | None,
+        fail_points: FailPoints,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._turns = turns
+        self._words = words
+        self._locks = locks
+        self._corpora = corpora
+        self._embedder = embedder
+        self._fail_points = fail_points
+        self.source: Generation | None = None
+        """An older generation whose vectors can be used again."""
+        self._kept: tuple[str, dict[str, tuple[str, Vectors]]] = ("", {})
+        self.embedded_in: Counter[str] = Counter()
+        """Texts embedded since the start, by the generation they were embedded for."""
+        self.refused = 0
+        """Texts that the model would not embed since the start; they are found by their words."""
+
+    @property
+    def embedded(self) -> int:
+        """Texts embedded since the start."""
+        return self.embedded_in.total()
+
+    async def embed_threads(self, generation: Generation, threads: Sequence[Key], *, live: bool) -> Embedded:
+        """Embed what waits in these threads, one batch at most.
+
+        Raises EmbedderUnavailable; then nothing was recorded.
+        """
+        batch, unfinished = await self._gather(generation, threads)
+        vectors = await self._vectors_of(generation, batch.rows)
+        outcome = Embedded(await self._fitting(generation, vectors), unfinished)
+        start = 0
+        for seen, vectors_to, rows in batch.threads:
+            mine = vectors[start : start + len(rows)]
+            start += len(rows)
+            thread = seen.thread
+            try:
+                done = await self._keep(outcome.generation, seen, vectors_to, rows, mine, live=live)
+            except IndexUnavailable as error:
+                done = False
+                outcome.unwritable[thread.space, thread.user_id] = error
+            if not done:
+                unfinished.append((thread.space, thread.thread_id))
+        return outcome
+
+    async def _gather(self, generation: Generation, threads: Sequence[Key]) -> tuple[_Batch, list[Key]]:
+        batch = _Batch()
+        unfinished: list[Key] = []
+        room = BATCH
+        for space, thread_id in threads:
+            if room <= 0:
+                unfinished.append((space, thread_id))
+                continue
+            seen = await self._ledger.progress(generation.name, space, thread_id)
+            # A thread that was edited comes again when its new words are indexed.
+            if seen is None or not seen.vectors_behind or seen.is_stale:
+                continue
+            placed = await self._turns.turns(space, thread_id, seen.vectors_to + 1, seen.words_to, limit=room)
+            is_all = len(placed) < room
+            rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
+            batch.threads.append((seen, seen.words_to if is_all else placed[-1].position, rows))
+            room -= len(placed)
+            if not is_all:
+                unfinished.append((space, thread_id))
+        return batch, unfinished
+
+    async def _keep(
+        self,
+        generation: Generation,
+        seen: ThreadProgress,
+        vectors_to: int,
+        rows: Sequence[IndexRow],
+        vectors: Sequence[Vectors | None],
+        *,
+        live: bool,
+    ) -> bool:
+        owner = owner_folder(seen.thread.space, seen.thread.user_id)
+        async with self._locks.of(owner):
+            # An edit since then has put other words in place of these: their vectors would lie.
+            now = await self._ledger.progress(generation.name, seen.thread.space, seen.thread.thread_id)
+            if now is None or now.revision != seen.revision or now.is_stale or now.words_to < seen.words_to:
+                return now is None
+            await self._set_vectors(generation, owner, rows, vectors, live=live)
+            return await self._ledger.record_vectors(generation.name, seen, vectors_to)
+
+    async def _set_vectors(
+        self,
+        generation: Generation,
+        owner: str,
+        rows: Sequence[IndexRow],
+        vectors: Sequence[Vectors | None],
+        *,
+        live: bool,
+    ) -> None:
+        found = [
+            (row.row_id, vector) for row, vector in zip(rows, vectors, strict=True) if vector is not None
+        ]
+        if not found:
+            return
+        ids, stacked = [row_id for row_id, _ in found], np.stack([vector for _, vector in found])
+        await self._store.set_vectors(generation.name, owner, ids, stacked)
+        self._fail_points.reach("index.embedded")
+        if live:
+            self._corpora.set_vectors(owner, ids, stacked)
+
+    async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
+        """Embed the notes of an owner that are indexed by words alone."""
+        for note in await self._words.notes.known(owner):
+            if not await self._waits(generation, note):
+                continue
+            rows = await self._words.rows_of_note(note)
+            for start in range(0, len(rows), BATCH):
+                some = rows[start : start + BATCH]
+                vectors = await self._vectors_of(generation, some)
+                generation = await self._fitting(generation, vectors)
+                async with self._locks.of(owner):
+                    if await self._waits(generation, note):
+                        await self._set_vectors(generation, owner, some, vectors, live=live)
+            async with self._locks.of(owner):
+                if await self._waits(generation, note):
+                    await self._ledger.record_notes(generation.name, owner, [note], [], embedded=True)
+        return generation
+
+    async def _waits(self, generation: Generation, note: Note) -> bool:
+        """Whether just this text of the note is indexed, and not embedded."""
+        indexed = await self._ledger.notes(generation.name, note.owner)
+        return indexed.get(note.path) == (note.digest, False)
+
+    async def _vectors_of(self, generation: Generation, rows: Sequence[IndexRow]) -> list[Vectors | None]:
+        """Each row's vector: one that an older generation has for the same words, else a new one.
+
+        None for a text that the model refuses.
+        """
+        found = [await self._kept_vector(row) for row in rows]
+        missing = [place for place, vector in enumerate(found) if vector is None]
+        if missing:
+            new = await self._embed([meaning_of(rows[place]) for place in missing])
+            for place, vector in zip(missing, new, strict=True):
+                found[place] = vector
+            refused = sum(vector is None for vector in new)
+            self.embedded_in[generation.name] += len(new) - refused
+            self.refused += refused
+        return found
+
+    async def _embed(self, texts: Sequence[str]) -> list[Vectors | None]:
+        """One text that the model refuses keeps no other from being embedded: it is found by halving."""
+        if self._embedder is None:
+            raise EmbedderUnavailable("no embedding model is configured")
+        try:
+            return list(await self._embedder.embed(texts))
+        except EmbedderUnavailable:
+            await self._embedder.embed([PROBE])
+        if len(texts) == 1:
+            return [await self._embed_again(texts[0])]
+        half = len(texts) // 2
+        return [*await self._embed(texts[:half]), *await self._embed(texts[half:])]
+
+    async def _embed_again(self, text: str) -> Vectors | None:
+        assert self._embedder is not None
+        try:
+            vector: Vectors = (await self._embedder.embed([text]))[0]
+        except EmbedderUnavailable as error:
+            _log.warning("the embedding model refuses a text, and it is found by its words alone: %s", error)
+            return None
+        return vector
+
+    async def _kept_vector(self, row: IndexRow) -> Vectors | None:
+        source = self.source
+        if source is None or self._embedder is None or source.model != self._embedder.name:
+            return None
+        owner = "/".join(row.path.split("/")[:3])
+        if self._kept[0] != owner:
+            try:
+                stored = await self._store.load(source.name, owner)
+            except IndexUnavailable:
+                stored = StoredRows()  # The reason for the new generation, perhaps. All is embedded anew.
+            self._kept = (
+                owner,
+                await asyncio.to_thread(
+                    lambda: {
+                        old.row_id: (meaning_of(old), vector)
+                        for old, vector, is_there in zip(
+                            stored.rows, stored.vectors, stored.has_vector, strict=True
+                        )
+                        if is_there
+                    }
+                ),
+            )
+        kept = self._kept[1].get(row.row_id)
+        return kept[1] if kept is not None and kept[0] == meaning_of(row) else None
+
+    def forget_source(self) -> None:
+        self.source = None
+        self._kept = ("", {})
+
+    async def _fitting(self, generation: Generation, vectors: Sequence[Vectors | None]) -> Generation:
+        """The generation with the embedder's model in it. Raises where it holds another model's vectors."""
+        lengths = {len(vector) for vector in vectors if vector is not None}
+        if not lengths:
+            return generation
+        assert self._embedder is not None
+        dimensions = generation.dimensions or min(lengths)
+        if lengths != {dimensions}:
+            raise EmbedderUnavailable(
+                f"the embedding model gives {max(lengths)} dimensions, and the index has {dimensions}"
+            )
+        if generation.model is None:
+            return await self._store.adopt_model(generation.name, self._embedder.name, dimensions)
+        return generation

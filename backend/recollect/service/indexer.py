@@ -1,0 +1,372 @@
+"""The indexer: keeps the index up with journal and vault, by words at once and by meaning as soon as it can."""
+
+import asyncio
+import logging
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from recollect.errors import IndexUnavailable
+from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.index_row import Generation
+from recollect.memory.searchable import FORMAT
+from recollect.memory.vault_paths import owner_folder
+from recollect.service.corpora import Corpora
+from recollect.service.index_meaning import BATCH, Key, MeaningIndexer
+from recollect.service.index_words import WordIndexer
+from recollect.service.persistent_loop import PersistentLoop
+from recollect.service.ports import Embedder, IndexLedger, IndexStore
+
+_PAGE = 200
+_log = logging.getLogger("recollect.index")
+
+
+class Indexer:
+    """What has to be done follows from journal, vault and ledger: a kill loses none of it.
+
+    One loop writes words, another vectors; a slow or missing embedding model delays the second alone.
+    """
+
+    def __init__(
+        self,
+        store: IndexStore,
+        ledger: IndexLedger,
+        words: WordIndexer,
+        meaning: MeaningIndexer,
+        corpora: Corpora,
+        embedder: Embedder | None,
+        *,
+        delay_seconds: float = 0.1,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._words = words
+        self._meaning = meaning
+        self._corpora = corpora
+        self._embedder = embedder
+        self._live: Generation | None = None
+        self.building: Generation | None = None
+        """A generation that is being filled beside the live one."""
+        self._behind: dict[Key, None] = {}
+        self._in_work: dict[Key, None] = {}
+        """Threads that were behind, and are being indexed."""
+        self._damaged: dict[str, tuple[str, str]] = {}
+        """Owners, with their space and user, whose rows are dropped and put anew."""
+        self._unembedded: OrderedDict[Key, None] = OrderedDict()
+        self._note_owners: dict[str, None] = {}
+        self._unembedded_owners: dict[str, None] = {}
+        self._scanned = False
+        self._changed = asyncio.Event()
+        self._words_turn, self._meaning_turn = asyncio.Lock(), asyncio.Lock()
+        self._words_loop = PersistentLoop(
+            self._words_step, delay_seconds=delay_seconds, patient=False, on_change=self._changed.set
+        )
+        self._meaning_loop = PersistentLoop(
+            self._meaning_step, delay_seconds=delay_seconds, patient=True, on_change=self._changed.set
+        )
+        self.remaking = False
+        """Whether an index that was missing, damaged or of another format is being made anew."""
+
+    @property
+    def live(self) -> Generation:
+        if self._live is None:
+            raise RuntimeError("the indexer is not started")
+        return self._live
+
+    @property
+    def model_mismatch(self) -> str | None:
+        """The index holds another model's vectors: said with what to do about it."""
+        if self._embedder is None or self._live is None or self._live.model in (None, self._embedder.name):
+            return None
+        return (
+            f"the index was made with the embedding model {self._live.model}, and {self._embedder.name} is configured: "
+            "search goes by words until 'recollect reindex' has run"
+        )
+
+    @property
+    def words_problem(self) -> str | None:
+        """Why the index cannot be written."""
+        return self._words_loop.problem
+
+    @property
+    def meaning_problem(self) -> str | None:
+        """Why nothing is embedded."""
+        return self._meaning_loop.problem
+
+    async def start(self) -> None:
+        self._live = await self._open_live()
+        self._corpora.serve(self._live.name)
+        self._words_loop.start("index-words")
+        self._meaning_loop.start("index-meaning")
+        self.catch_up()
+
+    async def stop(self) -> None:
+        await self._words_loop.stop()
+        await self._meaning_loop.stop()
+        self._corpora.clear()
+
+    def catch_up(self) -> None:
+        """Look everywhere for what was left undone."""
+        self._scanned = False
+        self._words_loop.wake()
+
+    async def _open_live(self) -> Generation:
+        """The live generation, or an empty one in its place that is filled from the journal."""
+        live = await self._store.live()
+        usable = live is not None and live.format == FORMAT and await self._ledger.knows(live.name)
+        if not usable or live is None:
+            old, live = live, await new_generation(self._store, self._ledger, FORMAT)
+            await self._store.promote(live.name)
+            self._meaning.source = old
+            self.remaking = old is not None or bool(await self._ledger.behind(live.name, limit=1))
+            if self.remaking:
+                what = "missing or damaged" if old is None else "of another version"
+                _log.warning("the index is %s and is made anew; search reads the journal meanwhile", what)
+        kept = {live.name, *([self._meaning.source.name] if self._meaning.source else [])}
+        for leftover in await self._store.generations():
+            if leftover.name not in kept:
+                await self._store.discard(leftover.name)
+        await self._ledger.keep_only(live.name)
+        return live
+
+    def thread_changed(self, space: str, thread_id: str) -> None:
+        """Turns were added or edited, or the tags changed."""
+        self._behind[space, thread_id] = None
+        self._words_loop.wake()
+
+    def notes_changed(self, owners: Iterable[str]) -> None:
+        self._note_owners.update(dict.fromkeys(owners))
+        self._words_loop.wake()
+
+    def owner_damaged(self, owner: str, space: str, user_id: str) -> None:
+        """Nothing of an owner's index can be used: it is dropped and filled again."""
+        self._damaged[owner] = (space, user_id)
+        self._words_loop.wake()
+
+    async def _refill(self, owner: str) -> None:
+        space, user_id = self._damaged[owner]
+        async with self._words.locks.of(owner):
+            await self._words.start_over(self.live.name, owner, space, user_id)
+            del self._damaged[owner]
+        await self._mark_all_of(space, user_id)
+
+    async def _mark_all_of(self, space: str, user_id: str) -> None:
+        for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
+            self.thread_changed(space, progress.thread.thread_id)
+        self.notes_changed([owner_folder(space, user_id)])
+
+    async def forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
+        """No byte of it is left in any generation when this returns."""
+        if not await self._words.forget_thread(self._generations, space, user_id, thread_id):
+            await self._mark_all_of(space, user_id)
+        self.thread_changed(space, thread_id)
+
+    def _generations(self) -> list[str]:
+        used = (self._live, self.building, self._meaning.source)
+        return list(dict.fromkeys(generation.name for generation in used if generation is not None))
+
+    async def idle(self) -> None:
+        """Returns when all that is known to be behind is indexed and embedded."""
+        while not self.is_idle():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def is_idle(self) -> bool:
+        waiting = (
+            self._damaged,
+            self._behind,
+            self._unembedded,
+            self._note_owners,
+            self._unembedded_owners,
+        )
+        working = self._words_loop.working or self._meaning_loop.working
+        return self._scanned and not working and not any(waiting)
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many threads wait to be indexed, and how many to be embedded."""
+        return len(self._behind) + len(self._in_work), len(self._unembedded)
+
+    @property
+    def refused(self) -> int:
+        """Texts that the embedding model would not take since the start."""
+        return self._meaning.refused
+
+    def notes_behind(self, owner: str) -> bool:
+        """Whether an owner has notes that cannot be found yet."""
+        return owner in self._note_owners
+
+    async def _scan(self) -> None:
+        after = 0
+        while page := await self._ledger.behind(self.live.name, after, _PAGE):
+            after = page[-1].thread_pk
+            for progress in page:
+                self._mark(progress)
+        owners = dict.fromkeys(await self._ledger.note_owners(self.live.name))
+        self._note_owners.update(owners)
+        self._unembedded_owners.update(owners)
+
+    def _mark(self, progress: ThreadProgress) -> None:
+        key = (progress.thread.space, progress.thread.thread_id)
+        if progress.words_behind:
+            self._behind[key] = None
+        if progress.vectors_behind:
+            self._unembedded[key] = None
+
+    async def _words_step(self) -> None:
+        if not self._scanned:
+            self._scanned = True
+            try:
+                await self._scan()
+            except BaseException:
+                self._scanned = False
+                raise
+            self._meaning_loop.wake()
+        while self._damaged or self._behind or self._note_owners:
+            async with self._words_turn:
+                problems = [
+                    *await self._refill_damaged(),
+                    *await self._index_behind(),
+                    *await self._index_notes(),
+                ]
+            self._meaning_loop.wake()
+            if problems:
+                raise problems[0]
+        self.remaking = False
+
+    async def _refill_damaged(self) -> list[IndexUnavailable]:
+        problems = []
+        for owner in list(self._damaged):
+            try:
+                await self._refill(owner)
+            except IndexUnavailable as error:
+                problems.append(error)
+        return problems
+
+    async def _index_behind(self) -> list[IndexUnavailable]:
+        """An owner whose index cannot be written keeps nobody else waiting."""
+        # Taken before they are looked at: what is added to a thread after that puts it back.
+        self._in_work, self._behind = self._behind, {}
+        problems = []
+        try:
+            for space, user_id, threads in await self._by_owner():
+                try:
+                    await self._index(space, user_id, threads)
+                except IndexUnavailable as error:
+                    problems.append(error)
+                    await self._suspect(space, user_id)
+        finally:
+            self._behind.update(self._in_work)
+            self._in_work = {}
+        return problems
+
+    async def _by_owner(self) -> list[tuple[str, str, list[str]]]:
+        owners: defaultdict[Key, list[str]] = defaultdict(list)
+        for space, thread_id in list(self._in_work):
+            seen = await self._ledger.progress(self.live.name, space, thread_id)
+            if seen is not None and seen.words_behind:
+                owners[space, seen.thread.user_id].append(thread_id)
+                continue
+            del self._in_work[space, thread_id]
+            if seen is not None and seen.vectors_behind:
+                self._unembedded[space, thread_id] = None
+        return [(space, user_id, threads) for (space, user_id), threads in owners.items()]
+
+    async def _index(self, space: str, user_id: str, threads: list[str]) -> None:
+        more = await self._words.index_threads(self.live.name, space, user_id, threads, live=True)
+        for thread_id in threads:
+            del self._in_work[space, thread_id]
+        self._behind.update({(space, thread_id): None for thread_id in more})
+        self._unembedded.update({(space, thread_id): None for thread_id in threads})
+        self._meaning_loop.wake()
+
+    async def _suspect(self, space: str, user_id: str) -> None:
+        """Something could not be written. What cannot be read either is damaged; else it is tried again as it is."""
+        owner = owner_folder(space, user_id)
+        if not await self._words.is_readable(self.live.name, owner):
+            self.owner_damaged(owner, space, user_id)
+        # What is in memory cannot be kept up: whoever searches reads the rest from the journal.
+        self._corpora.drop(owner)
+
+    async def _index_notes(self) -> list[IndexUnavailable]:
+        problems = []
+        for owner in list(self._note_owners):
+            del self._note_owners[owner]
+            try:
+                await self._words.index_notes(self.live.name, owner, live=True)
+            except BaseException as error:
+                self._note_owners[owner] = None
+                if not isinstance(error, IndexUnavailable):
+                    raise
+                problems.append(error)
+            else:
+                self._unembedded_owners[owner] = None
+        return problems
+
+    async def _meaning_step(self) -> None:
+        if self._embedder is None or self.model_mismatch is not None:
+            self._unembedded.clear()
+            self._unembedded_owners.clear()
+        while self._unembedded or self._unembedded_owners:
+            async with self._meaning_turn:
+                await self._embed_threads()
+                await self._embed_notes()
+            self._changed.set()
+        if (source := self._meaning.source) is not None and self.building is None and not self.waiting[0]:
+            self._meaning.forget_source()
+            await self._store.discard(source.name)
+
+    async def _embed_threads(self) -> None:
+        # The newest first: who is talking now is not kept waiting by a large import.
+        taken = [self._unembedded.popitem()[0] for _ in range(min(BATCH, len(self._unembedded)))]
+        more: Iterable[Key] = reversed(taken)
+        try:
+            outcome = await self._meaning.embed_threads(self.live, taken, live=True)
+            self._live, more = outcome.generation, outcome.unfinished
+        finally:
+            self._put_back(more)
+        for space, user_id in outcome.unwritable:
+            await self._suspect(space, user_id)
+        if outcome.unwritable:
+            raise next(iter(outcome.unwritable.values()))
+
+    async def _embed_notes(self) -> None:
+        for owner in list(self._unembedded_owners):
+            del self._unembedded_owners[owner]
+            try:
+                self._live = await self._meaning.embed_notes(self.live, owner, live=True)
+            except BaseException:
+                self._unembedded_owners[owner] = None
+                raise
+
+    def _put_back(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key not in self._unembedded:
+                self._unembedded[key] = None
+                self._unembedded.move_to_end(key, last=False)
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Nothing is written to the live generation while this lasts; what comes meanwhile waits."""
+        # In this order: a batch that is being embedded may take long, and must not keep new words waiting.
+        async with self._meaning_turn, self._words_turn:
+            yield
+
+    async def swap_to(self, generation: Generation) -> Generation:
+        """Make another generation the live one; the caller holds the loops. Returns the one it was."""
+        old = self.live
+        await self._store.promote(generation.name)
+        self._live = generation
+        self._corpora.serve(generation.name)
+        self.building = None
+        return old
+
+
+async def new_generation(store: IndexStore, ledger: IndexLedger, format: int) -> Generation:  # noqa: A002
+    """An empty generation beside all others."""
+    names = [generation.name for generation in await store.generations()]
+    number = 1 + max((int(name[1:]) for name in names if name[1:].isdigit()), default=0)
+    generation = Generation(f"g{number:06d}", format)
+    await ledger.add_generation(generation.name)
+    await store.create(generation)
+    return generation

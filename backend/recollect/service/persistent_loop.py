@@ -1,0 +1,85 @@
+"""A loop that does its work whenever it is woken, and tries again until it succeeds."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from recollect.errors import RecollectError
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_log = logging.getLogger("recollect.index")
+
+
+class PersistentLoop:
+    """Runs `step` once for every burst of `wake`. What befalls it is `problem` until it succeeds again."""
+
+    def __init__(
+        self,
+        step: Callable[[], Awaitable[None]],
+        *,
+        delay_seconds: float,
+        patient: bool,
+        on_change: Callable[[], None],
+    ) -> None:
+        """A `patient` one is not woken from the pause after a failure; `on_change` is told of every outcome."""
+        self._step = step
+        self._delay = delay_seconds
+        self._patient = patient
+        self._on_change = on_change
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.working = False
+        self.problem: str | None = None
+
+    def start(self, name: str) -> None:
+        self._task = asyncio.create_task(self._run(), name=name)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._woken.wait()
+            await self._take_burst()
+            self.working = True
+            await self._until_it_succeeds()
+            self.working = False
+            self._on_change()
+
+    async def _take_burst(self) -> None:
+        await asyncio.sleep(self._delay)  # For the rest of it: one write for all.
+        self._woken.clear()
+
+    async def _until_it_succeeds(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await self._step()
+                self.problem = None
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is shown in health and tried again
+                self._report(error)
+            await self._pause(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+
+    def _report(self, error: Exception) -> None:
+        if self.problem is None:
+            expected = isinstance(error, RecollectError)
+            _log.warning("the index waits: %s", error, exc_info=None if expected else error)
+        self.problem = str(error) or type(error).__name__
+        self._on_change()
+
+    async def _pause(self, seconds: float) -> None:
+        if self._patient:
+            await asyncio.sleep(seconds)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+                await self._take_burst()

@@ -1,0 +1,171 @@
+"""Reindex: make the index anew beside the live one, prove it, and swap."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from recollect.errors import AlreadyExists, IndexUnavailable
+from recollect.failpoints import FailPoints
+from recollect.memory.index_row import Generation
+from recollect.memory.model import Thread
+from recollect.memory.searchable import FORMAT
+from recollect.service.index_meaning import PROBE, Key, MeaningIndexer
+from recollect.service.index_words import WordIndexer
+from recollect.service.indexer import Indexer, new_generation
+from recollect.service.ports import Embedder, IndexLedger, IndexStore, Progress, no_progress
+
+Check = Callable[[str], Awaitable[list[str]]]
+"""What is wrong with a generation, compared with the vault."""
+
+_PAGE = 200
+_MOST_ROUNDS = 4
+_LOOKS = 3
+"""What is edited while it is being checked is filled and checked again."""
+
+
+@dataclass(slots=True)
+class ReindexReport:
+    """What came of it."""
+
+    generation: str
+    embedded: int
+    """Texts that had to be embedded; the others' vectors were used again."""
+
+
+@dataclass(slots=True)
+class Reindexer:
+    """Search goes on all the while, and nothing that comes meanwhile is missing afterwards."""
+
+    indexer: Indexer
+    store: IndexStore
+    ledger: IndexLedger
+    words: WordIndexer
+    meaning: MeaningIndexer
+    embedder: Embedder | None
+    check: Check
+    fail_points: FailPoints
+    _running: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def reindex(self, progress: Progress = no_progress) -> ReindexReport:
+        """Raises EmbedderUnavailable where there is an embedder and it does not answer, and AlreadyExists."""
+        if self._running.locked():
+            raise AlreadyExists("the index is being made anew already")
+        async with self._running:
+            source = await self._source()
+            building = await new_generation(self.store, self.ledger, FORMAT)
+            self.indexer.building, self.meaning.source = building, source
+            try:
+                live = await self._build(building, progress)
+            finally:
+                self.meaning.forget_source()
+                if self.indexer.building is not None:
+                    self.indexer.building = None
+                    await self.store.discard(building.name)
+            await self.ledger.keep_only(live.name)
+            return ReindexReport(live.name, self.meaning.embedded_in[live.name])
+
+    async def _source(self) -> Generation | None:
+        """The live generation, where its vectors are such as the model gives today."""
+        if self.embedder is None:
+            return None
+        (vector,) = await self.embedder.embed([PROBE])
+        live = self.indexer.live
+        return live if (live.model, live.dimensions) == (self.embedder.name, len(vector)) else None
+
+    async def _build(self, building: Generation, progress: Progress) -> Generation:
+        problems: list[str] = []
+        for _ in range(_LOOKS):
+            building = await self._fill(building, progress)
+            problems = await self.check(building.name)
+            if not problems:
+                break
+        if problems:
+            raise IndexUnavailable(f"the new index is not what the vault says: {problems[0]}")
+        self.fail_points.reach("reindex.filled")
+        await _to_its_end(self._swap(building))
+        return building
+
+    async def _swap(self, building: Generation) -> None:
+        async with self.indexer.held():
+            # By words alone: it has to be over soon. What comes later is found in the journal until it is indexed.
+            await self._fill_round(building, no_progress, by_meaning=False)
+            old = await self.indexer.swap_to(building)
+        self.fail_points.reach("reindex.swapped")
+        self.indexer.catch_up()
+        await self.store.discard(old.name)
+
+    async def _fill(self, building: Generation, progress: Progress) -> Generation:
+        """In rounds: what is added while one lasts is filled in the next. Where much is added, it has to end too."""
+        for _ in range(_MOST_ROUNDS):
+            building, filled = await self._fill_round(
+                building, progress, by_meaning=self.embedder is not None
+            )
+            if not filled:
+                break
+        for owner in await self.ledger.note_owners(building.name):
+            await self.words.index_notes(building.name, owner, live=False)
+            if self.embedder is not None:
+                building = await self.meaning.embed_notes(building, owner, live=False)
+        return building
+
+    async def _fill_round(
+        self, building: Generation, progress: Progress, *, by_meaning: bool
+    ) -> tuple[Generation, int]:
+        """Once through all threads; returns how many there was something to do for."""
+        behind = [each async for each in self._behind(building.name, by_meaning=by_meaning)]
+        for start in range(0, len(behind), _PAGE):
+            building = await self._fill_threads(
+                building, behind[start : start + _PAGE], by_meaning=by_meaning
+            )
+            progress(min(start + _PAGE, len(behind)), len(behind))
+        return building, len(behind)
+
+    async def _behind(self, generation: str, *, by_meaning: bool) -> AsyncIterator[Thread]:
+        after = 0
+        while page := await self.ledger.behind(generation, after, _PAGE):
+            after = page[-1].thread_pk
+            for each in page:
+                if each.words_behind or (by_meaning and each.vectors_behind):
+                    yield each.thread
+
+    async def _fill_threads(
+        self, building: Generation, threads: Sequence[Thread], *, by_meaning: bool
+    ) -> Generation:
+        owners: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for thread in threads:
+            owners[thread.space, thread.user_id].append(thread.thread_id)
+        for (space, user_id), ids in owners.items():
+            await self._index(building.name, space, user_id, ids)
+            if by_meaning:
+                building = await self._embed(building, [(space, thread_id) for thread_id in ids])
+        return building
+
+    async def _index(self, generation: str, space: str, user_id: str, ids: Sequence[str]) -> None:
+        while ids:
+            more = await self.words.index_threads(generation, space, user_id, ids, live=False)
+            seen = [await self.ledger.progress(generation, space, thread_id) for thread_id in more]
+            ids = [
+                each.thread.thread_id
+                for each in seen
+                if each is not None and each.words_behind and each.thread.user_id == user_id
+            ]
+
+    async def _embed(self, building: Generation, threads: list[Key]) -> Generation:
+        while threads:
+            outcome = await self.meaning.embed_threads(building, threads, live=False)
+            building, threads = outcome.generation, outcome.unfinished
+            for problem in outcome.unwritable.values():
+                raise problem
+        return building
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """A caller who goes away does not leave it half done."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

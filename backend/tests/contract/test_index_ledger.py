@@ -1,0 +1,369 @@
+"""What the ledger of the index promises, of the fake and of a real journal."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from recollect.infra.sql.append import Schedule
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.index_ledger import SqlIndexLedger
+from recollect.infra.sql.note_store import SqlNoteStore
+from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.infra.sql.transcript_store import SqlTranscriptStore
+from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.model import Append, NewTurn, Thread
+from recollect.memory.note import Note
+from recollect.memory.transcript_state import StoredPart
+from recollect.service.ports import IndexLedger, NoteStore, ThreadStore, TranscriptStore
+from tests.fake_index_ledger import FakeIndexLedger
+from tests.fakes import START, FakeClock, FakeJournal, FakeNoteStore
+
+G, OTHER = "g000001", "g000002"
+ANN, BOB = "default/users/ann", "default/users/bob"
+PORTO = Note(f"{ANN}/notes/porto.md", ANN, "d1", 1000)
+LISBON = Note(f"{ANN}/notes/lisbon.md", ANN, "d2", 2000)
+BOBS = Note(f"{BOB}/notes/porto.md", BOB, "d3", 3000)
+BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2003\u2028\u2029\u202f\u205f\u3000"
+
+
+@dataclass(frozen=True)
+class Books:
+    """A ledger with the journal and the notes that it is about."""
+
+    ledger: IndexLedger
+    threads: ThreadStore
+    transcripts: TranscriptStore
+    notes: NoteStore
+    clock: FakeClock
+
+    async def add(self, thread_id: str, *texts: str, user_id: str = "ann", space: str = "default") -> None:
+        turns = [NewTurn("user", text, self.clock(), user_id) for text in texts]
+        await self.threads.append(Append(space, thread_id, turns, user_id))
+
+    async def seen(self, thread_id: str, *, space: str = "default", generation: str = G) -> ThreadProgress:
+        found = await self.ledger.progress(generation, space, thread_id)
+        assert found is not None
+        return found
+
+    async def record(self, thread_id: str, words_to: int, vectors_to: int = 0) -> bool:
+        return await self.ledger.record_words(G, await self.seen(thread_id), words_to, vectors_to)
+
+    async def edit(self, thread_id: str, content: str) -> None:
+        """As a person does, in the first turn."""
+        (placed,) = await self.transcripts.turns("default", thread_id, 1, 1)
+        await self.transcripts.revise("default", thread_id, [replace(placed.turn, content=content)], {})
+
+    async def behind(self, generation: str = G) -> list[str]:
+        return [each.thread.thread_id for each in await self.ledger.behind(generation)]
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+async def books(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Books]:
+    if request.param == "fake":
+        journal, notes = FakeJournal(), FakeNoteStore()
+        ledger = FakeIndexLedger(journal, notes)
+        yield Books(ledger, journal.threads, journal.transcripts, notes, journal.clock)
+        return
+    database, clock = Database(tmp_path / "journal.db"), FakeClock()
+    await database.open()
+    schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
+    yield Books(
+        SqlIndexLedger(database),
+        SqlThreadStore(database, clock=clock, schedule=schedule),
+        SqlTranscriptStore(database),
+        SqlNoteStore(database),
+        clock,
+    )
+    await database.close()
+
+
+async def test_a_generation_is_known_once_it_was_added(books: Books) -> None:
+    assert not await books.ledger.knows(G)
+    await books.ledger.add_generation(G)
+    assert await books.ledger.knows(G)
+
+
+async def test_a_generation_that_is_added_again_begins_anew(books: Books) -> None:
+    await books.ledger.add_generation(G)
+    await books.add("t1", "one")
+    await books.record("t1", 1)
+    await books.ledger.record_notes(G, ANN, [PORTO], [])
+    await books.ledger.add_generation(G)
+    assert (await books.seen("t1")).words_to == 0
+    assert await books.ledger.notes(G, ANN) == {}
+
+
+async def test_generations_that_are_not_kept_are_forgotten_with_their_records(books: Books) -> None:
+    await books.add("t1", "one")
+    for generation in (G, OTHER):
+        await books.ledger.add_generation(generation)
+        await books.ledger.record_words(generation, await books.seen("t1", generation=generation), 1, 0)
+    await books.ledger.keep_only(OTHER)
+    assert (await books.ledger.knows(G), await books.ledger.knows(OTHER)) == (False, True)
+    assert (await books.seen("t1", generation=G)).words_to == 0
+    assert (await books.seen("t1", generation=OTHER)).words_to == 1
+
+
+async def test_a_new_thread_is_behind_with_all_its_turns(books: Books) -> None:
+    await books.add("t1", "one", "two")
+    seen = await books.seen("t1")
+    assert (seen.thread.thread_id, seen.thread.user_id) == ("t1", "ann")
+    assert (seen.words_to, seen.vectors_to, seen.last_position) == (0, 0, 2)
+    assert (seen.words_behind, seen.vectors_behind, seen.is_stale) == (True, False, False)
+    assert await books.behind() == ["t1"]
+
+
+async def test_a_thread_without_turns_is_not_behind(books: Books) -> None:
+    await books.threads.create_thread(Thread("default", "t1", "ann", START, START))
+    assert await books.behind() == []
+
+
+async def test_what_is_recorded_is_no_longer_behind(books: Books) -> None:
+    await books.add("t1", "one", "two")
+    assert await books.record("t1", 2, 2)
+    seen = await books.seen("t1")
+    assert (seen.words_to, seen.vectors_to, seen.words_behind, seen.vectors_behind) == (2, 2, False, False)
+    assert await books.behind() == []
+
+
+async def test_a_thread_that_is_not_embedded_is_behind(books: Books) -> None:
+    await books.add("t1", "one", "two")
+    await books.record("t1", 2)
+    assert (await books.seen("t1")).vectors_behind
+    assert await books.behind() == ["t1"]
+    assert await books.ledger.record_vectors(G, await books.seen("t1"), 2)
+    assert await books.behind() == []
+
+
+async def test_vectors_never_count_beyond_words(books: Books) -> None:
+    await books.add("t1", "one", "two")
+    await books.record("t1", 1, 9)
+    assert (await books.seen("t1")).vectors_to == 1
+    await books.ledger.record_vectors(G, await books.seen("t1"), 2)
+    assert (await books.seen("t1")).vectors_to == 1
+
+
+async def test_vectors_of_what_is_not_indexed_are_not_recorded(books: Books) -> None:
+    await books.add("t1", "one")
+    assert not await books.ledger.record_vectors(G, await books.seen("t1"), 1)
+
+
+async def test_each_generation_has_records_of_its_own(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.record("t1", 1, 1)
+    assert await books.behind(OTHER) == ["t1"]
+
+
+async def test_all_that_is_behind_comes_page_by_page(books: Books) -> None:
+    for number in range(5):
+        await books.add(f"t{number}", "one")
+    found: list[str] = []
+    after = 0
+    while page := await books.ledger.behind(G, after, 2):
+        after = page[-1].thread_pk
+        found += [each.thread.thread_id for each in page]
+    assert found == ["t0", "t1", "t2", "t3", "t4"]
+
+
+async def test_incognito_threads_are_never_indexed(books: Books) -> None:
+    await books.threads.create_thread(Thread("default", "t1", "ann", START, START, incognito=True))
+    await books.add("t1", "one")
+    assert await books.ledger.progress(G, "default", "t1") is None
+    assert await books.ledger.owner_progress(G, "default", "ann") == []
+    assert await books.behind() == []
+
+
+async def test_an_owner_has_the_progress_of_their_own_threads(books: Books) -> None:
+    await books.add("t2", "one")
+    await books.add("t1", "one")
+    await books.add("bobs", "one", user_id="bob")
+    await books.add("elsewhere", "one", space="acme")
+    found = await books.ledger.owner_progress(G, "default", "ann")
+    assert [each.thread.thread_id for each in found] == ["t1", "t2"]
+
+
+async def test_an_edited_turn_makes_what_was_indexed_stale(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.record("t1", 1, 1)
+    await books.edit("t1", "another")
+    assert (await books.seen("t1")).is_stale
+    assert await books.behind() == ["t1"]
+    assert await books.record("t1", 1, 1)
+    assert await books.behind() == []
+
+
+async def test_changed_tags_make_what_was_indexed_stale(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.record("t1", 1, 1)
+    await books.threads.update_thread("t1", {"tags": ["work"]})
+    seen = await books.seen("t1")
+    assert (seen.is_stale, seen.thread.tags) == (True, ("work",))
+
+
+async def test_nothing_that_is_not_indexed_is_stale(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.edit("t1", "another")
+    assert not (await books.seen("t1")).is_stale
+
+
+async def test_words_from_before_an_edit_are_not_recorded(books: Books) -> None:
+    await books.add("t1", "one")
+    seen = await books.seen("t1")
+    await books.edit("t1", "another")
+    assert not await books.ledger.record_words(G, seen, 1, 0)
+    assert (await books.seen("t1")).words_to == 0
+
+
+async def test_vectors_from_before_an_edit_are_not_recorded(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.record("t1", 1)
+    seen = await books.seen("t1")
+    await books.edit("t1", "another")
+    assert not await books.ledger.record_vectors(G, seen, 1)
+    assert (await books.seen("t1")).vectors_to == 0
+
+
+async def test_tags_that_change_while_words_are_indexed_leave_them_stale(books: Books) -> None:
+    await books.add("t1", "one")
+    seen = await books.seen("t1")
+    await books.threads.update_thread("t1", {"tags": ["work"]})
+    assert await books.ledger.record_words(G, seen, 1, 0)
+    assert (await books.seen("t1")).is_stale
+
+
+async def test_nothing_is_recorded_of_a_thread_that_is_gone(books: Books) -> None:
+    await books.add("t1", "one")
+    seen = await books.seen("t1")
+    await books.threads.delete_thread("t1")
+    assert not await books.ledger.record_words(G, seen, 1, 0)
+    assert await books.ledger.progress(G, "default", "t1") is None
+
+
+async def test_nothing_is_recorded_for_a_thread_that_took_the_place_of_another(books: Books) -> None:
+    await books.add("t1", "one")
+    seen = await books.seen("t1")
+    await books.threads.delete_thread("t1")
+    await books.add("t1", "two", user_id="bob")
+    assert not await books.ledger.record_words(G, seen, 1, 0)
+    assert (await books.seen("t1")).words_to == 0
+
+
+async def test_nothing_is_recorded_for_a_thread_that_came_after_one_that_is_gone(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.record("t1", 1)
+    seen = await books.seen("t1")
+    await books.threads.delete_thread("t1")
+    await books.add("t2", "two")
+    await books.record("t2", 1)
+    assert not await books.ledger.record_words(G, seen, 1, 1)
+    assert not await books.ledger.record_vectors(G, seen, 1)
+    assert (await books.seen("t2")).vectors_to == 0
+
+
+async def test_a_thread_that_is_made_again_has_nothing_indexed(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.record("t1", 1, 1)
+    await books.threads.delete_thread("t1")
+    books.clock.advance(1)
+    await books.add("t1", "two")
+    seen = await books.seen("t1")
+    assert (seen.words_to, seen.last_position) == (0, 2)
+
+
+async def test_a_thread_that_is_reset_is_behind_again_in_that_generation_alone(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.record("t1", 1, 1)
+    await books.ledger.record_words(OTHER, await books.seen("t1", generation=OTHER), 1, 1)
+    await books.ledger.reset_thread(G, (await books.seen("t1")).thread_pk)
+    assert (await books.behind(G), await books.behind(OTHER)) == (["t1"], [])
+
+
+async def test_an_owner_who_is_reset_has_nothing_indexed_and_others_have(books: Books) -> None:
+    for thread_id, user_id in (("t1", "ann"), ("t2", "ann"), ("bobs", "bob")):
+        await books.add(thread_id, "one", user_id=user_id)
+        await books.record(thread_id, 1, 1)
+    for note in (PORTO, BOBS):
+        await books.ledger.record_notes(G, note.owner, [note], [])
+    await books.ledger.reset_owner(G, ANN, "default", "ann")
+    assert await books.behind() == ["t1", "t2"]
+    assert await books.ledger.notes(G, ANN) == {}
+    assert await books.ledger.notes(G, BOB) == {BOBS.path: ("d3", False)}
+
+
+async def test_turns_that_must_have_a_row_are_counted(books: Books) -> None:
+    await books.add("t1", "one", "two", "three")
+    await books.add("t2", "one")
+    await books.add("bobs", "one", user_id="bob")
+    await books.record("t1", 2)
+    await books.record("bobs", 1)
+    assert await books.ledger.count_indexed(G, "default", "ann") == 2
+    assert await books.ledger.count_indexed(OTHER, "default", "ann") == 0
+
+
+async def test_turns_without_words_need_no_row(books: Books) -> None:
+    await books.add("t1", "", " ", BLANKS, *BLANKS, "one")
+    await books.record("t1", (await books.seen("t1")).last_position)
+    assert await books.ledger.count_indexed(G, "default", "ann") == 1
+
+
+async def test_turns_that_memory_skips_need_no_row(books: Books) -> None:
+    turn = NewTurn("system", "Be brief.", START, "system")
+    await books.threads.append(Append("default", "t1", [turn], "ann"))
+    (placed,) = await books.transcripts.turns("default", "t1", 1)
+    await books.record("t1", 1)
+    expected = int(placed.turn.skip_reason is None)
+    assert await books.ledger.count_indexed(G, "default", "ann") == expected
+
+
+async def test_the_part_that_holds_a_turn_is_found(books: Books) -> None:
+    await books.add("t1", "one", "two", "three")
+    for part in (StoredPart(1, 1, 2, 1, "d1", "d1"), StoredPart(2, 3, 3, 1, "d2", "d2")):
+        await books.transcripts.announce("default", "t1", part)
+        await books.transcripts.record("default", "t1", part, [])
+    found = await books.ledger.parts_holding("default", [("t1", 2), ("t1", 3), ("t1", 4), ("none", 1)])
+    assert found == {("t1", 2): 1, ("t1", 3): 2}
+
+
+async def test_a_part_that_is_not_written_yet_holds_nothing(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.transcripts.announce("default", "t1", StoredPart(1, 1, 1, 1, None, "d1"))
+    assert await books.ledger.parts_holding("default", [("t1", 1)]) == {}
+
+
+async def test_a_part_of_another_space_holds_nothing_of_this_one(books: Books) -> None:
+    await books.add("t1", "one", space="acme")
+    part = StoredPart(1, 1, 1, 1, "d1", "d1")
+    await books.transcripts.announce("acme", "t1", part)
+    await books.transcripts.record("acme", "t1", part, [])
+    assert await books.ledger.parts_holding("default", [("t1", 1)]) == {}
+
+
+async def test_a_note_that_is_not_indexed_makes_its_owner_one_with_work(books: Books) -> None:
+    await books.notes.seen(PORTO)
+    assert await books.ledger.note_owners(G) == [ANN]
+    await books.ledger.record_notes(G, ANN, [PORTO], [], embedded=True)
+    assert await books.ledger.note_owners(G) == []
+    assert await books.ledger.note_owners(OTHER) == [ANN]
+
+
+@pytest.mark.parametrize("change", ["edited", "gone", "not embedded"])
+async def test_a_note_that_changed_makes_its_owner_one_with_work(books: Books, change: str) -> None:
+    for note in (PORTO, BOBS):
+        await books.notes.seen(note)
+        await books.ledger.record_notes(G, note.owner, [note], [], embedded=True)
+    if change == "edited":
+        await books.notes.seen(replace(PORTO, digest="d9"))
+    elif change == "gone":
+        await books.notes.gone([PORTO.path])
+    else:
+        await books.ledger.record_notes(G, ANN, [PORTO], [])
+    assert await books.ledger.note_owners(G) == [ANN]
+
+
+async def test_notes_are_recorded_and_removed_by_their_path(books: Books) -> None:
+    await books.ledger.record_notes(G, ANN, [PORTO, LISBON], [])
+    await books.ledger.record_notes(G, ANN, [LISBON], [PORTO.path], embedded=True)
+    assert await books.ledger.notes(G, ANN) == {LISBON.path: ("d2", True)}
+    assert await books.ledger.notes(G, BOB) == {}

@@ -1,0 +1,264 @@
+"""Finding messages of a real server: by words and meaning, in every script, narrowed by every filter."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.embedding_model import model_folder
+from tests.http_client import START, Json, add, message, thread_path
+from tests.processes import Server, recollect, recollect_json, wait_until
+from tests.searching import indexed, search, texts, with_model
+
+__all__ = ["model_folder"]
+
+HOUR = 3_600_000
+SOON = 1.0
+"""Seconds within which a message is found by its words."""
+SCRIPTS = {
+    "Chinese": ("我的姐姐下个月搬到波尔图", "波尔图"),
+    "Japanese": ("妹は来月ポルトに引っ越します", "ポルト"),
+    "Thai": ("พี่สาวของฉันจะย้ายไปปอร์โต", "ปอร์โต"),
+    "Hindi": ("मेरी बहन पोर्टो जा रही है", "पोर्टो"),
+    "Arabic": ("أختي تنتقل إلى بورتو الشهر القادم", "بورتو"),
+    "Korean": ("누나가 다음 달에 포르투로 이사해요", "포르투"),
+    "Russian": ("Моя сестра переезжает в Порту", "сестра"),
+    "Hebrew": ("אחותי עוברת לפורטו בחודש הבא", "אחותי"),
+    "emoji": ("she is so happy 🦔", "🦔"),
+    "identifier": ("call parseDateTime() before saving", "parseDateTime"),
+    "part of an identifier": ("then fetch_user_profile runs", "profile"),
+    "path": ("the log is in /var/log/recollect/server.log", "/var/log/recollect/server.log"),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("search") / "home", with_model(model_folder)) as server:
+        add(server.client, "first", [message("so that all is loaded")], user_id="nobody")
+        indexed(server.client, embedded=True)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> httpx2.Client:
+    return server.client
+
+
+@pytest.fixture(scope="module")
+def filled(client: httpx2.Client) -> httpx2.Client:
+    """Ann's memory: two threads of two agents, with tags, hours apart."""
+    said = ["Marta moves to Porto in June", "That is lovely news", "She works as a nurse there"]
+    move = [message(text, number, message_id=f"m{number}") for number, text in enumerate(said)]
+    add(client, "move", move, user_id="ann", agent_id="helper", tags=["family", "travel"])
+    later = [message("The invoice for Porto is due", 7200), message("Pay it with the blue card", 7201)]
+    add(client, "bills", later, user_id="ann", agent_id="clerk", tags=["money"])
+    indexed(client, embedded=True, user_id="ann")
+    return client
+
+
+def error(client: httpx2.Client, **body: Any) -> tuple[int, Json]:
+    answer = client.post("/api/v1/memory/search", json=body)
+    found: Json = answer.json()["error"]
+    return answer.status_code, found
+
+
+def test_a_message_is_found_by_its_words_within_a_second_of_being_accepted(client: httpx2.Client) -> None:
+    waits = []
+    for number in range(5):
+        add(
+            client, "quick", [message(f"the password of door {number} is swordfish{number}")], user_id="quick"
+        )
+        accepted = time.monotonic()
+        wait_until(lambda: texts(client, f"swordfish{number}", user_id="quick", mode="keyword"), "found")  # noqa: B023
+        waits.append(time.monotonic() - accepted)
+    assert max(waits) < SOON, waits
+
+
+def test_the_only_message_of_a_user_is_found(client: httpx2.Client) -> None:
+    add(client, "only", [message("Marta moves to Porto")], user_id="only")
+    for mode in ("keyword", "hybrid"):
+        wait_until(lambda: texts(client, "Porto", user_id="only", mode=mode), "found", seconds=SOON)  # noqa: B023
+
+
+def test_a_word_that_is_in_every_message_finds_all_of_them(client: httpx2.Client) -> None:
+    said = ["Porto in June", "Porto in the long hot summer of last year", "Porto"]
+    add(client, "all", [message(text) for text in said], user_id="all")
+    indexed(client, user_id="all")
+    assert set(texts(client, "Porto", user_id="all", mode="keyword")) == set(said)
+
+
+def test_a_message_is_found_by_its_meaning_soon_after(filled: httpx2.Client) -> None:
+    found = search(filled, "What is her profession?", user_id="ann", mode="vector")
+    assert found["hits"][0]["text"] == "She works as a nurse there"
+    assert (found["degraded"], found["hits"][0]["embedded"]) == ([], True)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_script_is_found_by_its_words(client: httpx2.Client, script: str) -> None:
+    user = f"script {script}"
+    text, query = SCRIPTS[script]
+    add(client, f"thread of {script}", [message("something else"), message(text)], user_id=user)
+    indexed(client, user_id=user)
+    assert texts(client, query, user_id=user, mode="keyword") == [text]
+
+
+def test_keyword_mode_finds_nothing_by_meaning_alone(filled: httpx2.Client) -> None:
+    assert texts(filled, "profession", user_id="ann", mode="keyword") == []
+
+
+def test_every_mode_finds_what_is_asked_for_by_its_words(filled: httpx2.Client) -> None:
+    for mode in ("keyword", "hybrid", "vector"):
+        assert texts(filled, "works as a nurse", user_id="ann", mode=mode)[0] == "She works as a nurse there"
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "expected"),
+    [
+        ({}, {"Marta moves to Porto in June", "The invoice for Porto is due"}),
+        ({"tags": ["money"]}, {"The invoice for Porto is due"}),
+        ({"tags": ["travel", "nothing"]}, {"Marta moves to Porto in June"}),
+        ({"tags": ["nothing"]}, set()),
+        ({"thread_id": "move"}, {"Marta moves to Porto in June"}),
+        ({"thread_id": "nowhere"}, set()),
+        ({"agent_id": "clerk"}, {"The invoice for Porto is due"}),
+        ({"since": START + HOUR}, {"The invoice for Porto is due"}),
+        ({"until": START + HOUR}, {"Marta moves to Porto in June"}),
+        ({"since": START, "until": START + 1}, {"Marta moves to Porto in June"}),
+        ({"types": ["turn"]}, {"Marta moves to Porto in June", "The invoice for Porto is due"}),
+        ({"types": ["note"]}, set()),
+    ],
+)
+def test_filters_narrow(filled: httpx2.Client, narrowed: Json, expected: set[str]) -> None:
+    assert set(texts(filled, "Porto", user_id="ann", mode="keyword", **narrowed)) == expected
+    in_hybrid = set(texts(filled, "Porto", user_id="ann", **narrowed))
+    assert expected <= in_hybrid
+    assert bool(in_hybrid) == bool(expected)
+
+
+def test_a_stretch_is_a_turn_with_those_around_it(filled: httpx2.Client) -> None:
+    (hit,) = search(filled, "nurse", user_id="ann", types=["stretch"], mode="keyword")["hits"]
+    assert hit["message_ids"] == ["m0", "m1", "m2"]
+    assert "Marta moves to Porto in June" in hit["text"]
+
+
+def test_no_more_hits_come_than_are_asked_for(filled: httpx2.Client) -> None:
+    assert len(texts(filled, "Porto", user_id="ann", top_k=1)) == 1
+
+
+def test_hits_keep_within_a_budget_of_tokens(filled: httpx2.Client) -> None:
+    found = texts(filled, "Porto nurse card", user_id="ann", max_tokens=15)
+    assert found
+    assert sum(len(text) for text in found) <= 15 * 4
+    assert len(found) < len(texts(filled, "Porto nurse card", user_id="ann"))
+
+
+def test_neighbours_come_when_they_are_asked_for(filled: httpx2.Client) -> None:
+    asked = {"user_id": "ann", "mode": "keyword"}
+    (without,) = search(filled, "lovely news", **asked)["hits"]
+    (hit,) = search(filled, "lovely news", neighbours=1, **asked)["hits"]
+    assert without["neighbours"] is None
+    assert [turn["message_id"] for turn in hit["neighbours"]] == ["m0", "m2"]
+
+
+def test_a_hit_explains_itself_and_points_at_a_file_that_holds_it(
+    server: Server, filled: httpx2.Client
+) -> None:
+    def hit() -> Json | None:
+        (found,) = search(filled, "lovely", user_id="ann", mode="keyword")["hits"]
+        return found if found["path"] is not None else None
+
+    found = wait_until(hit, "the message is in the vault") or {}
+    assert found["text"] in (server.home / "vault" / found["path"]).read_text(encoding="utf-8")
+    assert (found["type"], found["thread_id"], found["message_ids"]) == ("turn", "move", ["m1"])
+    assert found["timestamp"] == START + 1000
+    assert sum(found["why"].values()) == pytest.approx(found["score"], abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"query": " \n", "user_id": "ann"}, "query"),
+        ({"query": "", "user_id": "ann"}, "query"),
+        ({"user_id": "ann"}, "query"),
+        ({"query": "x", "user_id": "ann", "types": ["episode?"]}, "types.0"),
+        ({"query": "x", "user_id": "ann", "mode": "magic"}, "mode"),
+        ({"query": "x", "user_id": "ann", "top_k": 0}, "top_k"),
+        ({"query": "x", "user_id": "ann", "top_k": "ten"}, "top_k"),
+        ({"query": "x", "user_id": "ann", "max_tokens": 0}, "max_tokens"),
+        ({"query": "x", "user_id": "ann", "neighbours": -1}, "neighbours"),
+        ({"query": "x", "user_id": ""}, "user_id"),
+        ({"query": "x"}, "user_id"),
+        ({"query": "x", "user_id": "ann", "limit": 3}, "limit"),
+        ({"query": "x", "user_id": "ann", "since": 5, "until": 5}, "since"),
+        ({"query": "x", "user_id": "ann", "since": 6, "until": 5}, "since"),
+    ],
+)
+def test_what_is_not_allowed_is_named(client: httpx2.Client, body: Json, field: str) -> None:
+    status, found = error(client, **body)
+    assert (status, found.get("field")) == (422, field)
+
+
+def test_changed_tags_are_seen_by_filters(client: httpx2.Client) -> None:
+    add(client, "tagged", [message("hello Porto"), message("something else")], user_id="tess", tags=["old"])
+    indexed(client, user_id="tess")
+    asked = {"user_id": "tess", "mode": "keyword"}
+    assert texts(client, "Porto", tags=["old"], **asked) == ["hello Porto"]
+    client.patch(thread_path("tagged"), json={"user_id": "tess", "tags": ["new"]}).raise_for_status()
+    wait_until(lambda: texts(client, "Porto", tags=["new"], **asked), "new tags are found", seconds=3)
+    assert texts(client, "Porto", tags=["old"], **asked) == []
+
+
+def test_a_thread_that_is_deleted_leaves_no_byte_and_no_hit(server: Server, client: httpx2.Client) -> None:
+    secret = "the-zanzibar-protocol"
+    add(client, "secret", [message(f"it is {secret}"), message("and more")], user_id="sue")
+    add(client, "kept", [message("nothing special"), message("and more")], user_id="sue")
+    indexed(client, embedded=True, user_id="sue")
+    assert texts(client, secret, user_id="sue", mode="keyword")
+    wait_until(lambda: secret in _bytes_under(server.home / "vault"), "it is in the vault")
+    client.delete(thread_path("secret"), params={"user_id": "sue"}).raise_for_status()
+    wait_until(lambda: secret not in _bytes_under(server.home), "no byte of it is left", seconds=10)
+    assert texts(client, secret, user_id="sue", mode="keyword") == []
+    assert texts(client, "nothing special", user_id="sue") != []
+
+
+def _bytes_under(folder: Path) -> str:
+    contents = []
+    for path in folder.rglob("*"):
+        try:
+            contents.append(path.read_bytes() if path.is_file() else b"")
+        except FileNotFoundError:
+            continue  # The server was faster.
+    return b"\n".join(contents).decode("utf-8", "replace")
+
+
+def test_the_command_line_prints_hits_for_people(server: Server, filled: httpx2.Client) -> None:
+    done = recollect(server.home, "search", "who is a nurse?", "--user", "ann", "--neighbours", "1")
+    assert done.returncode == 0, done.stderr
+    assert "She works as a nurse there" in done.stdout
+    assert "threads/move/0001.md" in done.stdout
+    assert "| ann: That is lovely news" in done.stdout
+
+
+def test_the_command_line_prints_hits_as_json(server: Server, filled: httpx2.Client) -> None:
+    found = recollect_json(server.home, "search", "Porto", "--user", "ann", "--tag", "money", "--top-k", "1")
+    assert [hit["text"] for hit in found["hits"]] == ["The invoice for Porto is due"]
+    by_day = recollect_json(server.home, "search", "Porto", "--user", "ann", "--until", "2000-01-01")
+    assert by_day["hits"] == []
+
+
+def test_the_command_line_says_when_nothing_is_found(server: Server, client: httpx2.Client) -> None:
+    done = recollect(server.home, "search", "anything", "--user", "a stranger")
+    assert (done.returncode, done.stdout) == (0, "nothing found in 0 texts\n")
+
+
+def test_metrics_tell_of_the_index_and_of_searches(filled: httpx2.Client) -> None:
+    search(filled, "Porto", user_id="ann")
+    figures = filled.get("/metrics").text
+    for name in ("index_files", "index_bytes", "index_memory_bytes", "embedded_texts"):
+        (line,) = [line for line in figures.splitlines() if line.startswith(f"recollect_{name} ")]
+        assert float(line.split()[1]) > 0
+    assert 'recollect_searches_total{mode="hybrid",outcome="ok"}' in figures
+    assert 'recollect_index_waiting{stage="words"} 0.0' in figures
