@@ -216,6 +216,7 @@ class App:
             indexer,
             corpora,
             self.ledger,
+            self.THREADS,
             self.transcripts,
             embedder,
             clock=self.clock,
@@ -365,7 +366,8 @@ async def rebuild_home(
     finally:
         lock.release()
     report.lost = old.lost
-    async with open_app(settings) as app:
+    async with open_app(settings) as app, app.jobs.paused():
+        await app.search.indexer.settled()
         return report, await app.verifier.verify()
 
 

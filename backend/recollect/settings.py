@@ -131,7 +131,7 @@ class IndexSettings(_Group):
         description="Memory for the texts of the users who searched last; one user's always fit.",
     )
     delay_ms: int = Field(
-        100, ge=0, le=60_000, description="How long a message may wait for others before it is indexed."
+        300, ge=0, le=60_000, description="How long a message may wait for others before it is indexed."
     )
 
 

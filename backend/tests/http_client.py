@@ -45,8 +45,11 @@ class Home:
         """Until every job that is due, and every job it queues, has run."""
         async with self.app.jobs.paused():
             pass
-        for job in await self.app.jobs.list_jobs(space=None, limit=10_000):
-            await self.app.jobs.wait_for(job.job_id, 30)
+        while waiting := [
+            job for job in await self.app.jobs.list_jobs(space=None, limit=10_000) if job.state != "dead"
+        ]:
+            for job in waiting:
+                assert await self.app.jobs.wait_for(job.job_id, 30), f"job {job.job_id} ({job.kind}) still waits"
 
 
 @asynccontextmanager

@@ -247,8 +247,10 @@ class JobEngine:
         except TimeoutError:
             return
 
-    def _ended(self, job_id: int, _task: asyncio.Task[None]) -> None:
-        del self._running[job_id]
+    def _ended(self, job_id: int, task: asyncio.Task[None]) -> None:
+        # A job that was put back may have been started again before its first runner's end came to be known.
+        if self._running[job_id][1] is task:
+            del self._running[job_id]
         self._ended_one.set()
         # What waited behind it in its lane may be due now.
         self._due = self._clock()

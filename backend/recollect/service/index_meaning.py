@@ -198,7 +198,11 @@ class MeaningIndexer:
 
         None for a text that the model refuses.
         """
-        found = [await self._kept_vector(row) for row in rows]
+        found: list[Vectors | None] = [None] * len(rows)
+        if self._is_of_use(generation):
+            # Owner by owner: what the older generation holds is read once for each.
+            for place in sorted(range(len(rows)), key=lambda place: rows[place].path):
+                found[place] = await self._kept_vector(rows[place])
         missing = [place for place, vector in enumerate(found) if vector is None]
         if missing:
             new = await self._embed([meaning_of(rows[place]) for place in missing])
@@ -231,9 +235,14 @@ class MeaningIndexer:
             return None
         return vector
 
+    def _is_of_use(self, generation: Generation) -> bool:
+        """Whether the older generation can have vectors that this one lacks."""
+        if self.source is None or self._embedder is None:
+            return False
+        return self.source.name != generation.name and self.source.model == self._embedder.name
+
     async def _kept_vector(self, row: IndexRow) -> Vectors | None:
-        source = self.source
-        if source is None or self._embedder is None or source.model != self._embedder.name:
+        if (source := self.source) is None:
             return None
         owner = "/".join(row.path.split("/")[:3])
         if self._kept[0] != owner:

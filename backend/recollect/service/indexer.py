@@ -44,6 +44,7 @@ class Indexer:
         self._meaning = meaning
         self._corpora = corpora
         self._embedder = embedder
+        self._delay = delay_seconds
         self._live: Generation | None = None
         self.building: Generation | None = None
         """A generation that is being filled beside the live one."""
@@ -171,6 +172,14 @@ class Indexer:
             self._changed.clear()
             await self._changed.wait()
 
+    async def settled(self) -> None:
+        """Returns when all is indexed, and embedded too as far as the embedding model lets it."""
+        while not self.is_idle():
+            if self._scanned and not self.waiting[0] and self.meaning_problem is not None:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
     def is_idle(self) -> bool:
         waiting = (
             self._damaged,
@@ -232,6 +241,9 @@ class Indexer:
             self._meaning_loop.wake()
             if problems:
                 raise problems[0]
+            if self._behind:
+                # Under steady traffic too, one write for what comes in a while, and time for those who add.
+                await asyncio.sleep(self._delay)
         self.remaking = False
 
     async def _refill_damaged(self) -> list[IndexUnavailable]:

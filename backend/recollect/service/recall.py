@@ -16,8 +16,8 @@ from recollect.memory.rank import Weights, score
 from recollect.memory.vault_paths import transcript_path
 from recollect.service.corpora import Corpora, OwnerCorpus
 from recollect.service.indexer import Indexer
-from recollect.service.ports import Clock, Embedder, IndexLedger, TranscriptStore
-from recollect.service.threads import DEFAULT_USER
+from recollect.service.ports import Clock, Embedder, IndexLedger, ThreadStore, TranscriptStore
+from recollect.service.threads import DEFAULT_USER, owned_thread
 
 _SMALL = 2_000
 """Rows that are ranked in less time than it takes to ask another thread."""
@@ -59,6 +59,7 @@ class Recall:
         indexer: Indexer,
         corpora: Corpora,
         ledger: IndexLedger,
+        threads: ThreadStore,
         turns: TranscriptStore,
         embedder: Embedder | None,
         *,
@@ -68,18 +69,21 @@ class Recall:
         self._indexer = indexer
         self._corpora = corpora
         self._ledger = ledger
+        self._threads = threads
         self._turns = turns
         self._embedder = embedder
         self._clock = clock
         self._embed_seconds = embed_seconds
-        self._threads = ThreadPoolExecutor(_RANKING_THREADS, "rank")
+        self._ranking = ThreadPoolExecutor(_RANKING_THREADS, "rank")
 
     async def close(self) -> None:
-        self._threads.shutdown(wait=False)
+        self._ranking.shutdown(wait=False)
 
     async def search(self, caller: Caller, search: Search, weights: Weights | None = None) -> Found:
-        """Raises EmbedderUnavailable for a search by meaning alone that has no embedder; others go on by words."""
+        """Raises NotFound for a thread that is not the owner's, and EmbedderUnavailable for a search by meaning alone that has no embedder; others go on by words."""
         user_id = _owner(caller, search)
+        if (thread_id := search.selection.scope.thread_id) is not None:
+            await owned_thread(self._threads, caller, thread_id, user_id)
         started = time.perf_counter()
         query = read_query(search.query, self._clock() if search.now is None else search.now)
         found = Found()
@@ -163,7 +167,7 @@ class Recall:
         if view.size <= _SMALL:
             found.hits = rank()
         else:
-            found.hits = await asyncio.get_running_loop().run_in_executor(self._threads, rank)
+            found.hits = await asyncio.get_running_loop().run_in_executor(self._ranking, rank)
 
     async def _paths(self, space: str, user_id: str, hits: Sequence[Hit]) -> list[str | None]:
         """The file that holds each hit; None for a message that is not in the vault yet."""
@@ -184,8 +188,8 @@ class Recall:
         first, last = hit.row.position - count, hit.row.position + count
         placed = await self._turns.turns(space, hit.row.thread_id, first, last)
         # A thread that was deleted a moment ago may be another user's by now.
-        now = await self._ledger.progress(self._indexer.live.name, space, hit.row.thread_id)
-        if now is None or now.thread.user_id != user_id:
+        thread = await self._threads.get_thread(hit.row.thread_id, space=space)
+        if thread is None or thread.user_id != user_id:
             return []
         return [
             each.turn

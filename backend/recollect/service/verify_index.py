@@ -1,5 +1,6 @@
 """Verify the index: every text of the vault stands in it as it is, and nothing else does."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -119,9 +120,8 @@ class IndexVerifier:
             if part.digest is None or text is None:
                 rows += await self._in_journal(thread, part.first_position, part.last_position)
             else:
-                rows += [
-                    row for turn in parse_part(text).turns if (row := turn_row(thread, turn)) is not None
-                ]
+                parsed = await asyncio.to_thread(parse_part, text)
+                rows += [row for turn in parsed.turns if (row := turn_row(thread, turn)) is not None]
             written = max(written, part.last_position)
         known = {row.row_id for row in rows}
         late = await self._in_journal(thread, written + 1, None)

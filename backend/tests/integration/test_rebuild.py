@@ -63,7 +63,8 @@ async def snapshot(app: App) -> Snapshot:
         taken.threads[space] = sorted(
             (replace(thread, updated=0) for thread in listed), key=lambda thread: thread.thread_id
         )
-        taken.coverage[space] = await app.coverage.coverage(space=space)
+        counted = await app.coverage.coverage(space=space)
+        taken.coverage[space] = replace(counted, indexed=0, embedded=0)  # The index follows by itself.
         for thread in listed:
             name = f"{space}/{thread.thread_id}"
             taken.turns[name] = await app.THREADS.get_history(thread.thread_id, space=space)

@@ -122,7 +122,6 @@ def test_every_mode_finds_what_is_asked_for_by_its_words(filled: httpx2.Client) 
         ({"tags": ["travel", "nothing"]}, {"Marta moves to Porto in June"}),
         ({"tags": ["nothing"]}, set()),
         ({"thread_id": "move"}, {"Marta moves to Porto in June"}),
-        ({"thread_id": "nowhere"}, set()),
         ({"agent_id": "clerk"}, {"The invoice for Porto is due"}),
         ({"since": START + HOUR}, {"The invoice for Porto is due"}),
         ({"until": START + HOUR}, {"Marta moves to Porto in June"}),
@@ -136,6 +135,12 @@ def test_filters_narrow(filled: httpx2.Client, narrowed: Json, expected: set[str
     in_hybrid = set(texts(filled, "Porto", user_id="ann", **narrowed))
     assert expected <= in_hybrid
     assert bool(in_hybrid) == bool(expected)
+
+
+@pytest.mark.parametrize("thread", ["nowhere", "first"])
+def test_a_thread_that_is_not_ones_own_is_not_found(filled: httpx2.Client, thread: str) -> None:
+    status, found = error(filled, query="Porto", user_id="ann", thread_id=thread)
+    assert (status, found["code"]) == (404, "not_found")
 
 
 def test_a_stretch_is_a_turn_with_those_around_it(filled: httpx2.Client) -> None:
@@ -183,7 +188,7 @@ def test_a_hit_explains_itself_and_points_at_a_file_that_holds_it(
         ({"query": " \n", "user_id": "ann"}, "query"),
         ({"query": "", "user_id": "ann"}, "query"),
         ({"user_id": "ann"}, "query"),
-        ({"query": "x", "user_id": "ann", "types": ["episode?"]}, "types.0"),
+        ({"query": "x", "user_id": "ann", "types": ["episode?"]}, "types[0]"),
         ({"query": "x", "user_id": "ann", "mode": "magic"}, "mode"),
         ({"query": "x", "user_id": "ann", "top_k": 0}, "top_k"),
         ({"query": "x", "user_id": "ann", "top_k": "ten"}, "top_k"),
@@ -192,8 +197,8 @@ def test_a_hit_explains_itself_and_points_at_a_file_that_holds_it(
         ({"query": "x", "user_id": ""}, "user_id"),
         ({"query": "x"}, "user_id"),
         ({"query": "x", "user_id": "ann", "limit": 3}, "limit"),
-        ({"query": "x", "user_id": "ann", "since": 5, "until": 5}, "since"),
-        ({"query": "x", "user_id": "ann", "since": 6, "until": 5}, "since"),
+        ({"query": "x", "user_id": "ann", "since": 5, "until": 5}, "until"),
+        ({"query": "x", "user_id": "ann", "since": 6, "until": 5}, "until"),
     ],
 )
 def test_what_is_not_allowed_is_named(client: httpx2.Client, body: Json, field: str) -> None:

@@ -24,7 +24,9 @@ KILLS_IN_THE_LONG_RUN = 200
 CLIENTS = 4
 BATCH = 3
 BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.")))
-BY_SERVER = tuple(name for name in FAIL_POINTS if name not in BY_COMMAND)
+BY_INDEX = tuple(name for name in FAIL_POINTS if name.startswith(("index.", "reindex.")))
+"""The steps of `test_index_kills.py`."""
+BY_SERVER = tuple(name for name in FAIL_POINTS if name not in BY_COMMAND + BY_INDEX)
 SIGKILLED = -9
 
 

@@ -1,0 +1,339 @@
+"""Search when the embedder or the index fails: it goes on with what is left, says so, and recovers."""
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.http_client import Json, add, coverage, message
+from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
+from tests.searching import health, indexed, search, texts, with_server
+
+QUERY_SECONDS = "0.3"
+SAID = ["Marta moves to Porto", "that is lovely news", "she is a nurse", "the invoice is due"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[StandInModel]:
+    with StandInModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: StandInModel) -> StandInModel:
+    running.control()
+    return running
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def settings(model: StandInModel) -> dict[str, str]:
+    return with_server(model.base_url, QUERY_SECONDS=QUERY_SECONDS, TIMEOUT_SECONDS="2")
+
+
+def fill(client: httpx2.Client, user: str = "ann") -> None:
+    add(client, f"of {user}", [message(text, number) for number, text in enumerate(SAID)], user_id=user)
+
+
+def by_meaning(client: httpx2.Client) -> httpx2.Response:
+    return client.post("/api/v1/memory/search", json={"query": "nurse", "user_id": "ann", "mode": "vector"})
+
+
+def generations(home: Path) -> list[Path]:
+    return sorted(path for path in (home / "index").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize(
+    ("mode", "seconds", "said"),
+    [
+        ("error", 0, "answered 500"),
+        ("silent", 0, f"within {QUERY_SECONDS} s"),
+        ("answer", 5, f"within {QUERY_SECONDS} s"),
+        ("wrong_dimensions", 0, "dimensions"),
+        ("not_finite", 0, "not finite"),
+        ("no_json", 0, "no embeddings"),
+    ],
+)
+def test_an_embedder_that_fails_leaves_search_by_words_and_recovers(
+    home: Path, model: StandInModel, mode: str, seconds: float, said: str
+) -> None:
+    with Server(home, settings(model)) as server:
+        fill(server.client)
+        indexed(server.client, embedded=True)
+        model.control(mode, delay_seconds=seconds)
+        began = time.monotonic()
+        found = search(server.client, "Porto", user_id="ann")
+        assert time.monotonic() - began < 1.5
+        assert found["hits"][0]["text"] == SAID[0]
+        assert said in found["degraded"][0]
+        refused = by_meaning(server.client)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "embedder_unavailable")
+        model.control()
+        wait_until(lambda: by_meaning(server.client).status_code == 200, "it recovers", seconds=10)
+        assert search(server.client, "Porto", user_id="ann")["degraded"] == []
+
+
+def test_adds_never_wait_for_the_embedder_and_vectors_catch_up(home: Path, model: StandInModel) -> None:
+    model.control("silent")
+    with Server(home, settings(model)) as server:
+        began = time.monotonic()
+        for number in range(20):
+            fill(server.client, f"user {number}")
+        assert time.monotonic() - began < 2
+        counted = indexed(server.client)
+        assert (counted["indexed"], counted["embedded"]) == (80, 0)
+        wait_until(lambda: "by words alone" in health(server.client), "health says so")
+        found = search(server.client, "Porto", user_id="user 1")
+        assert (found["hits"][0]["text"], found["hits"][0]["embedded"]) == (SAID[0], False)
+        assert found["degraded"] != []
+        model.control()
+        indexed(server.client, embedded=True)
+        wait_until(lambda: "words" not in health(server.client), "health is well again")
+
+
+def test_what_was_not_embedded_is_embedded_by_the_next_process(home: Path, model: StandInModel) -> None:
+    model.control("error")
+    with Server(home, settings(model)) as server:
+        fill(server.client)
+        indexed(server.client)
+        assert server.stop() == 0
+    model.control()
+    with Server(home, settings(model)) as server:
+        indexed(server.client, embedded=True)
+
+
+def test_another_model_is_noticed_and_reindexing_mends_it(home: Path, model: StandInModel) -> None:
+    with Server(home, settings(model)) as server:
+        fill(server.client)
+        indexed(server.client, embedded=True)
+        assert server.stop() == 0
+    other = {
+        **settings(model),
+        "RECOLLECT_EMBEDDING__MODEL": "another",
+        "RECOLLECT_EMBEDDING__DIMENSIONS": "32",
+    }
+    with Server(home, other) as server:
+        assert "recollect reindex" in health(server.client)
+        found = search(server.client, "Porto", user_id="ann")
+        assert found["hits"][0]["text"] == SAID[0]
+        assert "recollect reindex" in found["degraded"][0]
+        assert by_meaning(server.client).status_code == 503
+        assert recollect_json(home, "reindex", settings=other)["embedded"] == len(SAID)
+        assert search(server.client, "Porto", user_id="ann")["degraded"] == []
+        assert health(server.client) == ""
+        assert server.stop() == 0
+    assert len(generations(home)) == 1
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, running: StandInModel) -> Path:
+    """A stopped home of two users with a whole index."""
+    running.control()
+    home = tmp_path_factory.mktemp("template") / "home"
+    with Server(home, settings(running)) as server:
+        for user in ("ann", "bob"):
+            fill(server.client, user)
+        indexed(server.client, embedded=True)
+        assert server.stop() == 0
+    return home
+
+
+@pytest.fixture
+def filled(template: Path, home: Path) -> Path:
+    shutil.copytree(template, home)
+    return home
+
+
+def no_index(home: Path) -> None:
+    shutil.rmtree(home / "index")
+
+
+def empty_index(home: Path) -> None:
+    no_index(home)
+    (home / "index").mkdir()
+
+
+def garbage_for_live(home: Path) -> None:
+    (home / "index" / "live.json").write_text("{]", encoding="utf-8")
+
+
+def live_is_gone(home: Path) -> None:
+    (home / "index" / "live.json").write_text('{"generation": "g999999"}', encoding="utf-8")
+
+
+def garbage_for_the_generation(home: Path) -> None:
+    (generations(home)[0] / "generation.json").write_text("\x00\x00", encoding="utf-8")
+
+
+def another_format(home: Path) -> None:
+    description = generations(home)[0] / "generation.json"
+    described = json.loads(description.read_text(encoding="utf-8"))
+    description.write_text(json.dumps({**described, "format": 999}), encoding="utf-8")
+
+
+def truncated_data(home: Path) -> None:
+    for file in generations(home)[0].rglob("*.lance"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes()[:100])
+
+
+def no_data(home: Path) -> None:
+    for file in generations(home)[0].rglob("*.lance"):
+        if file.is_file():
+            file.unlink()
+
+
+def no_tables(home: Path) -> None:
+    for folder in generations(home)[0].glob("*.lance"):
+        shutil.rmtree(folder)
+
+
+def no_versions(home: Path) -> None:
+    for folder in generations(home)[0].rglob("_versions"):
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        no_index,
+        empty_index,
+        garbage_for_live,
+        live_is_gone,
+        garbage_for_the_generation,
+        another_format,
+        truncated_data,
+        no_data,
+        no_tables,
+        no_versions,
+    ],
+)
+def test_a_damaged_index_hides_nothing_and_is_made_anew(
+    filled: Path, model: StandInModel, damage: object
+) -> None:
+    assert callable(damage)
+    damage(filled)
+    with Server(filled, settings(model)) as server:
+        client = server.client
+        for user in ("ann", "bob"):
+            found = search(client, "Porto lovely nurse invoice", user_id=user, mode="keyword")
+            assert {hit["text"] for hit in found["hits"]} == set(SAID)
+        wait_until(lambda: search(client, "Porto", user_id="ann")["degraded"] == [], "all is embedded again")
+        indexed(client, embedded=True)
+        wait_until(lambda: health(client) == "", "health is well")
+        assert server.stop() == 0
+    assert len(generations(filled)) == 1
+    assert index_problems(filled, model) == []
+
+
+def index_problems(home: Path, model: StandInModel) -> list[str]:
+    verified = recollect_json(home, "verify", settings=settings(model))
+    return [problem for problem in verified["problems"] if "index" in problem]
+
+
+def test_a_damaged_owner_is_counted(filled: Path, model: StandInModel) -> None:
+    truncated_data(filled)
+    with Server(filled, settings(model)) as server:
+        search(server.client, "Porto", user_id="ann")
+        assert "recollect_index_damaged 1.0" in server.client.get("/metrics").text
+
+
+def test_a_new_message_mends_a_damaged_owner_whom_nobody_searches(filled: Path, model: StandInModel) -> None:
+    truncated_data(filled)
+    with Server(filled, settings(model)) as server:
+        for user in ("ann", "bob"):
+            add(server.client, f"of {user}", [message("one more", 9)], user_id=user)
+        indexed(server.client, embedded=True)
+        assert server.stop() == 0
+    assert index_problems(filled, model) == []
+
+
+def test_an_index_that_cannot_be_written_is_a_problem_that_health_names(
+    filled: Path, model: StandInModel
+) -> None:
+    table_folder = generations(filled)[0]
+    with Server(filled, settings(model)) as server:
+        shutil.move(table_folder, filled / "elsewhere")
+        add(server.client, "of ann", [message("found all the same", 9)], user_id="ann")
+        wait_until(lambda: "index cannot be written" in health(server.client), "health says so")
+        wait_until(
+            lambda: texts(server.client, "found same", user_id="ann", mode="keyword"), "found", seconds=3
+        )
+        add(server.client, "of ann", [message("another hedgehog", 9)], user_id="ann")
+        wait_until(
+            lambda: texts(server.client, "hedgehog", user_id="ann", mode="keyword"), "found", seconds=3
+        )
+        shutil.move(filled / "elsewhere", table_folder)
+        indexed(server.client, embedded=True, seconds=60)
+        wait_until(lambda: health(server.client) == "", "health is well")
+
+
+def test_the_index_is_made_anew_while_messages_come(home: Path, model: StandInModel) -> None:
+    with Server(home, settings(model)) as server:
+        for number in range(5):
+            fill(server.client, f"user {number}")
+        stop = threading.Event()
+        added: list[str] = []
+        writer = threading.Thread(target=add_until, args=(server.address, stop, added))
+        writer.start()
+        try:
+            wait_until(lambda: len(added) > 5, "messages come")
+            results = [recollect_json(home, "reindex", settings=settings(model)) for _ in range(3)]
+        finally:
+            stop.set()
+            writer.join()
+        assert len({result["generation"] for result in results}) == 3
+        found = texts(server.client, "number", user_id="writer", mode="keyword", top_k=1000)
+        assert sorted(found) == sorted(added)
+        indexed(server.client, embedded=True)
+        assert server.stop() == 0
+    assert len(generations(home)) == 1
+    assert index_problems(home, model) == []
+
+
+def add_until(address: str, stop: threading.Event, added: list[str]) -> None:
+    """Messages one by one, fewer than a search gives."""
+    with httpx2.Client(base_url=address, timeout=30, trust_env=False) as client:
+        while not stop.wait(0.01) and len(added) < 900:
+            text = f"number {len(added)} of many"
+            add(client, f"w{len(added) % 3}", [message(text, len(added))], user_id="writer")
+            added.append(text)
+
+
+def test_a_server_that_is_stopped_while_reindexing_ends_and_starts_whole(
+    filled: Path, model: StandInModel
+) -> None:
+    with Server(filled, settings(model)) as server:
+        indexed(server.client, embedded=True)
+        other = threading.Thread(target=reindex_until_it_ends, args=(filled, model))
+        other.start()
+        wait_until(
+            lambda: len(generations(filled)) == 2 or not other.is_alive(), "it is under way", every=0.001
+        )
+        assert server.stop() == 0
+        other.join()
+    with Server(filled, settings(model)) as server:
+        indexed(server.client, embedded=True)
+        assert set(texts(server.client, "Porto lovely nurse invoice", user_id="bob", mode="keyword")) == set(
+            SAID
+        )
+
+
+def reindex_until_it_ends(home: Path, model: StandInModel) -> None:
+    recollect(home, "reindex", settings=settings(model))
+
+
+def test_the_last_coverage_is_that_of_the_live_index(filled: Path, model: StandInModel) -> None:
+    with Server(filled, settings(model)) as server:
+        before: Json = coverage(server.client)
+        recollect_json(filled, "reindex", settings=settings(model))
+        indexed(server.client, embedded=True)
+        assert coverage(server.client) == before

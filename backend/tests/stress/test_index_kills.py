@@ -1,0 +1,203 @@
+"""A real server that indexes, forgets and reindexes, killed at every step and at random moments.
+
+After every restart the index catches up by itself, equals the vault, and search finds every message once.
+"""
+
+import random
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from recollect.infra.home_lock import current_holder
+from tests.http_client import START, Json, add, bearer, contents, coverage, drained, message, thread_path
+from tests.processes import Server, StandInModel, recollect_json, wait_until
+from tests.searching import indexed, search, texts, with_server
+from tests.stress.test_kills import BY_INDEX, SIGKILLED, Writer
+
+KILLS = 5
+KILLS_IN_THE_LONG_RUN = 100
+ROUNDS = 12
+LAST_SECOND = 20_000
+"""After the first message; no writer gets that far."""
+USER = "me"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[StandInModel]:
+    with StandInModel() as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def settings(model: StandInModel) -> dict[str, str]:
+    return with_server(model.base_url)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[Path]:
+    """One home over all fail points: damage done at one point would show at the next."""
+    home = tmp_path_factory.mktemp("points") / "home"
+    with Server(home, settings) as server:
+        add(server.client, "first", [message("the first message")])
+        indexed(server.client, embedded=True)
+        assert server.stop() == 0
+    yield home
+    with Server(home, settings) as server:
+        drained(server.client)
+        equals_the_vault(home, settings)
+
+
+def equals_the_vault(home: Path, settings: dict[str, str]) -> None:
+    verified = recollect_json(home, "verify", settings=settings)
+    assert (verified["problems"], verified["pending"]) == ([], 0)
+
+
+@pytest.mark.parametrize("point", BY_INDEX)
+def test_an_index_that_is_killed_at_this_step_catches_up(
+    home: Path, settings: dict[str, str], point: str
+) -> None:
+    writer = Writer(point)
+    forgotten: list[str] = []
+    assert use_until_killed(home, {**settings, "RECOLLECT_FAIL_POINT": point}, writer, forgotten) == SIGKILLED
+    with Server(home, settings) as server:
+        writer.settle(server.client)
+        is_whole(server.client, [writer], forgotten)
+        assert len(generations(home)) == 1
+
+
+def use_until_killed(
+    home: Path, settings: dict[str, str], writer: Writer, forgotten: list[str]
+) -> int | None:
+    """Add, forget and reindex until the fail point ends the server; its exit code."""
+    server = Server(home, settings)
+    try:
+        with server:
+            for number in range(ROUNDS):
+                if not writer.write(server.client):
+                    break
+                forget_one(server.client, f"gone-{writer.name}-{number}", forgotten)
+                reindex(home, server.client)
+            wait_until(server.has_ended, "the server is killed", seconds=10)
+    except (httpx2.TransportError, RuntimeError, TimeoutError):
+        return server.exit_code  # Killed at a request, at its start, or never.
+    return server.exit_code
+
+
+def forget_one(client: httpx2.Client, name: str, forgotten: list[str]) -> None:
+    """A thread that was indexed, and is deleted."""
+    add(client, name, [message(f"soon gone {name}")])
+    indexed(client, session_id=name)
+    client.delete(thread_path(name)).raise_for_status()
+    forgotten.append(name)
+
+
+def reindex(home: Path, client: httpx2.Client) -> None:
+    """As the command line does; returns when it is done."""
+    holder = current_holder(home)
+    assert holder is not None
+    answer = client.post("/api/v1/reindex", json={}, headers=bearer(holder.token)).raise_for_status()
+    assert '"result"' in answer.text, answer.text
+
+
+def generations(home: Path) -> list[Path]:
+    return sorted(path for path in (home / "index").iterdir() if path.is_dir())
+
+
+def is_whole(client: httpx2.Client, writers: list[Writer], forgotten: list[str]) -> None:
+    """Everything is indexed and embedded once, everything is found, and nothing that was forgotten is."""
+    drained(client)
+    counted = indexed(client, embedded=True)
+    found = search(client, "says", user_id=USER, mode="keyword")
+    there = counted["messages"] - counted["forgotten"] - counted["skipped"]
+    assert found["searched"] == {"texts": there, "embedded": there, "from_journal": 0}
+    for writer in writers:
+        for thread, batches in writer.acknowledged.items():
+            sent = [text for batch in batches for text in batch]
+            assert sorted(found_in(client, thread)) == sorted(sent) == sorted(contents(client, thread))
+    for name in forgotten:
+        text = f"soon gone {name}"
+        assert text not in texts(client, text, user_id=USER, top_k=100)
+
+
+def found_in(client: httpx2.Client, thread: str) -> list[str]:
+    """All that a search finds in a thread of Writer's, whose messages are a second apart."""
+    asked: Json = {"user_id": USER, "thread_id": thread, "mode": "keyword", "top_k": 1000}
+    found: list[str] = []
+    for begin in range(START, START + 1000 * LAST_SECOND, 1000 * 900):
+        found += texts(client, "says", since=begin, until=begin + 1000 * 900, **asked)
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_kills_at_random_while_indexing_and_reindexing_lose_and_double_nothing(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    kill_at_random(tmp_path / "home", settings, KILLS, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_hundred_kills_at_random_while_indexing_and_reindexing_lose_and_double_nothing(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    kill_at_random(tmp_path / "home", settings, KILLS_IN_THE_LONG_RUN, seed=2)
+
+
+def kill_at_random(home: Path, settings: dict[str, str], kills: int, *, seed: int) -> None:
+    chance = random.Random(seed)
+    writers = [Writer(f"w{number}") for number in range(2)]
+    forgotten: list[str] = []
+    for number in range(kills):
+        with Server(home, settings) as server:
+            load_until_killed(server, writers, forgotten, number, chance.uniform(0.1, 1.5))
+    with Server(home, settings) as server:
+        for writer in writers:
+            writer.settle(server.client)
+        is_whole(server.client, writers, forgotten)
+        equals_the_vault(home, settings)
+        assert coverage(server.client)["missing"] == 0
+    assert len(generations(home)) == 1
+    assert [error for writer in writers for error in writer.failed] == []
+    shutil.rmtree(home)
+
+
+def load_until_killed(
+    server: Server, writers: list[Writer], forgotten: list[str], number: int, seconds: float
+) -> None:
+    """Messages, deletions and reindexing at once, and a kill in the middle of it."""
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=write_slowly, args=(writer, server.address, stop)) for writer in writers
+    ]
+    threads.append(threading.Thread(target=forget_and_reindex, args=(server, stop, forgotten, number)))
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)  # The kill's moment is chance; nothing is waited for.
+    server.kill()
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def write_slowly(writer: Writer, address: str, stop: threading.Event) -> None:
+    """So that a thread stays within what one search gives."""
+    with httpx2.Client(base_url=address, timeout=30, trust_env=False) as client:
+        while not stop.wait(0.02) and writer.write(client):
+            pass
+
+
+def forget_and_reindex(server: Server, stop: threading.Event, forgotten: list[str], number: int) -> None:
+    with httpx2.Client(base_url=server.address, timeout=30, trust_env=False) as client:
+        count = 0
+        while not stop.is_set():
+            try:
+                forget_one(client, f"gone-{number}-{count}", forgotten)
+                reindex(server.home, client)
+            except (httpx2.TransportError, TimeoutError):
+                return
+            count += 1
