@@ -175,6 +175,10 @@ class App:
             await self._close()
             raise
 
+    async def warm_up(self) -> None:
+        """Load what takes a second to load, so that the first message is found as soon as any other."""
+        await self.index.load(self.search.indexer.live.name, "")
+
     def _build_search(self) -> "Search":
         """Everything that finds. A new embedder for every start: one that was closed stays closed."""
         embedder = embedder_of(self.settings)

@@ -49,7 +49,9 @@ class Home:
             job for job in await self.app.jobs.list_jobs(space=None, limit=10_000) if job.state != "dead"
         ]:
             for job in waiting:
-                assert await self.app.jobs.wait_for(job.job_id, 30), f"job {job.job_id} ({job.kind}) still waits"
+                assert await self.app.jobs.wait_for(job.job_id, 30), (
+                    f"job {job.job_id} ({job.kind}) still waits"
+                )
 
 
 @asynccontextmanager

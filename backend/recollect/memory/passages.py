@@ -5,10 +5,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from recollect.memory.irregular_forms import BASE_FORM
 from recollect.memory.words import words_in
 
 _sentence_end = re.compile(r"(?<=[.!?…\u061f\u06d4\u0964])\s+|(?<=[\u3002\uff01\uff1f\uff1b])|\n+").finditer
 _MOST_SENTENCES = 2_000
+_BEGINNING = 3
+"""Letters that a word and its stem have in common."""
 _MOST_CHARS = 100_000
 """What comes later in a text is not found by its words either."""
 
@@ -32,7 +35,7 @@ def _best_run(
     text: str, sentences: Sequence[tuple[int, int]], asked: set[str], longest: int
 ) -> tuple[int, int]:
     """The first and the last of the sentences in a row that hold the most of what is asked for."""
-    found = [asked.intersection(words_in(text[begin:end])) for begin, end in sentences]
+    found = _words_found([text[begin:end] for begin, end in sentences], asked)
     weight = {word: 1 / (1 + sum(word in each for each in found)) for word in sorted(asked)}
     held: Counter[str] = Counter()
     best, best_value = (0, 0), 0.0
@@ -46,6 +49,18 @@ def _best_run(
         if value > best_value:
             best, best_value = (first, last), value
     return best
+
+
+def _words_found(sentences: Sequence[str], asked: set[str]) -> list[set[str]]:
+    """Of what is asked for, what each sentence holds. Most hold nothing, which the first letters tell at once."""
+    beginnings = {word[:_BEGINNING] for word in asked} | {
+        form[:_BEGINNING] for form, base in BASE_FORM.items() if base in asked
+    }
+    may_hold = re.compile("|".join(map(re.escape, sorted(beginnings))) or "(?!)", re.IGNORECASE).search
+    return [
+        asked.intersection(words_in(sentence)) if not sentence.isascii() or may_hold(sentence) else set()
+        for sentence in sentences
+    ]
 
 
 def _extended(sentences: Sequence[tuple[int, int]], first: int, last: int, longest: int) -> int:

@@ -20,6 +20,8 @@ def meaning_problem(indexer: Indexer) -> str | None:
         return indexer.model_mismatch
     if indexer.meaning_problem is not None:
         return f"search goes by words alone for what is new: {indexer.meaning_problem}"
+    if indexer.refused:
+        return f"{indexer.refused} texts are found by words alone: the embedding model refuses them"
     return None
 
 

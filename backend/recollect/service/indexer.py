@@ -56,6 +56,8 @@ class Indexer:
         self._unembedded: OrderedDict[Key, None] = OrderedDict()
         self._note_owners: dict[str, None] = {}
         self._unembedded_owners: dict[str, None] = {}
+        self._owner_in_work: str | None = None
+        """Whose notes are being indexed."""
         self._scanned = False
         self._changed = asyncio.Event()
         self._words_turn, self._meaning_turn = asyncio.Lock(), asyncio.Lock()
@@ -203,7 +205,7 @@ class Indexer:
 
     def notes_behind(self, owner: str) -> bool:
         """Whether an owner has notes that cannot be found yet."""
-        return owner in self._note_owners
+        return owner in self._note_owners or owner == self._owner_in_work
 
     async def _scan(self) -> None:
         after = 0
@@ -304,6 +306,7 @@ class Indexer:
         problems = []
         for owner in list(self._note_owners):
             del self._note_owners[owner]
+            self._owner_in_work = owner
             try:
                 await self._words.index_notes(self.live.name, owner, live=True)
             except BaseException as error:
@@ -313,6 +316,8 @@ class Indexer:
                 problems.append(error)
             else:
                 self._unembedded_owners[owner] = None
+            finally:
+                self._owner_in_work = None
         return problems
 
     async def _meaning_step(self) -> None:

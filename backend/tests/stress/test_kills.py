@@ -26,7 +26,9 @@ BATCH = 3
 BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.")))
 BY_INDEX = tuple(name for name in FAIL_POINTS if name.startswith(("index.", "reindex.")))
 """The steps of `test_index_kills.py`."""
-BY_SERVER = tuple(name for name in FAIL_POINTS if name not in BY_COMMAND + BY_INDEX)
+BY_EDIT = tuple(name for name in FAIL_POINTS if name.startswith("edits."))
+"""The steps of `test_hand_edits.py`."""
+BY_SERVER = tuple(name for name in FAIL_POINTS if name not in BY_COMMAND + BY_INDEX + BY_EDIT)
 SIGKILLED = -9
 
 

@@ -2,7 +2,16 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from recollect.memory.hits import Mode, RowType, Scope, Selection
@@ -157,11 +166,13 @@ class SearchBody(Body):
     passages: bool = Field(True, description="Of a long text only the best passage; false: all of it.")
     now: Timestamp | None = Field(None, description="When it is asked, for 'last week'; unset: now.")
 
-    @model_validator(mode="after")
-    def _time_runs_forwards(self) -> Self:
-        if self.since is not None and self.until is not None and self.since >= self.until:
-            raise PydanticCustomError("time_order", "since: must be before until")
-        return self
+    @field_validator("until")
+    @classmethod
+    def _time_runs_forwards(cls, until: int | None, info: ValidationInfo) -> int | None:
+        since = info.data.get("since")
+        if since is not None and until is not None and since >= until:
+            raise PydanticCustomError("time_order", "must be after since")
+        return until
 
     def search(self) -> Search:
         top_k = self.top_k or (100 if self.max_tokens is not None else 10)

@@ -123,7 +123,12 @@ async def serve(app: App) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.handle_exit, number, None)
-        await server.serve(sockets=[listener])
+        warming = asyncio.create_task(app.warm_up())
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            warming.cancel()
+            await asyncio.gather(warming, return_exceptions=True)
 
 
 def _bind(host: str, port: int) -> socket.socket:

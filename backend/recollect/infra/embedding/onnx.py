@@ -20,6 +20,7 @@ from recollect.infra.embedding.onnx_model import (
     model_file,
     runs,
 )
+from recollect.infra.process_memory import return_free_memory
 from recollect.memory.index_row import Vectors
 
 _WINDOW = 256
@@ -78,6 +79,8 @@ class OnnxEmbedder:
                 vectors = await loop.run_in_executor(thread, model.run, [tokens[n] for n in numbers])
                 found.append((numbers, vectors))
             parts.append(in_order(found))
+        if thread is self._bulk:
+            await loop.run_in_executor(thread, return_free_memory)
         return np.concatenate(parts)
 
     async def aclose(self) -> None:
