@@ -147,8 +147,8 @@ def measure_start_and_memory(folder: Path) -> list[dict[str, Any]]:
                 full,
                 empty,
                 full / empty,
-                "under 150 MB",
-                full < 150,
+                "under 600 MB",
+                full < 600,
             )
         )
     with servers.recollect(home) as (_port, _pid, again):
