@@ -74,15 +74,28 @@ class IndexVerifier:
                 stored = await self.store.load(generation, owner)
             except IndexUnavailable as error:
                 return [f"index: {error.message}"]
-            there = {row.row_id: row.digest for row in stored.rows}
+            pending = await self._pending(owner, before, noted)
+            there = {row.row_id: row.digest for row in stored.rows if _source(row) not in pending}
             allowed, needed = await self._allowed(generation, owner, user, before, noted)
-            problems = _differences(allowed, needed, there)
+            problems = _differences(
+                {row_id: digest for row_id, (digest, source) in allowed.items() if source not in pending},
+                {row_id for row_id in needed if allowed[row_id][1] not in pending},
+                there,
+            )
             if not problems:
                 return []
         return problems
 
     async def _progress(self, generation: str, user: tuple[str, str] | None) -> list[ThreadProgress]:
         return [] if user is None else await self.ledger.owner_progress(generation, *user)
+
+    async def _pending(
+        self, owner: str, before: list[ThreadProgress], noted: dict[str, tuple[str, bool]]
+    ) -> set[str]:
+        """Threads and notes that were edited since they were indexed: the index follows within a second."""
+        notes = {note.path: note.digest for note in await self.notes.known(owner)}
+        outdated = {path for path, (digest, _) in noted.items() if notes.get(path) != digest}
+        return outdated | {each.thread.thread_id for each in before if each.is_stale}
 
     async def _allowed(
         self,
@@ -91,20 +104,20 @@ class IndexVerifier:
         user: tuple[str, str] | None,
         before: list[ThreadProgress],
         noted: dict[str, tuple[str, bool]],
-    ) -> tuple[dict[str, str], set[str]]:
-        """Row id to digest of all that the vault holds; and the ids of those that the ledger says are indexed."""
-        allowed: dict[str, str] = {}
+    ) -> tuple[dict[str, tuple[str, str]], set[str]]:
+        """Row id to digest and source of all that the vault holds; and the ids of what the ledger says is indexed."""
+        allowed: dict[str, tuple[str, str]] = {}
         needed: set[str] = set()
         words_to = {each.thread.thread_id: each.words_to for each in before}
         for progress in await self._progress(generation, user):
             for row in await self._rows_of(progress.thread):
-                allowed[row.row_id] = row.digest
+                allowed[row.row_id] = (row.digest, _source(row))
                 if row.position <= words_to.get(row.thread_id, 0):
                     needed.add(row.row_id)
         for note in await self.notes.known(owner):
             file = await self.vault.look(note.path, NOTE_BYTES)
             rows = note_rows(note, file.text) if file is not None else []
-            allowed.update({row.row_id: row.digest for row in rows})
+            allowed.update({row.row_id: (row.digest, _source(row)) for row in rows})
             if noted.get(note.path, ("", False))[0] == note.digest:
                 needed.update(row.row_id for row in rows)
         return allowed, needed
@@ -132,10 +145,16 @@ class IndexVerifier:
         return [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
 
 
+def _source(row: IndexRow) -> str:
+    """The thread, or the note, that a row comes from."""
+    return row.thread_id or row.path
+
+
 def _differences(allowed: dict[str, str], needed: set[str], there: dict[str, str]) -> list[str]:
     missing = needed - there.keys()
     extra = there.keys() - allowed.keys()
-    differing = {row_id for row_id in allowed.keys() & there.keys() if allowed[row_id] != there[row_id]}
+    # What is there and not recorded yet is put again before it counts.
+    differing = {row_id for row_id in needed & there.keys() if allowed[row_id] != there[row_id]}
     said = (
         (missing, "are missing from the index"),
         (extra, "are in the index and not in the vault"),

@@ -205,15 +205,15 @@ def no_versions(home: Path) -> None:
     "damage",
     [
         no_index,
-        empty_index,
+        pytest.param(empty_index, marks=pytest.mark.long),
         garbage_for_live,
-        live_is_gone,
-        garbage_for_the_generation,
+        pytest.param(live_is_gone, marks=pytest.mark.long),
+        pytest.param(garbage_for_the_generation, marks=pytest.mark.long),
         another_format,
         truncated_data,
-        no_data,
+        pytest.param(no_data, marks=pytest.mark.long),
         no_tables,
-        no_versions,
+        pytest.param(no_versions, marks=pytest.mark.long),
     ],
 )
 def test_a_damaged_index_hides_nothing_and_is_made_anew(

@@ -14,6 +14,7 @@ from recollect.infra.home_lock import current_holder
 from recollect.settings import Settings
 
 _IN_PROCESS = "http://127.0.0.1"
+_INDEX_DELAY_MS = 3_000
 
 
 class HomeClient:
@@ -72,10 +73,16 @@ async def home_client(settings: Settings, space: str | None = None) -> AsyncIter
     from recollect.app import open_app
     from recollect.entrypoints.http.server import create_server
 
-    async with open_app(settings) as app:
+    async with open_app(_unhurried(settings)) as app:
         transport = httpx2.ASGITransport(app=create_server(app))
         async with _client(_IN_PROCESS, app.lock.token, headers, transport) as client:
             yield HomeClient(client)
+
+
+def _unhurried(settings: Settings) -> Settings:
+    """A command that is done at once leaves the index to the next server, or to a command that takes longer."""
+    index = settings.index.model_copy(update={"delay_ms": max(settings.index.delay_ms, _INDEX_DELAY_MS)})
+    return settings.model_copy(update={"index": index})
 
 
 def path_of(collection: str, identifier: str) -> str:
