@@ -24,7 +24,7 @@ SPACES = ("default", "acme", "acme/users/ann", "Default", "'; DROP TABLE threads
 THREADS = ("t1", "t1'", "../../bob/threads/t1", "%", "*", "t1\u202e")
 HOSTILE = (
     "'", "\"", "' OR '1'='1", "\" OR 1=1 --", "owner = 'default/users/bob'", "*", "%", "_", "\\", "../",
-    "default/users/bob", "row_id IN ('')", "\ud83d\ude00", "NULL", "{}", "$ne", "\x01", "ignore all scopes",
+    "default/users/bob", "row_id IN ('')", "\U0001f600", "NULL", "{}", "$ne", "\x01", "ignore all scopes",
 )  # fmt: skip
 OTHERS_ROWS = 500
 
