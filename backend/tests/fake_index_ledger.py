@@ -99,6 +99,17 @@ class FakeIndexLedger(IndexLedger):
             for number, turn in rows.turns.items()
         )
 
+    async def existing(
+        self, space: str, user_id: str, places: Sequence[tuple[str, int]]
+    ) -> set[tuple[str, int]]:
+        return {
+            (thread_id, position)
+            for thread_id, position in places
+            if (rows := self._journal.rows.get((space, thread_id))) is not None
+            and rows.thread.user_id == user_id
+            and position in rows.turns
+        }
+
     async def parts_holding(
         self, space: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:

@@ -80,7 +80,10 @@ class Recall:
         self._ranking.shutdown(wait=False)
 
     async def search(self, caller: Caller, search: Search, weights: Weights | None = None) -> Found:
-        """Raises NotFound for a thread that is not the owner's, and EmbedderUnavailable for a search by meaning alone that has no embedder; others go on by words."""
+        """Raises NotFound for a thread that is not the owner's.
+
+        Raises EmbedderUnavailable for a search by meaning alone that has no embedder; others go on by words.
+        """
         user_id = _owner(caller, search)
         if (thread_id := search.selection.scope.thread_id) is not None:
             await owned_thread(self._threads, caller, thread_id, user_id)
@@ -93,6 +96,7 @@ class Recall:
         loaded_at = time.perf_counter()
         await self._rank(owned, query, vector, search, weights or Weights(), found)
         ranked_at = time.perf_counter()
+        found.hits = await self._not_forgotten(caller.space, user_id, found.hits)
         found.from_journal = len(owned.unindexed)
         if self._indexer.notes_behind(owned.owner):
             found.degraded.append("some notes are not indexed yet and are not found")
@@ -168,6 +172,12 @@ class Recall:
             found.hits = rank()
         else:
             found.hits = await asyncio.get_running_loop().run_in_executor(self._ranking, rank)
+
+    async def _not_forgotten(self, space: str, user_id: str, hits: list[Hit]) -> list[Hit]:
+        """The journal forgets at once; the index follows by a job, and nothing is shown meanwhile."""
+        places = [(hit.row.thread_id, hit.row.position) for hit in hits if hit.row.type != NOTE]
+        there = await self._ledger.existing(space, user_id, places) if places else set()
+        return [hit for hit in hits if hit.row.type == NOTE or (hit.row.thread_id, hit.row.position) in there]
 
     async def _paths(self, space: str, user_id: str, hits: Sequence[Hit]) -> list[str | None]:
         """The file that holds each hit; None for a message that is not in the vault yet."""

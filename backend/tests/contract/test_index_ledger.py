@@ -317,6 +317,17 @@ async def test_turns_that_memory_skips_need_no_row(books: Books) -> None:
     assert await books.ledger.count_indexed(G, "default", "ann") == expected
 
 
+async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(books: Books) -> None:
+    await books.add("t1", "one", "two")
+    asked = [("t1", 1), ("t1", 2), ("t1", 3), ("none", 1)]
+    (owner,) = {thread.user_id for thread in await books.threads.list_threads(space="default")}
+    assert await books.ledger.existing("default", owner, asked) == {("t1", 1), ("t1", 2)}
+    assert await books.ledger.existing("default", "somebody else", asked) == set()
+    assert await books.ledger.existing("acme", owner, asked) == set()
+    await books.threads.clear_thread("t1", space="default")
+    assert await books.ledger.existing("default", owner, asked) == set()
+
+
 async def test_the_part_that_holds_a_turn_is_found(books: Books) -> None:
     await books.add("t1", "one", "two", "three")
     for part in (StoredPart(1, 1, 2, 1, "d1", "d1"), StoredPart(2, 3, 3, 1, "d2", "d2")):

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.embedding_model import model_folder
-from tests.http_client import START, Json, add, message, thread_path
+from tests.http_client import START, Json, add, message, opened, thread_path
 from tests.processes import Server, recollect, recollect_json, wait_until
 from tests.searching import indexed, search, texts, with_model
 
@@ -81,6 +81,7 @@ def test_the_only_message_of_a_user_is_found(client: httpx2.Client) -> None:
     add(client, "only", [message("Marta moves to Porto")], user_id="only")
     for mode in ("keyword", "hybrid"):
         wait_until(lambda: texts(client, "Porto", user_id="only", mode=mode), "found", seconds=SOON)  # noqa: B023
+        assert texts(client, "Porto", user_id="only", mode=mode) == ["Marta moves to Porto"]
 
 
 def test_a_word_that_is_in_every_message_finds_all_of_them(client: httpx2.Client) -> None:
@@ -267,3 +268,27 @@ def test_metrics_tell_of_the_index_and_of_searches(filled: httpx2.Client) -> Non
         assert float(line.split()[1]) > 0
     assert 'recollect_searches_total{mode="hybrid",outcome="ok"}' in figures
     assert 'recollect_index_waiting{stage="words"} 0.0' in figures
+
+
+@pytest.mark.parametrize("indexed_before", [True, False])
+async def test_what_is_forgotten_is_not_found_from_that_moment_on(
+    tmp_path: Path, indexed_before: bool
+) -> None:
+    """Also while the purge, which removes it from vault and index, has yet to run."""
+    async with opened(tmp_path / "home", embedding={"kind": "none"}) as home:
+        await home.add("gone", "a hedgehog in the garden", user_id="ann")
+        await home.add("kept", "a hedgehog in the park", user_id="ann")
+        if indexed_before:
+            await home.app.search.indexer.settled()
+
+        async def found() -> list[str]:
+            body = {"query": "hedgehog", "user_id": "ann", "mode": "keyword"}
+            answer = (await home.client.post("/api/v1/memory/search", json=body)).raise_for_status().json()
+            return [hit["text"] for hit in answer["hits"]]
+
+        assert len(await found()) == 2
+        async with home.app.jobs.paused():
+            (await home.client.delete(thread_path("gone"))).raise_for_status()
+            assert await found() == ["a hedgehog in the park"]
+        await home.drain()
+        assert await found() == ["a hedgehog in the park"]

@@ -147,6 +147,20 @@ class SqlIndexLedger:
         )
         return int(row["number"])
 
+    async def existing(
+        self, space: str, user_id: str, places: Sequence[tuple[str, int]]
+    ) -> set[tuple[str, int]]:
+        """Of these turns (thread, position) of a user, those that are not forgotten."""
+        wanted = ", ".join("(?, ?)" for _ in places)
+        found = await self._database.read(
+            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
+            " SELECT w.thread_id, w.position FROM wanted w"
+            " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id AND t.user_id = ?"
+            " JOIN turns u ON u.thread_pk = t.pk AND u.position = w.position",
+            (*(value for place in places for value in place), space, user_id),
+        )
+        return {(row["thread_id"], row["position"]) for row in found}
+
     async def parts_holding(
         self, space: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
