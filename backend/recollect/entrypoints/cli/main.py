@@ -211,8 +211,8 @@ def rebuild(home: Home = None, json: Json = False) -> None:
     """Bring the journal back from the vault alone."""
     from dataclasses import asdict
 
-    from recollect.app import rebuild_home
     from recollect.entrypoints.cli.rendering import print_json, print_verification, progress_bar, say
+    from recollect.recovery import rebuild_home
 
     settings = settings_for(home)
     with progress_bar("rebuilding") as progress:
@@ -264,8 +264,8 @@ def restore(
     """Unpack a backup into an empty home, and verify it."""
     from dataclasses import asdict
 
-    from recollect.app import restore_home
     from recollect.entrypoints.cli.rendering import print_json, print_verification, progress_bar
+    from recollect.recovery import restore_home
 
     settings = settings_for(home)
     with progress_bar("restoring") as progress:

@@ -1,0 +1,1 @@
+"""How the parts of an App are put together."""
