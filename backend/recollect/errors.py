@@ -2,7 +2,8 @@
 
 RecollectError
 ├── InvalidInput            the caller sent something that is not allowed; `field` names it
-│   └── TooLarge            more than a limit allows
+│   ├── TooLarge            more than a limit allows
+│   └── UnknownModel        the backend has no model of that name; says which it has
 ├── NotFound                it does not exist, or not for this caller
 ├── AlreadyExists           the id is taken
 ├── KeyRequired             no API key, or one that is unknown or revoked
@@ -10,6 +11,11 @@ RecollectError
 ├── Unavailable             something Recollect depends on is down; trying again later makes sense
 │   ├── StorageUnavailable  the disk is full, read-only or failing
 │   ├── ModelUnavailable    the model does not answer, or not sensibly
+│   │   ├── BackendDown     nobody answers at its address
+│   │   ├── RateLimited     it wants fewer requests; `retry_after` says when
+│   │   ├── ModelTooSlow    it went silent, or took longer than it may
+│   │   ├── StreamBroken    its answer broke off, or was none
+│   │   └── ModelRefused    it refused the request, and said why
 │   ├── EmbedderUnavailable  the embedding model is missing, does not answer, or not sensibly
 │   ├── IndexUnavailable    the index cannot be read or written, or is being made anew
 │   └── ServerUnreachable   the command line found no server where one should run
@@ -43,6 +49,12 @@ class TooLarge(InvalidInput):
     """The request is larger than the limit."""
 
     code = "too_large"
+
+
+class UnknownModel(InvalidInput):
+    """The backend has no model of that name."""
+
+    code = "unknown_model"
 
 
 class NotFound(RecollectError):
@@ -85,6 +97,41 @@ class ModelUnavailable(Unavailable):
     """The model does not answer, or not sensibly."""
 
     code = "model_unavailable"
+
+
+class BackendDown(ModelUnavailable):
+    """Nobody answers at the model's address."""
+
+    code = "backend_down"
+
+
+class RateLimited(ModelUnavailable):
+    """The model's server wants fewer requests."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds, where the server said."""
+
+
+class ModelTooSlow(ModelUnavailable):
+    """The model went silent, or took longer than it may."""
+
+    code = "model_too_slow"
+
+
+class StreamBroken(ModelUnavailable):
+    """The model's answer broke off, or was none."""
+
+    code = "stream_broken"
+
+
+class ModelRefused(ModelUnavailable):
+    """The model's server refused the request."""
+
+    code = "model_refused"
 
 
 class EmbedderUnavailable(Unavailable):

@@ -19,6 +19,7 @@ class _Recorded:
     vectors_to: int
     header_revision: int
     revision: int
+    refused: int = 0
 
 
 @dataclass
@@ -70,16 +71,22 @@ class FakeIndexLedger(IndexLedger):
     ) -> bool:
         if not self._is_as_seen(seen):
             return False
-        self._records(generation).threads[seen.thread_pk] = _Recorded(
-            words_to, min(vectors_to, words_to), seen.header_revision, seen.revision
-        )
+        threads = self._records(generation).threads
+        now = _Recorded(words_to, min(vectors_to, words_to), seen.header_revision, seen.revision)
+        before = threads.get(seen.thread_pk, now)
+        if (before.revision, before.header_revision) == (now.revision, now.header_revision):
+            now.refused = before.refused
+        threads[seen.thread_pk] = now
         return True
 
-    async def record_vectors(self, generation: str, seen: ThreadProgress, vectors_to: int) -> bool:
+    async def record_vectors(
+        self, generation: str, seen: ThreadProgress, vectors_to: int, refused: int = 0
+    ) -> bool:
         recorded = self._records(generation).threads.get(seen.thread_pk)
         if recorded is None or not self._is_as_seen(seen) or recorded.revision != seen.revision:
             return False
         recorded.vectors_to = min(vectors_to, recorded.words_to)
+        recorded.refused += refused
         return True
 
     async def reset_thread(self, generation: str, thread_pk: int) -> None:
@@ -183,18 +190,14 @@ class FakeIndexLedger(IndexLedger):
         return ThreadProgress(
             thread=replace(rows.thread),
             thread_pk=self._number(rows),
-            last_position=_last_final(rows),
+            last_position=rows.last_final,
             words_to=recorded.words_to,
             vectors_to=recorded.vectors_to,
+            refused=recorded.refused,
             header_revision=now[0],
             revision=now[1],
             is_stale=recorded.words_to > 0 and (recorded.header_revision, recorded.revision) != now,
         )
-
-
-def _last_final(rows: ThreadRows) -> int:
-    unfinished = [number for number, turn in rows.turns.items() if turn.status in ("queued", "streaming")]
-    return min(unfinished) - 1 if unfinished else rows.last_number
 
 
 def _revision(rows: ThreadRows) -> int:

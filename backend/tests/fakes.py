@@ -236,6 +236,12 @@ class ThreadRows:
     numbers: dict[str, int] = field(default_factory=dict)
     """Of the turns, by message id."""
 
+    @property
+    def last_final(self) -> int:
+        """The last turn that is final and has only final ones before it."""
+        unfinished = [n for n, turn in self.turns.items() if turn.status in ("queued", "streaming")]
+        return min(unfinished) - 1 if unfinished else self.last_number
+
     def copies(self) -> Iterator[tuple[int, Turn]]:
         return ((number, deepcopy(turn)) for number, turn in sorted(self.turns.items()))
 
@@ -497,7 +503,10 @@ class FakeCellStore:
         if rows is None:
             return []
         rows.unasked = 0
-        return [turn for _, turn in rows.copies() if turn.turn_id in rows.buffer][:limit]
+        last = rows.last_final
+        return [turn for number, turn in rows.copies() if turn.turn_id in rows.buffer and number <= last][
+            :limit
+        ]
 
     async def count_buffered(self, space: str, thread_id: str) -> int:
         rows = self._journal.rows.get((space, thread_id))
@@ -561,9 +570,8 @@ class FakeTranscriptStore:
         rows = self._journal.rows.get((space, thread_id))
         if rows is None:
             return []
-        end = rows.last_number if last is None else min(last, rows.last_number)
-        numbers = [number for number in range(max(1, first), end + 1) if number in rows.turns]
-        final = [number for number in numbers if rows.turns[number].status not in ("queued", "streaming")]
+        end = rows.last_final if last is None else min(last, rows.last_final)
+        final = [number for number in range(max(1, first), end + 1) if number in rows.turns]
         chosen = final if limit < 0 else final[:limit]
         self.turns_read += len(chosen)
         return [PlacedTurn(number, deepcopy(rows.turns[number])) for number in chosen]

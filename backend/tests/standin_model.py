@@ -24,6 +24,7 @@ Embeddings are made of a text's words alone. `error`, `silent` and a delay work 
 | wrong_count | one vector too few |
 | not_finite | a NaN in the first vector |
 | no_json | a page of HTML |
+| refuse_text | status 400 where a text holds "unspeakable" |
 """
 
 import argparse
@@ -53,6 +54,7 @@ BOUNDARY_EVERY = 4
 Mode = Literal[
     "answer", "rude", "truncated", "wrong_schema", "error", "refuse_schema", "silent", "die",
     "shuffled", "wrong_dimensions", "uneven", "wrong_count", "not_finite", "no_json",
+    "refuse_text",
 ]  # fmt: skip
 
 
@@ -179,6 +181,8 @@ async def _respond_with_vectors(request: Request, body: dict[str, Any], control:
         return refusal
     if control.mode == "no_json":
         return Response("<html>Bad gateway</html>", media_type="text/html")
+    if control.mode == "refuse_text" and any("unspeakable" in text for text in body["input"]):
+        return _error(400, "this text is not embedded")
     vectors = word_vectors(body["input"], body.get("dimensions", DIMENSIONS)).tolist()
     if control.mode == "wrong_dimensions":
         vectors = [[*vector, 0.0] for vector in vectors]

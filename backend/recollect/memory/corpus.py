@@ -28,6 +28,8 @@ HEAD_WORDS = 60
 """A message lends its neighbours its first words only: a long one would drown them."""
 SESSION_GAP_MS = 3_600_000
 """A longer silence ends a neighbourhood."""
+_FEW = 10
+"""The mean of a few texts says little of what the next ones have in common: it is held back by so many zeros."""
 _FIRST_CAPACITY = 256
 _MOST_NAMES = 1000
 _ROLE_NAMES = frozenset({"", "user", "assistant", "system", "tool", "me"})
@@ -128,7 +130,7 @@ class Corpus:
         number = int(view.embedded.sum())
         known = self._centre
         if known is None or known[0] != (view.size, number):
-            mean = (view.vector_sum / max(1, number)).astype(np.float32)
+            mean = (view.vector_sum / (number + _FEW)).astype(np.float32)
             known = self._centre = ((view.size, number), mean, self.vectors[: view.size] @ mean)
         return known[1], known[2]
 

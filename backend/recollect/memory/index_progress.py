@@ -17,6 +17,8 @@ class ThreadProgress:
     vectors_to: int
     header_revision: int
     revision: int
+    refused: int
+    """How many texts up to `vectors_to` the embedding model would not take."""
     is_stale: bool
     """What was indexed is no longer what the journal says: a turn was edited, or the tags changed."""
 

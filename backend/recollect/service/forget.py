@@ -19,7 +19,7 @@ async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Purger:
-    """Tombstones first, then the transcript and the index, then the free space of the journal."""
+    """The index, tombstones and then the transcript, then the free space of the journal."""
 
     store: TranscriptStore
     vault: Vault
@@ -30,19 +30,25 @@ class Purger:
     async def handle(self, job: Job) -> None:
         """The handler of purge jobs."""
         user_id, thread_id = str(job.payload["user_id"]), str(job.thread_id)
-        key = thread_key(job.space, thread_id)
-        buried = await self.store.tombstones(job.space, user_id, key)
+        try:
+            await self.forget_index(job.space, user_id, thread_id)
+        finally:
+            # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
+            await self._bury(job.space, user_id, thread_id)
+        await self.store.forget_parts(job.space, user_id, thread_id)
+        await self.store.fold_log()
+
+    async def _bury(self, space: str, user_id: str, thread_id: str) -> None:
+        key = thread_key(space, thread_id)
+        buried = await self.store.tombstones(space, user_id, key)
         if buried:
-            text = render_tombstones(TombstoneFile(job.space, user_id, key, tuple(buried)))
-            path = forgotten_path(job.space, user_id, key)
+            text = render_tombstones(TombstoneFile(space, user_id, key, tuple(buried)))
+            path = forgotten_path(space, user_id, key)
             earlier = await self.vault.read(path)
             await self.vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
         self.fail_points.reach("forget.tombstones_written")
-        await self.vault.remove_folder(thread_folder(job.space, user_id, thread_id))
+        await self.vault.remove_folder(thread_folder(space, user_id, thread_id))
         self.fail_points.reach("forget.folder_removed")
-        await self.forget_index(job.space, user_id, thread_id)
-        await self.store.forget_parts(job.space, user_id, thread_id)
-        await self.store.fold_log()
 
 
 async def delete_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:

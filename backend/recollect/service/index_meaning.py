@@ -148,7 +148,8 @@ class MeaningIndexer:
             if now is None or now.revision != seen.revision or now.is_stale or now.words_to < seen.words_to:
                 return now is None
             await self._set_vectors(generation, owner, rows, vectors, live=live)
-            return await self._ledger.record_vectors(generation.name, seen, vectors_to)
+            refused = sum(vector is None for vector in vectors)
+            return await self._ledger.record_vectors(generation.name, seen, vectors_to, refused)
 
     async def _set_vectors(
         self,

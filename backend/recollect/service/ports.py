@@ -1,10 +1,11 @@
 """What the verbs need of the world. One contract suite per port holds for every implementation and its fake."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from recollect.context.llm import BackendFacts, ChatCall, StreamEvent
 from recollect.memory.access import ApiKey
 from recollect.memory.boundary import BoundaryAnswer
 from recollect.memory.index_progress import ThreadProgress
@@ -144,6 +145,36 @@ class BoundaryModel(Protocol):
     async def ask(self, turns: Sequence[Turn]) -> BoundaryAnswer: ...
 
 
+class Backend(Protocol):
+    """A model's server. Raises the kinds of ModelUnavailable, in words a user understands."""
+
+    @property
+    def name(self) -> str:
+        """The name it has in the settings."""
+        ...
+
+    @property
+    def gate_group(self) -> str:
+        """Backends on the same hardware share one."""
+        ...
+
+    async def facts(self) -> BackendFacts:
+        """Asked once, then remembered until the backend goes away."""
+        ...
+
+    def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        """Closing it drops the request at once."""
+        ...
+
+    async def count_tokens(self, text: str) -> int:
+        """By its own tokenizer where it has one, else a careful guess."""
+        ...
+
+    def problem(self) -> str | None:
+        """What is wrong with it, as far as its last call showed; None when that went well."""
+        ...
+
+
 class KeyStore(Protocol):
     """API keys, by the hash of their secret."""
 
@@ -206,7 +237,9 @@ class IndexLedger(Protocol):
     async def record_words(
         self, generation: str, seen: ThreadProgress, words_to: int, vectors_to: int
     ) -> bool: ...
-    async def record_vectors(self, generation: str, seen: ThreadProgress, vectors_to: int) -> bool: ...
+    async def record_vectors(
+        self, generation: str, seen: ThreadProgress, vectors_to: int, refused: int = 0
+    ) -> bool: ...
     async def reset_thread(self, generation: str, thread_pk: int) -> None: ...
     async def reset_owner(self, generation: str, owner: str, space: str, user_id: str) -> None: ...
     async def count_indexed(self, generation: str, space: str, user_id: str) -> int: ...

@@ -29,6 +29,17 @@ async def test_a_look_shows_the_oldest_turns_up_to_its_limit(journal: Journal) -
     assert await buffered(journal, 2) == ["a", "b"]
 
 
+async def test_a_look_ends_before_a_turn_that_is_still_being_written(journal: Journal) -> None:
+    turns = [
+        NewTurn("user", "a", START, "ann"),
+        NewTurn("assistant", "b", START, "bot", status="streaming"),
+        NewTurn("user", "c", START, "ann"),
+    ]
+    await journal.threads.append(Append("default", "t1", turns))
+    assert await buffered(journal) == ["a"]
+    assert await journal.cells.count_buffered("default", "t1") == 3
+
+
 async def test_a_look_at_a_thread_that_is_not_there_finds_nothing(journal: Journal) -> None:
     assert await journal.cells.look("default", "t1", 5) == []
     assert await journal.threads.list_threads() == []

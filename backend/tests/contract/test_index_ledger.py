@@ -137,6 +137,19 @@ async def test_a_thread_that_is_not_embedded_is_behind(books: Books) -> None:
     assert await books.behind() == []
 
 
+async def test_texts_the_model_refused_are_counted_until_the_thread_is_edited(books: Books) -> None:
+    await books.add("t1", "one", "two", "three")
+    await books.record("t1", 3)
+    await books.ledger.record_vectors(G, await books.seen("t1"), 1, refused=1)
+    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=1)
+    await books.add("t1", "four")
+    await books.record("t1", 4, 3)
+    assert (await books.seen("t1")).refused == 2
+    await books.edit("t1", "changed")
+    await books.record("t1", 4, 0)
+    assert (await books.seen("t1")).refused == 0
+
+
 async def test_vectors_never_count_beyond_words(books: Books) -> None:
     await books.add("t1", "one", "two")
     await books.record("t1", 1, 9)

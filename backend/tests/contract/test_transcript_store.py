@@ -58,11 +58,11 @@ async def test_turns_stop_at_the_limit(journal: Journal) -> None:
     assert [turn.turn.content for turn in placed] == ["b", "c"]
 
 
-async def test_a_turn_that_is_not_final_is_not_handed_out(journal: Journal) -> None:
+async def test_a_turn_that_is_not_final_and_what_follows_it_wait(journal: Journal) -> None:
     turns = [said("a"), NewTurn("assistant", "b", START, "bot", status="streaming"), said("c")]
     await journal.threads.append(Append("default", "t1", turns))
     placed = await journal.transcripts.turns("default", "t1", 1)
-    assert [turn.turn.content for turn in placed] == ["a", "c"]
+    assert [turn.turn.content for turn in placed] == ["a"]
 
 
 async def test_a_cell_belongs_to_the_places_that_hold_its_last_turn(journal: Journal) -> None:

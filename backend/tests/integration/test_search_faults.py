@@ -99,6 +99,17 @@ def test_adds_never_wait_for_the_embedder_and_vectors_catch_up(home: Path, model
         wait_until(lambda: "words" not in health(server.client), "health is well again")
 
 
+def test_a_text_the_model_refuses_is_never_counted_as_embedded(home: Path, model: StandInModel) -> None:
+    model.control("refuse_text")
+    with Server(home, settings(model)) as server:
+        add(server.client, "t1", [message("an unspeakable thing", 1), message("a nurse", 2)], user_id="ann")
+        wait_until(lambda: "refuse" in health(server.client), "health says so")
+        wait_until(lambda: coverage(server.client)["embedded"], "the other one is embedded")
+        counted = coverage(server.client)
+        assert (counted["indexed"], counted["embedded"]) == (2, 1)
+        assert texts(server.client, "unspeakable", user_id="ann")[0] == "an unspeakable thing"
+
+
 def test_what_was_not_embedded_is_embedded_by_the_next_process(home: Path, model: StandInModel) -> None:
     model.control("error")
     with Server(home, settings(model)) as server:

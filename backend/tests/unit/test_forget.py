@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from recollect.errors import NotFound, StorageUnavailable
+from recollect.errors import IndexUnavailable, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.access import Caller
 from recollect.memory.identity import message_key, thread_key
@@ -111,6 +111,32 @@ async def test_a_purge_waits_for_the_vault_to_come_back(journal: FakeJournal, va
     journal.clock.advance(60_000)
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]
+
+
+async def test_the_index_forgets_while_the_vault_is_away(journal: FakeJournal, vault: FakeVault) -> None:
+    forgotten = []
+
+    async def forget_index(*thread: str) -> None:
+        forgotten.append(thread)
+
+    journal.jobs.handlers[PURGE] = Purger(journal.transcripts, vault, FailPoints(), forget_index).handle
+    vault.broken = "the vault is missing"
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    await journal.jobs.run_due()
+    assert forgotten == [("default", "ann", "t1")]
+
+
+async def test_the_vault_forgets_while_the_index_cannot(journal: FakeJournal, vault: FakeVault) -> None:
+    async def fail(*_: str) -> None:
+        raise IndexUnavailable("the disk is full")
+
+    journal.jobs.handlers[PURGE] = Purger(journal.transcripts, vault, FailPoints(), fail).handle
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    await journal.jobs.run_due()
+    assert list(vault.files) == [TOMBSTONES]
+    (job,) = [job for job in await journal.jobs.list_jobs(space="default") if job.kind == PURGE]
+    assert job.error is not None
+    assert "the disk is full" in job.error
 
 
 @pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])

@@ -274,6 +274,9 @@ async def test_one_text_that_is_always_refused_keeps_no_other_from_being_embedde
     await house.settled()
     assert {text for text, embedded in house.stored().items() if not embedded} == {"unspeakable"}
     assert house.indexer.refused == 1
+    seen = await house.ledger.progress(house.indexer.live.name, "default", "t1")
+    assert seen is not None
+    assert seen.refused == 1
     found = await house.search("text")
     assert len(found.hits) == 12  # All that have a vector; the words of the one without were not asked for.
     assert found.degraded == ["1 of 13 texts are not embedded yet and are found by words alone"]

@@ -1,6 +1,7 @@
 """One table from exceptions to HTTP, and one envelope for every error."""
 
 import logging
+import math
 import secrets
 from typing import Any
 
@@ -22,6 +23,10 @@ STATUS: dict[type[errors.RecollectError], int] = {
     errors.Unavailable: 503,
     errors.StorageUnavailable: 507,
     errors.ModelUnavailable: 503,
+    errors.RateLimited: 429,
+    errors.ModelTooSlow: 504,
+    errors.StreamBroken: 502,
+    errors.ModelRefused: 502,
 }
 _NAMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _log = logging.getLogger("recollect.http")
@@ -53,7 +58,9 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
     status = status_of(error)
     if status >= 500:
         _log.error("%s: %s", error.code, error.message)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if isinstance(error, errors.RateLimited) and error.retry_after is not None:
+        headers["Retry-After"] = str(math.ceil(error.retry_after))
     return JSONResponse(error_body(error.code, error.message, field=error.field), status, headers=headers)
 
 

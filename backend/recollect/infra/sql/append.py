@@ -77,12 +77,12 @@ def append_turns(
             receipts.append(_again(earlier, turn))
             continue
         number += 1
-        message_id = turn.message_id or _make_id(connection, head, append, turn.timestamp, number, given)
+        message_id = turn.message_id or make_message_id(connection, head, append, turn.timestamp, number, given)
         if turn.message_id is not None and identity.looks_made(turn.message_id):
             head.lookalikes += 1
         skip_reason = _skip_reason(turn, incognito=head.incognito)
         digest = identity.turn_digest(turn, message_id)
-        accepted.append(_turn_row(head.pk, number, message_id, turn, skip_reason, now, digest))
+        accepted.append(turn_row(head.pk, number, message_id, turn, skip_reason, now, digest))
         receipt = Receipt(message_id, identity.turn_id(number), "accepted")
         known[message_id] = _Known(receipt.turn_id, digest)
         receipts.append(receipt)
@@ -92,7 +92,10 @@ def append_turns(
         connection.execute(INSERT_TURN, row)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
-    return receipts, _queue_follow_up(connection, append, head, len(accepted), now, schedule)
+    if head.incognito:
+        return receipts, None
+    unasked = head.unasked + len(accepted)
+    return receipts, queue_follow_up(connection, append.space, append.thread_id, unasked, now, schedule)
 
 
 def _nothing_new(
@@ -104,12 +107,12 @@ def _nothing_new(
         return None
     if not head.changed or head.incognito:
         return None
-    return queue_jobs(connection, [_transcript_job(append, now, schedule)], now)
+    return queue_jobs(connection, [_transcript_job(append.space, append.thread_id, now, schedule)], now)
 
 
-def _transcript_job(append: Append, now: int, schedule: Schedule) -> NewJob:
-    lane = vault_lane(identity.thread_key(append.space, append.thread_id))
-    return NewJob(TRANSCRIBE, lane, append.space, append.thread_id, now + schedule.transcript_delay_ms)
+def _transcript_job(space: str, thread_id: str, now: int, schedule: Schedule) -> NewJob:
+    lane = vault_lane(identity.thread_key(space, thread_id))
+    return NewJob(TRANSCRIBE, lane, space, thread_id, now + schedule.transcript_delay_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,7 @@ def _known_ids(
     return known
 
 
-def _make_id(
+def make_message_id(
     connection: sqlite3.Connection,
     head: ThreadHead,
     append: Append,
@@ -259,7 +262,7 @@ def _skip_reason(turn: NewTurn, *, incognito: bool) -> str | None:
     return "system message" if turn.role == "system" else None
 
 
-def _turn_row(
+def turn_row(
     thread_pk: int,
     position: int,
     message_id: str,
@@ -275,16 +278,15 @@ def _turn_row(
     )  # fmt: skip
 
 
-def _queue_follow_up(
-    connection: sqlite3.Connection, append: Append, head: ThreadHead, count: int, now: int, schedule: Schedule
-) -> int | None:
-    if head.incognito:
-        return None
-    key = identity.thread_key(append.space, append.thread_id)
-    enough = head.unasked + count >= schedule.boundary_every
+def queue_follow_up(
+    connection: sqlite3.Connection, space: str, thread_id: str, unasked: int, now: int, schedule: Schedule
+) -> int:
+    """Queue what follows new turns, of which `unasked` were never looked at for boundaries. Returns when it is due."""
+    enough = unasked >= schedule.boundary_every
     boundary_due = now + (schedule.boundary_delay_ms if enough else schedule.pause_ms)
+    lane = cells_lane(identity.thread_key(space, thread_id))
     jobs = [
-        NewJob(BOUNDARY, cells_lane(key), append.space, append.thread_id, boundary_due),
-        _transcript_job(append, now, schedule),
+        NewJob(BOUNDARY, lane, space, thread_id, boundary_due),
+        _transcript_job(space, thread_id, now, schedule),
     ]
     return queue_jobs(connection, jobs, now)

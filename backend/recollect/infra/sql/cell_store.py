@@ -8,7 +8,7 @@ from recollect.errors import NotFound
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.database import Database, rows
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
-from recollect.infra.sql.rows import TURN_COLUMNS, memcell_of, named_rows, turn_of
+from recollect.infra.sql.rows import FIRST_OPEN, TURN_COLUMNS, memcell_of, named_rows, turn_of
 from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
 from recollect.memory.model import Memcell, Turn
@@ -17,6 +17,7 @@ OLDEST_BUFFERED = f"""
 SELECT {", ".join("t." + name.strip() for name in TURN_COLUMNS.split(","))}
 FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
 WHERE b.thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)
+    AND t.position < {FIRST_OPEN.format("b.thread_pk")}
 ORDER BY t.position LIMIT ?"""
 
 

@@ -21,7 +21,9 @@ SELECT count(*) AS messages,
     coalesce(sum(m.turn_pk IS NOT NULL), 0) AS celled,
     coalesce(sum(t.skip_reason IS NOT NULL), 0) AS skipped,
     coalesce(sum(t.skip_reason IS NULL AND t.position <= p.words_to), 0) AS indexed,
-    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.vectors_to), 0) AS embedded,
+    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.vectors_to), 0)
+        - (SELECT coalesce(sum(refused), 0) FROM index_progress JOIN threads ON pk = thread_pk
+            WHERE generation = :generation AND {SCOPE}) AS embedded,
     coalesce(sum(b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL), 0) AS missing,
     coalesce(sum((b.turn_pk IS NOT NULL) + (m.turn_pk IS NOT NULL) + (t.skip_reason IS NOT NULL) > 1), 0) AS doubled
 FROM turns t

@@ -19,6 +19,7 @@ _LAST_FINAL = """coalesce((
 _PROGRESS = f"""
 SELECT t.pk, t.header_revision, t.revision, {_LAST_FINAL} AS last_position,
     coalesce(p.words_to, 0) AS words_to, coalesce(p.vectors_to, 0) AS vectors_to,
+    coalesce(p.refused, 0) AS refused,
     p.thread_pk IS NOT NULL AND p.words_to > 0
         AND (p.header_revision != t.header_revision OR p.revision != t.revision) AS is_stale,
     {_columns}
@@ -32,16 +33,19 @@ _BEHIND = f"""{_PROGRESS} AND t.pk > :after AND (
 # The number of a thread that was deleted can be another's by now.
 _AS_SEEN = "pk = :thread_pk AND revision = :revision AND space = :space AND thread_id = :thread_id AND user_id = :user_id"
 
+# What was edited is embedded anew from the first text without a vector on: none of those before was refused.
 _RECORD_WORDS = f"""
 INSERT INTO index_progress (generation, thread_pk, words_to, vectors_to, header_revision, revision)
 SELECT :generation, pk, :words_to, min(:vectors_to, :words_to), :header_revision, :revision FROM threads
 WHERE {_AS_SEEN}
 ON CONFLICT (generation, thread_pk) DO UPDATE SET words_to = excluded.words_to, vectors_to = excluded.vectors_to,
+    refused = iif(index_progress.revision = excluded.revision
+        AND index_progress.header_revision = excluded.header_revision, index_progress.refused, 0),
     header_revision = excluded.header_revision, revision = excluded.revision"""
 
 # Not past an edit that came meanwhile: its words have to be embedded again.
 _RECORD_VECTORS = f"""
-UPDATE index_progress SET vectors_to = min(:vectors_to, words_to)
+UPDATE index_progress SET vectors_to = min(:vectors_to, words_to), refused = refused + :refused
 WHERE generation = :generation AND revision = :revision AND thread_pk = (SELECT pk FROM threads WHERE {_AS_SEEN})"""
 
 # All that Python calls blank; SQLite's own idea of it is the space alone.
@@ -108,11 +112,13 @@ class SqlIndexLedger:
             )
         )
 
-    async def record_vectors(self, generation: str, seen: ThreadProgress, vectors_to: int) -> bool:
+    async def record_vectors(
+        self, generation: str, seen: ThreadProgress, vectors_to: int, refused: int = 0
+    ) -> bool:
+        """All up to there have their vectors, but for so many more that the model has refused."""
+        bound = _bound(generation, seen, 0, vectors_to) | {"refused": refused}
         return await self._database.write(
-            lambda connection: (
-                connection.execute(_RECORD_VECTORS, _bound(generation, seen, 0, vectors_to)).rowcount == 1
-            )
+            lambda connection: connection.execute(_RECORD_VECTORS, bound).rowcount == 1
         )
 
     async def reset_thread(self, generation: str, thread_pk: int) -> None:
@@ -245,6 +251,7 @@ def _progress_of(row: Mapping[str, Any]) -> ThreadProgress:
         last_position=row["last_position"],
         words_to=row["words_to"],
         vectors_to=row["vectors_to"],
+        refused=row["refused"],
         header_revision=row["header_revision"],
         revision=row["revision"],
         is_stale=bool(row["is_stale"]),

@@ -14,6 +14,11 @@ TURN_COLUMNS = (
     "parent_id, model, timestamp, status, skip_reason, edited"
 )
 
+FIRST_OPEN = """coalesce((
+    SELECT min(position) FROM turns WHERE thread_pk = {} AND status IN ('queued', 'streaming')
+), 9e15)"""
+"""The first place of a thread whose turn is still being written."""
+
 
 def thread_of(row: Mapping[str, Any]) -> Thread:
     return Thread(

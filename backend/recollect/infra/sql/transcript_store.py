@@ -8,7 +8,7 @@ from typing import Any
 from recollect.errors import Unavailable
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, memcell_of, thread_of, turn_of
+from recollect.infra.sql.rows import FIRST_OPEN, THREAD_COLUMNS, TURN_COLUMNS, dumped, memcell_of, thread_of, turn_of
 from recollect.memory.identity import thread_key, turn_digest, turn_number
 from recollect.memory.job import TAKE_IN, vault_lane
 from recollect.memory.model import Memcell, Turn
@@ -30,6 +30,12 @@ SELECT p.thread_pk, p.part, p.digest, p.writing, h.space, h.user_id, h.thread_id
 FROM transcript_parts p JOIN threads h ON h.pk = p.thread_pk
 WHERE p.digest IS NOT NULL AND h.incognito = 0 AND (p.thread_pk, p.part) > (?, ?)
 ORDER BY p.thread_pk, p.part LIMIT {_PARTS_AT_ONCE}"""
+
+# What follows a turn that is still being written waits for it.
+FINAL_TURNS = f"""
+SELECT {TURN_COLUMNS} FROM turns u
+WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
+    AND position < {FIRST_OPEN.format("u.thread_pk")}"""
 
 REVISE_TURN = """
 UPDATE turns SET content = ?, sender_id = ?, reasoning = ?, digest = ?, edited = 1
@@ -66,13 +72,13 @@ class SqlTranscriptStore:
     async def turns(
         self, space: str, thread_id: str, first: int, last: int | None = None, limit: int = -1
     ) -> list[PlacedTurn]:
-        """Turns that are final, by their place in the thread, `first` and `last` included."""
+        """Turns that are final and have only final ones before them, by their places, `first` and `last` included."""
         found = await self._database.read(
-            f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
-            " AND position >= ? AND position <= ? AND status NOT IN ('queued', 'streaming')"
-            " ORDER BY position LIMIT ?",
-            (space, thread_id, first, 2**62 if last is None else last, limit),
+            f"{FINAL_TURNS} AND position >= :first AND position <= :last ORDER BY position LIMIT :limit",
+            {
+                "space": space, "thread_id": thread_id, "first": first, "last": 2**62 if last is None else last,
+                "limit": limit,
+            },
         )
         return [PlacedTurn(row["position"], turn_of(row)) for row in found]
 

@@ -1,0 +1,1 @@
+"""What goes into a prompt. Pure: no I/O, no clock."""
