@@ -40,7 +40,11 @@ class FakeEmbedder(Embedder):
         """Cleared, every call waits for it to be set."""
         self.go_on.set()
         self.waiting = 0
+        self._problem: str | None = None
         self.calls: list[list[str]] = []
+
+    def problem(self) -> str | None:
+        return self._problem
 
     @property
     def name(self) -> str:
@@ -53,6 +57,7 @@ class FakeEmbedder(Embedder):
             await self.go_on.wait()
         finally:
             self.waiting -= 1
+        self._problem = self.fail
         if self.fail is not None:
             raise EmbedderUnavailable(self.fail)
         return word_vectors(texts, self.dimensions)

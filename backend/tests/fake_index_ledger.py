@@ -1,11 +1,13 @@
 """The ledger of the index in memory. `tests/contract/test_index_ledger.py` holds it against the real one."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.index_row import Expected
 from recollect.memory.note import Note
+from recollect.memory.vault_paths import owner_folder
 from recollect.service.ports import IndexLedger
 from tests.fakes import FakeJournal, FakeNoteStore, ThreadRows
 
@@ -27,6 +29,9 @@ class _Records:
     threads: dict[int, _Recorded] = field(default_factory=dict)
     notes: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
     """Path to owner, digest and whether it is embedded."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """How many rows each note has."""
+    vectors: dict[str, int] = field(default_factory=dict)
 
 
 class FakeIndexLedger(IndexLedger):
@@ -106,6 +111,36 @@ class FakeIndexLedger(IndexLedger):
             for number, turn in rows.turns.items()
         )
 
+    async def expected(self, generation: str, owner: str, space: str, user_id: str) -> Expected:
+        records = self._records(generation)
+        known = {note.path: note.digest for note in await self._notes.known(owner)}
+        kept = [path for path, (whose, digest, _) in records.notes.items() if known.get(path) == digest]
+        return Expected(
+            turns=await self.count_indexed(generation, space, user_id),
+            turn_vectors=sum(
+                max(0, self._count_embedded(rows, seen) - seen.refused)
+                for rows in self._of(space, user_id)
+                if not (seen := self._progress(generation, rows)).is_stale
+            ),
+            notes=sum(records.rows[path] for path in kept),
+            note_vectors=sum(records.vectors[path] for path in kept),
+        )
+
+    def _count_embedded(self, rows: ThreadRows, seen: ThreadProgress) -> int:
+        return sum(
+            turn.skip_reason is None and number <= seen.vectors_to and bool(turn.content.strip())
+            for number, turn in rows.turns.items()
+        )
+
+    async def owners(self, generation: str) -> dict[str, tuple[str, str]]:
+        found = {owner: ("", "") for owner, _, _ in self._records(generation).notes.values()}
+        users = {
+            (rows.thread.space, rows.thread.user_id)
+            for rows in self._all()
+            if self._progress(generation, rows).words_to
+        }
+        return found | {owner_folder(*user): user for user in users}
+
     async def existing(
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]
     ) -> set[tuple[str, int]]:
@@ -155,11 +190,17 @@ class FakeIndexLedger(IndexLedger):
         removed: Sequence[str],
         *,
         embedded: bool = False,
+        counts: Mapping[str, int] | None = None,
     ) -> None:
-        notes = self._records(generation).notes
+        records = self._records(generation)
         for path in removed:
-            notes.pop(path, None)
-        notes.update({note.path: (owner, note.digest, embedded) for note in put})
+            records.notes.pop(path, None)
+            records.rows.pop(path, None)
+        for note in put:
+            records.notes[note.path] = (owner, note.digest, embedded)
+            number = (counts or {}).get(note.path, 0)
+            records.vectors[note.path] = number if embedded else 0
+            records.rows[note.path] = records.rows.get(note.path, 0) if embedded else number
 
     def _records(self, generation: str) -> _Records:
         """What is left of threads that were deleted goes first, as it does in a real journal."""

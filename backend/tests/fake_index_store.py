@@ -92,6 +92,9 @@ class FakeIndexStore(IndexStore):
             has_vector=np.array([one.vector is not None for one in kept], np.bool_),
         )
 
+    async def count(self, generation: str, owner: str) -> int:
+        return len((await self.load(generation, owner)).rows)
+
     async def put(self, generation: str, owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
         there = self._known(generation).owners.setdefault(owner, {})
         there.update({row.row_id: _Kept(row, terms) for row, terms in zip(rows, words, strict=True)})

@@ -10,6 +10,9 @@ import numpy.typing as npt
 Vectors = npt.NDArray[np.float32]
 """One unit vector a row."""
 
+DIGEST_MARK = "#"
+"""In a model's name: the digest of its files follows."""
+
 TURN = "turn"
 NOTE = "note"
 
@@ -57,6 +60,36 @@ class StoredRows:
     """One line a row; zeros where there is none yet."""
     has_vector: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
+    def lacks(self, expected: "Expected") -> str | None:
+        """What is missing of what is expected, in words."""
+        are_notes = np.array([row.type == NOTE for row in self.rows], np.bool_)
+        there = Expected(
+            turns=int((~are_notes).sum()),
+            turn_vectors=int(self.has_vector[~are_notes].sum()),
+            notes=int(are_notes.sum()),
+            note_vectors=int(self.has_vector[are_notes].sum()),
+        )
+        for name in ("turns", "notes", "turn_vectors", "note_vectors"):
+            found, wanted = getattr(there, name), getattr(expected, name)
+            if found < wanted:
+                return f"it holds {found} {name.replace('_', ' ')}, fewer than the {wanted} it should"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How much the index must hold of one owner, at least."""
+
+    turns: int = 0
+    turn_vectors: int = 0
+    notes: int = 0
+    """Passages of notes."""
+    note_vectors: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.turns + self.notes
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:
@@ -68,6 +101,14 @@ class Generation:
     model: str | None = None
     """The embedding model of its vectors; None until the first vectors come."""
     dimensions: int = 0
+
+    def holds_vectors_of(self, model: str) -> bool:
+        """Whether a model's vectors can be compared with those that are here. A name that ends in the mark before
+        the digest is that of a model that is not there yet.
+        """
+        return self.model in (None, model) or (
+            model.endswith(DIGEST_MARK) and (self.model or "").startswith(model)
+        )
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "format": self.format, "model": self.model, "dimensions": self.dimensions}

@@ -2,15 +2,19 @@
 
 from recollect.service.indexer import Indexer
 
-_UNTIL = "search finds everything by reading the journal meanwhile"
+_UNTIL = "search finds every message by reading the journal meanwhile"
 
 
 def index_problem(indexer: Indexer) -> str | None:
     """Why the index does not keep up by words."""
     if indexer.words_problem is not None:
-        return f"the index cannot be written: {indexer.words_problem}; {_UNTIL}"
+        return f"the index cannot be written: {indexer.words_problem}; {_UNTIL}, but no notes"
+    if indexer.notes_problem is not None:
+        return f"notes are missing from search: {indexer.notes_problem}"
     if indexer.remaking:
-        return f"the index is being made anew, {indexer.waiting[0]} threads are left; {_UNTIL}"
+        threads, owners = indexer.waiting[0], indexer.notes_waiting
+        left = f"{threads} threads and the notes of {owners} users are left"
+        return f"the index is being made anew, {left}; {_UNTIL}"
     return None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from recollect.errors import EmbedderUnavailable, IndexUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.index_progress import ThreadProgress
-from recollect.memory.index_row import Generation, IndexRow, StoredRows, Vectors
+from recollect.memory.index_row import NOTE, Generation, IndexRow, StoredRows, Vectors
 from recollect.memory.note import Note
 from recollect.memory.searchable import meaning_of, turn_row
 from recollect.memory.vault_paths import owner_folder
@@ -172,22 +172,37 @@ class MeaningIndexer:
             self._corpora.set_vectors(owner, ids, stacked)
 
     async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
-        """Embed the notes of an owner that are indexed by words alone."""
-        for note in await self._words.notes.known(owner):
-            if not await self._waits(generation, note):
-                continue
-            rows = await self._words.rows_of_note(note)
-            for start in range(0, len(rows), BATCH):
-                some = rows[start : start + BATCH]
-                vectors = await self._vectors_of(generation, some)
-                generation = await self._fitting(generation, vectors)
-                async with self._locks.of(owner):
-                    if await self._waits(generation, note):
-                        await self._set_vectors(generation, owner, some, vectors, live=live)
+        """Embed the notes of an owner that are indexed by words alone: as they are in the index."""
+        known = await self._words.notes.known(owner)
+        waiting = [note for note in known if await self._waits(generation, note)]
+        if not waiting:
+            return generation
+        stored = await self._store.load(generation.name, owner)
+        for note in waiting:
+            rows = [row for row in stored.rows if row.type == NOTE and row.path == note.path]
+            generation, number = await self._embed_note(generation, note, rows, live=live)
             async with self._locks.of(owner):
                 if await self._waits(generation, note):
-                    await self._ledger.record_notes(generation.name, owner, [note], [], embedded=True)
+                    counts = {note.path: number}
+                    await self._ledger.record_notes(
+                        generation.name, owner, [note], [], embedded=True, counts=counts
+                    )
         return generation
+
+    async def _embed_note(
+        self, generation: Generation, note: Note, rows: Sequence[IndexRow], *, live: bool
+    ) -> tuple[Generation, int]:
+        """Returns how many vectors there are, too: the model may refuse some texts."""
+        number = 0
+        for start in range(0, len(rows), BATCH):
+            some = rows[start : start + BATCH]
+            vectors = await self._vectors_of(generation, some)
+            number += sum(vector is not None for vector in vectors)
+            generation = await self._fitting(generation, vectors)
+            async with self._locks.of(note.owner):
+                if await self._waits(generation, note):
+                    await self._set_vectors(generation, note.owner, some, vectors, live=live)
+        return generation, number
 
     async def _waits(self, generation: Generation, note: Note) -> bool:
         """Whether just this text of the note is indexed, and not embedded."""
@@ -279,7 +294,8 @@ class MeaningIndexer:
         dimensions = generation.dimensions or min(lengths)
         if lengths != {dimensions}:
             raise EmbedderUnavailable(
-                f"the embedding model gives {max(lengths)} dimensions, and the index has {dimensions}"
+                f"the embedding model gives {max(lengths)} dimensions, and the index has {dimensions}; "
+                "run 'recollect reindex' where it is another model"
             )
         if generation.model is None:
             return await self._store.adopt_model(generation.name, self._embedder.name, dimensions)

@@ -1,12 +1,13 @@
 """Index by words: bring an owner's rows up to the journal and the notes, for one generation of the index."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import NOTE, IndexRow, StoredRows
@@ -19,6 +20,7 @@ from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import IndexLedger, IndexStore, NoteStore, TranscriptStore, Vault
 
 _TURNS_AT_ONCE = 500
+_log = logging.getLogger("recollect.index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,11 @@ class WordIndexer:
         changed = [row for row in wanted if old.get(row.row_id) != row]
         if gone:
             await self.store.remove(generation, owner, gone)
-        await self._put(generation, owner, changed)
+        words = await self._put(generation, owner, changed)
         await self._keep_vectors(generation, owner, stored, changed)
         vectors_to = min([seen.vectors_to, *(row.position - 1 for row in _unembedded(stored, wanted))])
         if live:
-            self.corpora.drop(owner)
+            await self.corpora.extend(owner, changed, words, gone)
         recorded = await self.ledger.record_words(generation, seen, seen.words_to, vectors_to)
         return recorded and seen.words_to >= seen.last_position
 
@@ -143,7 +145,10 @@ class WordIndexer:
                     await self.start_over(generation, owner, space, user_id)
                 if (seen := await self.ledger.progress(generation, space, thread_id)) is not None:
                     await self.ledger.reset_thread(generation, seen.thread_pk)
-            self.corpora.drop(owner)
+            if readable:
+                await self.corpora.reread_thread(owner, space, thread_id)
+            else:
+                self.corpora.drop(owner)
         return readable
 
     async def _remove_thread(self, generation: str, owner: str, thread_id: str) -> None:
@@ -167,32 +172,44 @@ class WordIndexer:
             return False
         return True
 
-    async def index_notes(self, generation: str, owner: str, *, live: bool) -> None:
-        """Make the index hold an owner's notes as they are."""
+    async def index_notes(self, generation: str, owner: str, *, live: bool) -> int:
+        """Make the index hold an owner's notes as they are. Returns how many cannot be read: nothing of them changes."""
         async with self.locks.of(owner):
             known = {note.path: note for note in await self.notes.known(owner)}
             indexed = await self.ledger.notes(generation, owner)
             changed = [
                 note for path, note in known.items() if indexed.get(path, ("", False))[0] != note.digest
             ]
-            outdated = {path for path in indexed if path not in known} | {note.path for note in changed}
-            if not outdated:
-                return
-            stored = await self.store.load(generation, owner)
-            gone = [row.row_id for row in stored.rows if row.type == NOTE and row.path in outdated]
-            if gone:
-                await self.store.remove(generation, owner, gone)
-                await self.store.compact(generation, owner)
-            read = [(note, await self.rows_of_note(note)) for note in changed]
-            await self._put(generation, owner, [row for _, rows in read for row in rows])
+            read = {note: rows for note in changed if (rows := await self._rows_of_note(note)) is not None}
             removed = [path for path in indexed if path not in known]
-            await self.ledger.record_notes(generation, owner, changed, removed)
-            if live:
-                self.corpora.drop(owner)
+            outdated = {*removed, *(note.path for note in read)}
+            if outdated:
+                gone = await self._remove_notes(generation, owner, outdated)
+                rows = [row for rows in read.values() for row in rows]
+                words = await self._put(generation, owner, rows)
+                counts = {note.path: len(rows) for note, rows in read.items()}
+                await self.ledger.record_notes(generation, owner, list(read), removed, counts=counts)
+                if live:
+                    await self.corpora.extend(owner, rows, words, gone)
+            return len(changed) - len(read)
 
-    async def rows_of_note(self, note: Note) -> list[IndexRow]:
-        file = await self.vault.look(note.path, NOTE_BYTES)
-        return [] if file is None else await asyncio.to_thread(note_rows, note, file.text)
+    async def _remove_notes(self, generation: str, owner: str, paths: Collection[str]) -> list[str]:
+        """Returns the ids of the rows that went."""
+        stored = await self.store.load(generation, owner)
+        gone = [row.row_id for row in stored.rows if row.type == NOTE and row.path in paths]
+        if gone:
+            await self.store.remove(generation, owner, gone)
+            await self.store.compact(generation, owner)
+        return gone
+
+    async def _rows_of_note(self, note: Note) -> list[IndexRow] | None:
+        """None where its file is not there or cannot be read: that is no deletion."""
+        try:
+            file = await self.vault.look(note.path, NOTE_BYTES)
+        except StorageUnavailable as error:
+            _log.warning("a note cannot be read: %s", error)
+            return None
+        return None if file is None else await asyncio.to_thread(note_rows, note, file.text)
 
 
 def _rows(seen: ThreadProgress, placed: Sequence[PlacedTurn]) -> list[IndexRow]:

@@ -6,14 +6,16 @@ from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, StorageUnavailable, Unavailable
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Generation
-from recollect.memory.searchable import FORMAT
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.corpora import Corpora
+from recollect.service.generations import discard_others, is_gone, new_generation, usable_live
 from recollect.service.index_meaning import BATCH, Key, MeaningIndexer
 from recollect.service.index_words import WordIndexer
+from recollect.service.inspect_index import IndexInspector
+from recollect.service.model_check import ModelCheck
 from recollect.service.persistent_loop import PersistentLoop
 from recollect.service.ports import Embedder, IndexLedger, IndexStore
 
@@ -24,7 +26,8 @@ _log = logging.getLogger("recollect.index")
 class Indexer:
     """What has to be done follows from journal, vault and ledger: a kill loses none of it.
 
-    One loop writes words, another vectors; a slow or missing embedding model delays the second alone.
+    One loop writes words, another notes, a third vectors: a slow or missing embedding model delays vectors alone,
+    and a vault that cannot be read notes alone.
     """
 
     def __init__(
@@ -44,6 +47,8 @@ class Indexer:
         self._meaning = meaning
         self._corpora = corpora
         self._embedder = embedder
+        self._model = ModelCheck(embedder)
+        self._inspector = IndexInspector(store, ledger, corpora, words.locks)
         self._delay = delay_seconds
         self._live: Generation | None = None
         self.building: Generation | None = None
@@ -64,6 +69,9 @@ class Indexer:
         self._words_loop = PersistentLoop(
             self._words_step, delay_seconds=delay_seconds, patient=False, on_change=self._changed.set
         )
+        self._notes_loop = PersistentLoop(
+            self._notes_step, delay_seconds=delay_seconds, patient=False, on_change=self._changed.set
+        )
         self._meaning_loop = PersistentLoop(
             self._meaning_step, delay_seconds=delay_seconds, patient=True, on_change=self._changed.set
         )
@@ -79,12 +87,7 @@ class Indexer:
     @property
     def model_mismatch(self) -> str | None:
         """The index holds another model's vectors: said with what to do about it."""
-        if self._embedder is None or self._live is None or self._live.model in (None, self._embedder.name):
-            return None
-        return (
-            f"the index was made with the embedding model {self._live.model}, and {self._embedder.name} is configured: "
-            "search goes by words until 'recollect reindex' has run"
-        )
+        return None if self._live is None else self._model.mismatch(self._live)
 
     @property
     def words_problem(self) -> str | None:
@@ -92,20 +95,29 @@ class Indexer:
         return self._words_loop.problem
 
     @property
+    def notes_problem(self) -> str | None:
+        """Why notes are missing from the index."""
+        return self._notes_loop.problem
+
+    @property
     def meaning_problem(self) -> str | None:
         """Why nothing is embedded."""
-        return self._meaning_loop.problem
+        if self._meaning_loop.problem is not None or self._embedder is None:
+            return self._meaning_loop.problem
+        return self._embedder.problem()
 
     async def start(self) -> None:
         self._live = await self._open_live()
         self._corpora.serve(self._live.name)
+        await self._inspector.begin(self._live.name)
         self._words_loop.start("index-words")
+        self._notes_loop.start("index-notes")
         self._meaning_loop.start("index-meaning")
         self.catch_up()
 
     async def stop(self) -> None:
-        await self._words_loop.stop()
-        await self._meaning_loop.stop()
+        for loop in (self._words_loop, self._notes_loop, self._meaning_loop):
+            await loop.stop()
         self._corpora.clear()
 
     def catch_up(self) -> None:
@@ -114,23 +126,50 @@ class Indexer:
         self._words_loop.wake()
 
     async def _open_live(self) -> Generation:
-        """The live generation, or an empty one in its place that is filled from the journal."""
-        live = await self._store.live()
-        usable = live is not None and live.format == FORMAT and await self._ledger.knows(live.name)
-        if not usable or live is None:
-            old, live = live, await new_generation(self._store, self._ledger, FORMAT)
+        """The live generation, or an empty one in its place that is filled from journal and vault."""
+        live, old = await usable_live(self._store, self._ledger)
+        if live is None:
+            live = await new_generation(self._store, self._ledger, old)
             await self._store.promote(live.name)
             self._meaning.source = old
-            self.remaking = old is not None or bool(await self._ledger.behind(live.name, limit=1))
+            await self._expect_all_notes(live)
+            self.remaking = (
+                old is not None
+                or bool(self._note_owners)
+                or bool(await self._ledger.behind(live.name, limit=1))
+            )
             if self.remaking:
                 what = "missing or damaged" if old is None else "of another version"
                 _log.warning("the index is %s and is made anew; search reads the journal meanwhile", what)
-        kept = {live.name, *([self._meaning.source.name] if self._meaning.source else [])}
-        for leftover in await self._store.generations():
-            if leftover.name not in kept:
-                await self._store.discard(leftover.name)
+        await discard_others(self._store, (live, self._meaning.source))
         await self._ledger.keep_only(live.name)
         return live
+
+    async def _expect_all_notes(self, live: Generation) -> None:
+        """Before anybody searches: until the notes are indexed, whoever searches is told that they are missing."""
+        self._note_owners.update(dict.fromkeys(await self._ledger.note_owners(live.name)))
+
+    async def ensure_live(self) -> None:
+        """Have another generation in the place of the live one where that was taken away from the disk."""
+        async with self._words_turn:
+            await self._replace_if_gone()
+
+    async def _replace_if_gone(self) -> bool:
+        """The caller holds the turn of words. True where an empty generation is in its place, and is being filled."""
+        if not await is_gone(self._store, self.live):
+            return False
+        _log.error("the index is gone from the disk and is made anew; search reads the journal meanwhile")
+        live = await new_generation(self._store, self._ledger, self.live)
+        await self._expect_all_notes(live)
+        await self._store.promote(live.name)
+        self.remaking = True
+        self._live = live
+        self._damaged.clear()
+        await self._inspector.begin(live.name)
+        self._corpora.serve(live.name)
+        await discard_others(self._store, (live, self.building, self._meaning.source))
+        self.catch_up()
+        return True
 
     def thread_changed(self, space: str, thread_id: str) -> None:
         """Turns were added or edited, or the tags changed."""
@@ -139,11 +178,12 @@ class Indexer:
 
     def notes_changed(self, owners: Iterable[str]) -> None:
         self._note_owners.update(dict.fromkeys(owners))
-        self._words_loop.wake()
+        self._notes_loop.wake()
 
     def owner_damaged(self, owner: str, space: str, user_id: str) -> None:
         """Nothing of an owner's index can be used: it is dropped and filled again."""
         self._damaged[owner] = (space, user_id)
+        self.remaking = True
         self._words_loop.wake()
 
     async def _refill(self, owner: str) -> None:
@@ -151,17 +191,18 @@ class Indexer:
         async with self._words.locks.of(owner):
             await self._words.start_over(self.live.name, owner, space, user_id)
             del self._damaged[owner]
-        await self._mark_all_of(space, user_id)
+        await self._mark_all_of(owner, space, user_id)
 
-    async def _mark_all_of(self, space: str, user_id: str) -> None:
+    async def _mark_all_of(self, owner: str, space: str, user_id: str) -> None:
         for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
             self.thread_changed(space, progress.thread.thread_id)
-        self.notes_changed([owner_folder(space, user_id)])
+        self.notes_changed([owner])
 
     async def forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
         """No byte of it is left in any generation when this returns."""
+        await self.ensure_live()
         if not await self._words.forget_thread(self._generations, space, user_id, thread_id):
-            await self._mark_all_of(space, user_id)
+            await self._mark_all_of(owner_folder(space, user_id), space, user_id)
         self.thread_changed(space, thread_id)
 
     def _generations(self) -> list[str]:
@@ -175,28 +216,36 @@ class Indexer:
             await self._changed.wait()
 
     async def settled(self) -> None:
-        """Returns when all is indexed, and embedded too as far as the embedding model lets it."""
-        while not self.is_idle():
-            if self._scanned and not self.waiting[0] and self.meaning_problem is not None:
-                return
+        """Returns when all is indexed, as far as notes can be read, and embedded, as far as the model lets it."""
+        while not (self._words_are_done() and self._are_done_or_stuck()):
             self._changed.clear()
             await self._changed.wait()
 
     def is_idle(self) -> bool:
-        waiting = (
-            self._damaged,
-            self._behind,
-            self._unembedded,
-            self._note_owners,
-            self._unembedded_owners,
+        others = (self._note_owners, self._unembedded, self._unembedded_owners)
+        working = self._notes_loop.working or self._meaning_loop.working
+        return self._words_are_done() and not working and not any(others)
+
+    def _words_are_done(self) -> bool:
+        waiting = self._damaged or self._behind or self._in_work or self._inspector.waiting
+        return self._scanned and not self._words_loop.working and not waiting
+
+    def _are_done_or_stuck(self) -> bool:
+        meaning = self._unembedded or self._unembedded_owners or self._meaning_loop.working
+        notes = self._note_owners or self._notes_loop.working
+        return not (notes and self.notes_problem is None) and not (
+            meaning and self._meaning_loop.problem is None
         )
-        working = self._words_loop.working or self._meaning_loop.working
-        return self._scanned and not working and not any(waiting)
 
     @property
     def waiting(self) -> tuple[int, int]:
         """How many threads wait to be indexed, and how many to be embedded."""
         return len(self._behind) + len(self._in_work), len(self._unembedded)
+
+    @property
+    def notes_waiting(self) -> int:
+        """How many owners have notes that wait to be indexed."""
+        return len(self._note_owners) + (self._owner_in_work is not None)
 
     @property
     def refused(self) -> int:
@@ -205,7 +254,7 @@ class Indexer:
 
     def notes_behind(self, owner: str) -> bool:
         """Whether an owner has notes that cannot be found yet."""
-        return owner in self._note_owners or owner == self._owner_in_work
+        return owner in self._note_owners or owner == self._owner_in_work or owner in self._corpora.notes_lost
 
     async def _scan(self) -> None:
         after = 0
@@ -216,6 +265,7 @@ class Indexer:
         owners = dict.fromkeys(await self._ledger.note_owners(self.live.name))
         self._note_owners.update(owners)
         self._unembedded_owners.update(owners)
+        self._notes_loop.wake()
 
     def _mark(self, progress: ThreadProgress) -> None:
         key = (progress.thread.space, progress.thread.thread_id)
@@ -233,20 +283,22 @@ class Indexer:
                 self._scanned = False
                 raise
             self._meaning_loop.wake()
-        while self._damaged or self._behind or self._note_owners:
+        while self._damaged or self._behind or self._inspector.waiting:
             async with self._words_turn:
-                problems = [
-                    *await self._refill_damaged(),
-                    *await self._index_behind(),
-                    *await self._index_notes(),
-                ]
+                problems = [*await self._refill_damaged(), *await self._index_behind()]
+                await self._inspector.inspect_some()
+                if problems and not await self._replace_if_gone():
+                    raise problems[0]
             self._meaning_loop.wake()
-            if problems:
-                raise problems[0]
             if self._behind:
                 # Under steady traffic too, one write for what comes in a while, and time for those who add.
                 await asyncio.sleep(self._delay)
-        self.remaking = False
+        self._finish_remaking()
+
+    def _finish_remaking(self) -> None:
+        waiting = (self._damaged, self._behind, self._in_work, self._note_owners)
+        if self._scanned and not any(waiting):
+            self.remaking = False
 
     async def _refill_damaged(self) -> list[IndexUnavailable]:
         problems = []
@@ -268,7 +320,7 @@ class Indexer:
                     await self._index(space, user_id, threads)
                 except IndexUnavailable as error:
                     problems.append(error)
-                    await self._suspect(space, user_id)
+                    await self._suspect(owner_folder(space, user_id))
         finally:
             self._behind.update(self._in_work)
             self._in_work = {}
@@ -294,33 +346,48 @@ class Indexer:
         self._unembedded.update({(space, thread_id): None for thread_id in threads})
         self._meaning_loop.wake()
 
-    async def _suspect(self, space: str, user_id: str) -> None:
+    async def _suspect(self, owner: str) -> None:
         """Something could not be written. What cannot be read either is damaged; else it is tried again as it is."""
-        owner = owner_folder(space, user_id)
         if not await self._words.is_readable(self.live.name, owner):
-            self.owner_damaged(owner, space, user_id)
+            known = await self._ledger.owners(self.live.name)
+            self.owner_damaged(owner, *known.get(owner, ("", "")))
         # What is in memory cannot be kept up: whoever searches reads the rest from the journal.
         self._corpora.drop(owner)
 
-    async def _index_notes(self) -> list[IndexUnavailable]:
-        problems = []
+    async def _notes_step(self) -> None:
+        problems: list[Unavailable] = []
         for owner in list(self._note_owners):
-            del self._note_owners[owner]
-            self._owner_in_work = owner
-            try:
-                await self._words.index_notes(self.live.name, owner, live=True)
-            except BaseException as error:
-                self._note_owners[owner] = None
-                if not isinstance(error, IndexUnavailable):
-                    raise
-                problems.append(error)
-            else:
-                self._unembedded_owners[owner] = None
-            finally:
-                self._owner_in_work = None
-        return problems
+            async with self._words_turn:
+                problems += await self._index_notes(owner)
+                if problems and await self._replace_if_gone():
+                    return
+        self._meaning_loop.wake()
+        if problems:
+            raise problems[0]
+        self._finish_remaking()
+
+    async def _index_notes(self, owner: str) -> list[Unavailable]:
+        del self._note_owners[owner]
+        self._owner_in_work = owner
+        try:
+            unread = await self._words.index_notes(self.live.name, owner, live=True)
+        except BaseException as error:
+            self._note_owners[owner] = None
+            if not isinstance(error, IndexUnavailable):
+                raise
+            await self._suspect(owner)
+            return [error]
+        finally:
+            self._owner_in_work = None
+        self._unembedded_owners[owner] = None
+        if unread:
+            self._note_owners[owner] = None
+            return [StorageUnavailable(unread_in_words(unread))]
+        self._corpora.notes_lost.discard(owner)
+        return []
 
     async def _meaning_step(self) -> None:
+        await self._model.probe(self.live)
         if self._embedder is None or self.model_mismatch is not None:
             self._unembedded.clear()
             self._unembedded_owners.clear()
@@ -329,7 +396,8 @@ class Indexer:
                 await self._embed_threads()
                 await self._embed_notes()
             self._changed.set()
-        if (source := self._meaning.source) is not None and self.building is None and not self.waiting[0]:
+        waiting = self.waiting[0] or self._note_owners or self._owner_in_work
+        if (source := self._meaning.source) is not None and self.building is None and not waiting:
             self._meaning.forget_source()
             await self._store.discard(source.name)
 
@@ -339,22 +407,35 @@ class Indexer:
         more: Iterable[Key] = reversed(taken)
         try:
             outcome = await self._meaning.embed_threads(self.live, taken, live=True)
-            self._live, more = outcome.generation, outcome.unfinished
+            self._take_model(outcome.generation)
+            more = outcome.unfinished
         finally:
             self._put_back(more)
         for space, user_id in outcome.unwritable:
-            await self._suspect(space, user_id)
+            await self._suspect(owner_folder(space, user_id))
         if outcome.unwritable:
             raise next(iter(outcome.unwritable.values()))
 
     async def _embed_notes(self) -> None:
+        problems = []
         for owner in list(self._unembedded_owners):
             del self._unembedded_owners[owner]
             try:
-                self._live = await self._meaning.embed_notes(self.live, owner, live=True)
-            except BaseException:
+                self._take_model(await self._meaning.embed_notes(self.live, owner, live=True))
+            except BaseException as error:
                 self._unembedded_owners[owner] = None
-                raise
+                if not isinstance(error, IndexUnavailable):
+                    raise
+                await self._suspect(owner)
+                problems.append(error)
+        if problems:
+            raise problems[0]
+
+    def _take_model(self, generation: Generation) -> None:
+        """The live generation has vectors now, unless another took its place meanwhile."""
+        if generation.name == self.live.name:
+            self._live = generation
+            self._model.seen(generation.dimensions)
 
     def _put_back(self, keys: Iterable[Key]) -> None:
         for key in keys:
@@ -374,16 +455,11 @@ class Indexer:
         old = self.live
         await self._store.promote(generation.name)
         self._live = generation
+        self._inspector.waiting.clear()  # What was just made and proven needs no inspection.
         self._corpora.serve(generation.name)
         self.building = None
         return old
 
 
-async def new_generation(store: IndexStore, ledger: IndexLedger, format: int) -> Generation:  # noqa: A002
-    """An empty generation beside all others."""
-    names = [generation.name for generation in await store.generations()]
-    number = 1 + max((int(name[1:]) for name in names if name[1:].isdigit()), default=0)
-    generation = Generation(f"g{number:06d}", format)
-    await ledger.add_generation(generation.name)
-    await store.create(generation)
-    return generation
+def unread_in_words(number: int) -> str:
+    return f"{number} notes cannot be read in the vault: bring their files back"

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from dataclasses import dataclass, field
 from typing import Any
 
-from recollect.errors import AlreadyExists, IndexUnavailable
+from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.index_row import Generation
 from recollect.memory.model import Thread
-from recollect.memory.searchable import FORMAT
+from recollect.service.generations import new_generation
 from recollect.service.index_meaning import PROBE, Key, MeaningIndexer
 from recollect.service.index_words import WordIndexer
-from recollect.service.indexer import Indexer, new_generation
+from recollect.service.indexer import Indexer, unread_in_words
 from recollect.service.ports import Embedder, IndexLedger, IndexStore, Progress, no_progress
 
 Check = Callable[[str], Awaitable[list[str]]]
@@ -49,12 +49,16 @@ class Reindexer:
     _running: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def reindex(self, progress: Progress = no_progress) -> ReindexReport:
-        """Raises EmbedderUnavailable where there is an embedder and it does not answer, and AlreadyExists."""
+        """Raises EmbedderUnavailable where there is an embedder and it does not answer, StorageUnavailable where the
+        vault or notes in it cannot be read, and AlreadyExists.
+        """
         if self._running.locked():
             raise AlreadyExists("the index is being made anew already")
         async with self._running:
+            if not self.words.vault.is_there():
+                raise StorageUnavailable("the vault is missing, and the index cannot be made from it")
             source = await self._source()
-            building = await new_generation(self.store, self.ledger, FORMAT)
+            building = await new_generation(self.store, self.ledger, self.indexer.live)
             self.indexer.building, self.meaning.source = building, source
             try:
                 live = await self._build(building, progress)
@@ -68,6 +72,7 @@ class Reindexer:
 
     async def _source(self) -> Generation | None:
         """The live generation, where its vectors are such as the model gives today."""
+        await self.indexer.ensure_live()
         if self.embedder is None:
             return None
         (vector,) = await self.embedder.embed([PROBE])
@@ -105,7 +110,8 @@ class Reindexer:
             if not filled:
                 break
         for owner in await self.ledger.note_owners(building.name):
-            await self.words.index_notes(building.name, owner, live=False)
+            if unread := await self.words.index_notes(building.name, owner, live=False):
+                raise StorageUnavailable(unread_in_words(unread))
             if self.embedder is not None:
                 building = await self.meaning.embed_notes(building, owner, live=False)
         return building

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from recollect.errors import IndexUnavailable
 from recollect.memory.index_progress import ThreadProgress
-from recollect.memory.index_row import IndexRow
+from recollect.memory.index_row import IndexRow, StoredRows
 from recollect.memory.model import Thread
 from recollect.memory.note import NOTE_BYTES
-from recollect.memory.searchable import note_rows, turn_row
+from recollect.memory.searchable import note_rows, turn_row, words_of
 from recollect.memory.transcript import parse_part
 from recollect.memory.vault_paths import owner_folder, transcript_path
 from recollect.service.ports import (
@@ -25,6 +25,17 @@ from recollect.service.ports import (
 _PAGE = 500
 _LOOKS = 3
 """An owner who is being written to is looked at again before anything is called wrong."""
+
+
+@dataclass(slots=True)
+class _Allowed:
+    """What may stand in the index of one owner."""
+
+    rows: dict[str, IndexRow] = field(default_factory=dict)
+    needed: set[str] = field(default_factory=set)
+    """Ids of those that must."""
+    unread: set[str] = field(default_factory=set)
+    """Notes that are known, and whose files cannot be found: what they hold nobody can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +63,14 @@ class IndexVerifier:
         for owner in {note.owner for note in await self.notes.known()} - owners:
             owners.add(owner)
             problems += await self._owner_problems(generation, owner, None)
-        strangers = set(await self.store.owners(generation)) - owners
-        if strangers:
-            problems.append(f"index: rows of {len(strangers)} users who have nothing in the vault")
-        return problems
+        return problems + await self._strangers(generation, owners)
+
+    async def _strangers(self, generation: str, owners: set[str]) -> list[str]:
+        try:
+            strangers = set(await self.store.owners(generation)) - owners
+        except IndexUnavailable as error:
+            return [f"index: {error.message}"]
+        return [f"index: rows of {len(strangers)} users who have nothing in the vault"] if strangers else []
 
     async def _all_threads(self, space: str) -> AsyncIterator[Thread]:
         after: str | None = None
@@ -70,18 +85,16 @@ class IndexVerifier:
             # First what must be there, then what is there, then what may be: an index that grows is not wrong.
             before = await self._progress(generation, user)
             noted = await self.ledger.notes(generation, owner)
+            expected = await self.ledger.expected(generation, owner, *(user or ("", "")))
             try:
                 stored = await self.store.load(generation, owner)
             except IndexUnavailable as error:
                 return [f"index: {error.message}"]
             pending = await self._pending(owner, before, noted)
-            there = {row.row_id: row.digest for row in stored.rows if _source(row) not in pending}
-            allowed, needed = await self._allowed(generation, owner, user, before, noted)
-            problems = _differences(
-                {row_id: digest for row_id, (digest, source) in allowed.items() if source not in pending},
-                {row_id for row_id in needed if allowed[row_id][1] not in pending},
-                there,
-            )
+            allowed = await self._allowed(generation, owner, user, before, noted)
+            problems = await asyncio.to_thread(_differences, allowed, stored, pending)
+            if not problems and (lacking := stored.lacks(expected)) is not None:
+                problems = [f"index: {lacking}"]
             if not problems:
                 return []
         return problems
@@ -104,23 +117,25 @@ class IndexVerifier:
         user: tuple[str, str] | None,
         before: list[ThreadProgress],
         noted: dict[str, tuple[str, bool]],
-    ) -> tuple[dict[str, tuple[str, str]], set[str]]:
-        """Row id to digest and source of all that the vault holds; and the ids of what the ledger says is indexed."""
-        allowed: dict[str, tuple[str, str]] = {}
-        needed: set[str] = set()
+    ) -> _Allowed:
+        """All that the vault holds, and what of it the ledger says is indexed."""
+        allowed = _Allowed()
         words_to = {each.thread.thread_id: each.words_to for each in before}
         for progress in await self._progress(generation, user):
             for row in await self._rows_of(progress.thread):
-                allowed[row.row_id] = (row.digest, _source(row))
+                allowed.rows[row.row_id] = row
                 if row.position <= words_to.get(row.thread_id, 0):
-                    needed.add(row.row_id)
+                    allowed.needed.add(row.row_id)
         for note in await self.notes.known(owner):
             file = await self.vault.look(note.path, NOTE_BYTES)
-            rows = note_rows(note, file.text) if file is not None else []
-            allowed.update({row.row_id: (row.digest, _source(row)) for row in rows})
+            if file is None:
+                allowed.unread.add(note.path)
+                continue
+            rows = note_rows(note, file.text)
+            allowed.rows.update({row.row_id: row for row in rows})
             if noted.get(note.path, ("", False))[0] == note.digest:
-                needed.update(row.row_id for row in rows)
-        return allowed, needed
+                allowed.needed.update(row.row_id for row in rows)
+        return allowed
 
     async def _rows_of(self, thread: Thread) -> list[IndexRow]:
         """From the thread's files; what is not in a file yet, from the journal."""
@@ -150,14 +165,21 @@ def _source(row: IndexRow) -> str:
     return row.thread_id or row.path
 
 
-def _differences(allowed: dict[str, str], needed: set[str], there: dict[str, str]) -> list[str]:
-    missing = needed - there.keys()
-    extra = there.keys() - allowed.keys()
+def _differences(allowed: _Allowed, stored: StoredRows, pending: set[str]) -> list[str]:
+    passed_over = pending | allowed.unread
+    there = {
+        row.row_id: (row, words)
+        for row, words in zip(stored.rows, stored.words, strict=True)
+        if _source(row) not in passed_over
+    }
+    needed = {row_id for row_id in allowed.needed if _source(allowed.rows[row_id]) not in passed_over}
     # What is there and not recorded yet is put again before it counts.
-    differing = {row_id for row_id in needed & there.keys() if allowed[row_id] != there[row_id]}
+    both = [(allowed.rows[row_id], *there[row_id]) for row_id in needed & there.keys()]
     said = (
-        (missing, "are missing from the index"),
-        (extra, "are in the index and not in the vault"),
-        (differing, "differ from the vault"),
+        (len(needed - there.keys()), "texts are missing from the index"),
+        (len(there.keys() - allowed.rows.keys()), "texts are in the index and not in the vault"),
+        (sum(row != wanted for wanted, row, _ in both), "texts differ from the vault"),
+        (sum(words != words_of(wanted) for wanted, _, words in both), "texts have other words in the index"),
+        (len(allowed.unread - pending), "notes are known whose files are not in the vault"),
     )
-    return [f"index: {len(rows)} texts {what}" for rows, what in said if rows]
+    return [f"index: {number} {what}" for number, what in said if number]

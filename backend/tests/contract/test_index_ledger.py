@@ -13,6 +13,7 @@ from recollect.infra.sql.note_store import SqlNoteStore
 from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.index_row import Expected
 from recollect.memory.model import Append, NewTurn, Thread
 from recollect.memory.note import Note
 from recollect.memory.transcript_state import StoredPart
@@ -328,6 +329,42 @@ async def test_turns_that_memory_skips_need_no_row(books: Books) -> None:
     await books.record("t1", 1)
     expected = int(placed.turn.skip_reason is None)
     assert await books.ledger.count_indexed(G, "default", "ann") == expected
+
+
+async def test_turns_that_must_have_a_vector_are_counted(books: Books) -> None:
+    await books.add("t1", "one", "two", "", "four")
+    await books.add("t2", "one", "two")
+    await books.record("t1", 4)
+    await books.ledger.record_vectors(G, await books.seen("t1"), 4, refused=1)
+    await books.record("t2", 2, 1)
+    expected = await books.ledger.expected(G, ANN, "default", "ann")
+    assert (expected.turns, expected.turn_vectors) == (5, 3)
+    await books.edit("t1", "other")
+    assert (await books.ledger.expected(G, ANN, "default", "ann")).turn_vectors == 1
+
+
+async def test_what_an_index_must_hold_of_notes_is_counted_until_they_change(books: Books) -> None:
+    for note, rows, vectors in ((PORTO, 3, 2), (LISBON, 1, 1)):
+        await books.notes.seen(note)
+        await books.ledger.record_notes(G, ANN, [note], [], counts={note.path: rows})
+        await books.ledger.record_notes(G, ANN, [note], [], embedded=True, counts={note.path: vectors})
+    assert await books.ledger.expected(G, ANN, "default", "ann") == Expected(notes=4, note_vectors=3)
+    await books.notes.seen(replace(PORTO, digest="d9"))
+    assert await books.ledger.expected(G, ANN, "default", "ann") == Expected(notes=1, note_vectors=1)
+    await books.ledger.record_notes(G, ANN, [LISBON], [], counts={LISBON.path: 5})
+    assert await books.ledger.expected(G, ANN, "default", "ann") == Expected(notes=5)
+    await books.notes.gone([LISBON.path])
+    assert await books.ledger.expected(G, ANN, "default", "ann") == Expected()
+
+
+async def test_owners_are_those_with_something_indexed(books: Books) -> None:
+    await books.add("t1", "one")
+    await books.add("carls", "one", user_id="carl")
+    await books.record("t1", 1)
+    for note in (PORTO, BOBS):
+        await books.ledger.record_notes(G, note.owner, [note], [])
+    assert await books.ledger.owners(G) == {ANN: ("default", "ann"), BOB: ("", "")}
+    assert await books.ledger.owners(OTHER) == {}
 
 
 async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(books: Books) -> None:

@@ -427,3 +427,14 @@ async def test_size_grows_with_what_is_put(store: IndexStore) -> None:
     await put(store, row("b", "".join(chr(0x4E00 + number) for number in range(5000))))
     assert files > 0
     assert (await store.size())[1] > small
+
+
+async def test_rows_are_counted_for_each_owner_and_generation(store: IndexStore) -> None:
+    await put(store, row("a"), row("b"), row("c"))
+    await put(store, row("a"), owner=BOB)
+    await put(store, row("b", "edited"))
+    await store.remove(G, ANN, ["c"])
+    counts = [await store.count(G, owner) for owner in (ANN, BOB, "default/users/carl")]
+    assert counts == [2, 1, 0]
+    with pytest.raises(IndexUnavailable):
+        await store.count("g9", ANN)

@@ -9,7 +9,9 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import lancedb
 import numpy as np
 import pytest
 
@@ -481,3 +483,70 @@ def test_lancedb_is_imported_only_when_rows_are_touched(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=BACKEND, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+# What others did to the files of a table is not believed.
+
+
+async def embedded(index: LanceIndex) -> None:
+    texts = {f"r{number}": f"text {number}" for number in range(5)}
+    await put(index, texts)
+    await index.set_vectors(G, ANN, list(texts), some_vectors(5))
+    await index.close()
+
+
+def opened(table: Path) -> Any:
+    return lancedb.connect(table.parent).open_table(table.stem)
+
+
+async def has_vectors(index: LanceIndex) -> list[bool]:
+    flags: list[bool] = (await index.load(G, ANN)).has_vector.tolist()
+    return flags
+
+
+async def test_a_row_that_stands_there_twice_is_damage(index: LanceIndex, table: Path) -> None:
+    await embedded(index)
+    other = opened(table)
+    other.add(other.to_arrow().slice(0, 1))
+    for read in (index.load, index.count):
+        with pytest.raises(IndexUnavailable, match="twice"):
+            await read(G, ANN)
+
+
+async def test_a_row_of_another_owner_is_damage(index: LanceIndex, table: Path) -> None:
+    await embedded(index)
+    opened(table).update(where="row_id = 'r1'", values={"owner": "default/users/bob"})
+    for read in (index.load, index.count):
+        with pytest.raises(IndexUnavailable, match="not its owner's"):
+            await read(G, ANN)
+
+
+async def test_vectors_that_changed_places_count_as_none(index: LanceIndex, table: Path) -> None:
+    await embedded(index)
+    assert await has_vectors(index) == [True] * 5
+    await index.close()
+    read = opened(table).to_arrow()
+    column = read.schema.get_field_index("vector")
+    swapped = read["vector"].take([1, 0, 2, 3, 4])
+    opened(table).add(read.set_column(column, read.schema.field(column), swapped), mode="overwrite")
+    assert await has_vectors(index) == [False, False, True, True, True]
+    stored = await index.load(G, ANN)
+    assert not stored.vectors[:2].any()
+
+
+async def test_a_vector_with_another_number_in_it_counts_as_none(index: LanceIndex, table: Path) -> None:
+    await embedded(index)
+    changed = [0.5] * DIMENSIONS
+    opened(table).update(where="row_id = 'r3'", values={"vector": changed})
+    assert await has_vectors(index) == [True, True, True, False, True]
+
+
+async def test_vectors_are_believed_after_compaction_and_an_edit_of_others(index: LanceIndex) -> None:
+    await embedded(index)
+    await put(index, {"r1": "edited"})
+    await index.remove(G, ANN, ["r2"])
+    await index.compact(G, ANN)
+    kept = await index.load(G, ANN)
+    assert {row.row_id for row, is_there in zip(kept.rows, kept.has_vector, strict=True) if is_there} == {
+        "r0", "r3", "r4",
+    }  # fmt: skip

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,17 +80,33 @@ async def test_vectors_of_tokens_become_their_mean_without_the_padding(
     assert vectors == pytest.approx(expected, abs=1e-6)
 
 
-async def test_a_model_is_called_as_told_or_described_or_as_its_folder(
+async def test_a_model_is_called_as_told_or_described_or_as_its_folder_with_a_digest_of_its_files(
     tmp_path: Path, open_embedder: Opener
 ) -> None:
     folder = tmp_path / "colours"
     embedder = open_embedder(folder)
-    assert embedder.name == "colours"
+    assert embedder.name == "colours#"
     write_token_model(folder)
     (folder / "recollect.json").write_text('{"name": "colours-2", "dimensions": 3}')
     await embedder.embed(["red"])
-    assert embedder.name == "colours-2"
+    assert re.fullmatch("colours-2#[0-9a-f]{8}", embedder.name)
+    assert open_embedder(folder).name == embedder.name
     assert open_embedder(folder, name="mine").name == "mine"
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
+async def test_another_model_in_a_folder_of_the_same_name_has_another_name(
+    tmp_path: Path, open_embedder: Opener, file: str
+) -> None:
+    write_token_model(tmp_path)
+    embedder = open_embedder(tmp_path)
+    before = embedder.name
+    content = bytearray((tmp_path / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "other").write_bytes(content)
+    (tmp_path / "other").replace(tmp_path / file)
+    assert embedder.name != before
+    assert embedder.name.rpartition("#")[0] == before.rpartition("#")[0]
 
 
 async def test_other_dimensions_than_described_are_a_lie_that_names_both(
@@ -105,12 +122,15 @@ async def test_a_missing_model_says_what_to_run_and_is_used_as_soon_as_it_is_the
     tmp_path: Path, open_embedder: Opener
 ) -> None:
     embedder = open_embedder(tmp_path / "later")
+    assert embedder.problem() is None
     for _ in range(2):
         with pytest.raises(EmbedderUnavailable, match="recollect setup"):
             await embedder.embed(["red"])
+        assert "recollect setup" in str(embedder.problem())
     write_token_model(tmp_path / "made")
     (tmp_path / "made").rename(tmp_path / "later")
     assert len(await embedder.embed(["red"])) == 1
+    assert embedder.problem() is None
 
 
 @pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
@@ -143,7 +163,7 @@ async def test_the_real_model_knows_what_means_the_same(model_folder: Path, open
     query, answer, other = await embedder.embed(
         ["Where does my sibling relocate to?", "Marta, my sister, moves to Porto.", "The printer is jammed."]
     )
-    assert embedder.name == "all-minilm-l6-v2"
+    assert embedder.name.startswith("all-minilm-l6-v2#")
     assert query.shape == (384,)
     assert query @ answer > query @ other + 0.2
 

@@ -113,6 +113,38 @@ async def test_a_useless_answer_is_named(
         await embedder.embed(TEXTS)
 
 
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        ([{"index": 0, "embedding": [1.0, 0.0]}, {"index": 0, "embedding": [0.0, 1.0]}], "which vector is which"),
+        ([{"index": 0, "embedding": [1.0, 0.0]}, {"index": True, "embedding": [0.0, 1.0]}], "which vector is which"),
+        ([{"index": 1, "embedding": [1.0, 0.0]}, {"index": 2, "embedding": [0.0, 1.0]}], "which vector is which"),
+        ([{"index": 0, "embedding": [1.0, 0.0]}, {"index": 1, "embedding": [0.0, 0.0]}], "vector of zeros"),
+    ],
+    ids=["one number twice", "no number", "from one on", "zeros"],
+)  # fmt: skip
+async def test_an_answer_that_cannot_be_believed_is_refused(data: list[object], cause: str) -> None:
+    answers = httpx2.MockTransport(lambda request: httpx2.Response(200, json={"data": data}))
+    async with httpx2.AsyncClient(transport=answers) as client:
+        embedder = OpenAiEmbedder(base_url="http://localhost", model="m", api_key=None, client=client)
+        with pytest.raises(EmbedderUnavailable, match=cause):
+            await embedder.embed(["one", "two"])
+        assert cause in str(embedder.problem())
+
+
+async def test_it_tells_of_a_failure_until_a_call_succeeds(
+    server: StandInModel, embedder: OpenAiEmbedder
+) -> None:
+    assert embedder.problem() is None
+    server.control("error")
+    with pytest.raises(EmbedderUnavailable):
+        await embedder.embed(TEXTS)
+    assert embedder.problem() == "the embedding server answered 500"
+    server.control()
+    await embedder.embed(TEXTS)
+    assert embedder.problem() is None
+
+
 async def test_a_change_of_dimensions_is_a_lie_that_names_both(
     server: StandInModel, embedder: OpenAiEmbedder
 ) -> None:

@@ -250,11 +250,11 @@ def index_problems(home: Path, model: StandInModel) -> list[str]:
     return [problem for problem in verified["problems"] if "index" in problem]
 
 
-def test_a_damaged_owner_is_counted(filled: Path, model: StandInModel) -> None:
+def test_damaged_owners_are_counted_whom_nobody_searches(filled: Path, model: StandInModel) -> None:
     truncated_data(filled)
     with Server(filled, settings(model)) as server:
-        search(server.client, "Porto", user_id="ann")
-        assert "recollect_index_damaged 1.0" in server.client.get("/metrics").text
+        damaged = "recollect_index_damaged 2.0"
+        wait_until(lambda: damaged in server.client.get("/metrics").text, "damage is counted")
 
 
 def test_a_new_message_mends_a_damaged_owner_whom_nobody_searches(filled: Path, model: StandInModel) -> None:
@@ -270,9 +270,9 @@ def test_a_new_message_mends_a_damaged_owner_whom_nobody_searches(filled: Path, 
 def test_an_index_that_cannot_be_written_is_a_problem_that_health_names(
     filled: Path, model: StandInModel
 ) -> None:
-    table_folder = generations(filled)[0]
     with Server(filled, settings(model)) as server:
-        shutil.move(table_folder, filled / "elsewhere")
+        shutil.move(filled / "index", filled / "elsewhere")
+        (filled / "index").write_text("no folder", encoding="utf-8")
         add(server.client, "of ann", [message("found all the same", 9)], user_id="ann")
         wait_until(lambda: "index cannot be written" in health(server.client), "health says so")
         wait_until(
@@ -282,7 +282,8 @@ def test_an_index_that_cannot_be_written_is_a_problem_that_health_names(
         wait_until(
             lambda: texts(server.client, "hedgehog", user_id="ann", mode="keyword"), "found", seconds=3
         )
-        shutil.move(filled / "elsewhere", table_folder)
+        (filled / "index").unlink()
+        shutil.move(filled / "elsewhere", filled / "index")
         indexed(server.client, embedded=True, seconds=60)
         wait_until(lambda: health(server.client) == "", "health is well")
 

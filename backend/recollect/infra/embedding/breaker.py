@@ -25,6 +25,10 @@ class Breaker:
                 f"{self._seconds:g} s. Last: {self._cause}"
             )
 
+    def problem(self) -> str | None:
+        """Why the last call failed; None when it went well."""
+        return self._cause if self._failures else None
+
     def failed(self, cause: str) -> None:
         self._failures += 1
         self._cause = cause

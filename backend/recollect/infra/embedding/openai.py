@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recollect.errors import EmbedderUnavailable
+from recollect.infra.backends.address import api_root
 from recollect.infra.embedding.breaker import Breaker
 from recollect.infra.embedding.unit_vectors import unit_vectors, valid_text
 from recollect.memory.index_row import Vectors
@@ -42,7 +42,7 @@ class OpenAiEmbedder:
         clock: Callable[[], float] = time.monotonic,
         client: httpx2.AsyncClient | None = None,
     ) -> None:
-        self._address = f"{_api_root(base_url)}/embeddings"
+        self._address = f"{api_root(base_url)}/embeddings"
         self._model = model
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._timeout = timeout
@@ -56,6 +56,10 @@ class OpenAiEmbedder:
     @property
     def name(self) -> str:
         return self._model
+
+    def problem(self) -> str | None:
+        """What is wrong with it, as far as its last call showed; None when that went well."""
+        return self._breaker.problem()
 
     async def aclose(self) -> None:
         """Close the connections, unless the client was passed in: then it is its owner's to close."""
@@ -125,14 +129,6 @@ class OpenAiEmbedder:
         return EmbedderUnavailable(cause)
 
 
-def _api_root(base_url: str) -> str:
-    root = base_url.rstrip("/")
-    if not re.match(r"https?://[^/]", root):
-        raise ValueError("the base URL of an embedding server must begin with http:// or https://")
-    names_version = re.search(r"/v\d+[a-z]*\d*(?=/|$)", root)
-    return root if names_version else f"{root}/v1"
-
-
 def _vectors(answer: bytearray, count: int) -> npt.NDArray[np.floating]:
     """The vectors in the order of the texts."""
     try:
@@ -140,8 +136,10 @@ def _vectors(answer: bytearray, count: int) -> npt.NDArray[np.floating]:
         rows = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         raise EmbedderUnavailable("the embedding server's answer holds no embeddings") from None
-    if len(items) != count or set(rows) != set(range(count)):
+    if len(items) != count:
         raise EmbedderUnavailable(f"the embedding server answered with {len(items)} vectors to {count} texts")
+    if rows.keys() != set(range(count)) or not all(type(place) is int for place in rows):
+        raise EmbedderUnavailable("the embedding server's answer does not say which vector is which text's")
     try:
         vectors = np.array([rows[place] for place in range(count)])
     except ValueError:

@@ -13,14 +13,12 @@ def valid_text(text: str, max_chars: int) -> str:
 
 
 def unit_vectors(vectors: npt.NDArray[np.floating]) -> Vectors:
-    """Each line with length 1, as float32. Raises EmbedderUnavailable where a number is not finite.
-
-    A line of zeros has no direction: it becomes the diagonal, so that no text is without a vector.
-    """
+    """Each line with length 1, as float32. Raises EmbedderUnavailable where a number is not finite or all are zero."""
     if not np.isfinite(vectors).all():
         raise EmbedderUnavailable("the embedding model answered with numbers that are not finite")
     wide = vectors.astype(np.float64)
-    wide[~wide.any(axis=1)] = 1.0
+    if not wide.any(axis=1).all():
+        raise EmbedderUnavailable("the embedding model answered with a vector of zeros, which means nothing")
     wide /= np.abs(wide).max(axis=1, keepdims=True)  # So that squaring neither overflows nor vanishes.
     unit: Vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
     return unit

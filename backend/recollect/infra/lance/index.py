@@ -103,10 +103,17 @@ class LanceIndex:
         return sorted(owner for owner in found if owner is not None)
 
     async def load(self, generation: str, owner: str) -> StoredRows:
-        """All rows of an owner, by thread, position and id."""
+        """All rows of an owner, by thread, position and id. A vector that is not the one that was set is none.
+
+        IndexUnavailable, too, where a row stands there twice or is not this owner's.
+        """
         return await self._on_table(
-            generation, table_name(owner), lambda known, table: table.load(known.dimensions)
+            generation, table_name(owner), lambda known, table: table.load(owner, known.dimensions)
         )
+
+    async def count(self, generation: str, owner: str) -> int:
+        """How many rows an owner has: checked as `load` does, without reading texts and vectors."""
+        return await self._on_table(generation, table_name(owner), lambda _, table: table.count(owner))
 
     async def put(self, generation: str, owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
         """Add rows, or put them in the place of those with the same ids; those lose their vectors."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 import lancedb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from recollect.errors import IndexUnavailable
 from recollect.failpoints import FailPoints
@@ -20,9 +21,10 @@ from recollect.infra.lance.generation_files import sync_file, sync_folder
 from recollect.infra.lance.row_columns import (
     SCHEMA,
     VECTOR,
+    VECTOR_DIGEST,
     rows_table,
     stored_rows,
-    vector_field,
+    vector_fields,
     with_vectors,
     without_vectors,
 )
@@ -65,17 +67,30 @@ class OwnerTable:
         self._synced: set[Path] = set()
         self._compact_above = 0
 
-    def load(self, dimensions: int) -> StoredRows:
+    def load(self, owner: str, dimensions: int) -> StoredRows:
+        """All rows; IndexUnavailable where one stands there twice, or is not this owner's."""
         with self._guarded("read"):
-            stored = self._read(dimensions)
+            stored = self._read(owner, dimensions)
         return_free_memory()
         return stored
 
-    def _read(self, dimensions: int) -> StoredRows:
+    def _read(self, owner: str, dimensions: int) -> StoredRows:
         table = self._open()
         if table is None:
             return StoredRows(vectors=np.zeros((0, dimensions), np.float32))
-        return stored_rows(table.to_arrow(), dimensions)
+        read = table.to_arrow()
+        _refuse_strange_rows(read, owner)
+        return stored_rows(read, dimensions)
+
+    def count(self, owner: str) -> int:
+        """How many rows there are; checked as `load` does, without reading the texts."""
+        with self._guarded("read"):
+            table = self._open()
+            if table is None:
+                return 0
+            read = table.search().select(["row_id", "owner"]).to_arrow()
+            _refuse_strange_rows(read, owner)
+            return int(read.num_rows)
 
     def owner(self) -> str | None:
         """Whose rows these are; None where there are none."""
@@ -110,7 +125,10 @@ class OwnerTable:
             if described.num_rows == 0:
                 return
             if not self._has_vectors():
-                table.add_columns(vector_field(vectors.shape[1]))
+                there = table.schema.names
+                table.add_columns(
+                    [field for field in vector_fields(vectors.shape[1]) if field.name not in there]
+                )
             self._merge(with_vectors(described, row_ids, vectors), insert=False)
             self._written()
 
@@ -159,6 +177,9 @@ class OwnerTable:
         """
         try:
             yield
+        except IndexUnavailable:
+            self._table = None
+            raise
         except BaseException as error:  # A panic of LanceDB's is no Exception.
             self._table = None
             _log.warning("a table of the index cannot be %s: %s", verb, error)
@@ -183,7 +204,7 @@ class OwnerTable:
             return 0  # No more than a hint: it is not synced, and may be torn.
 
     def _has_vectors(self) -> bool:
-        return VECTOR in self._table.schema.names
+        return {VECTOR, VECTOR_DIGEST} <= set(self._table.schema.names)
 
     def _remove_leftovers(self) -> None:
         """Of a `put` or `drop` that was killed half-way."""
@@ -254,6 +275,13 @@ class OwnerTable:
     def _files_in(self, folder: str, suffix: str = "") -> list[Path]:
         path = self._path / folder
         return [file for file in path.iterdir() if file.name.endswith(suffix)] if path.is_dir() else []
+
+
+def _refuse_strange_rows(read: pa.Table, owner: str) -> None:
+    if pc.count_distinct(read["row_id"]).as_py() != read.num_rows:
+        raise IndexUnavailable("rows stand twice in an owner's index")
+    if pc.unique(read["owner"]).to_pylist() not in ([], [owner]):
+        raise IndexUnavailable("rows in an owner's index are not its owner's")
 
 
 def most_files(rows: int) -> int:

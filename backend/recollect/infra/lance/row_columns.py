@@ -1,5 +1,6 @@
 """Index rows as Arrow columns, and back. Importing this imports Arrow."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,8 @@ import pyarrow.compute as pc
 from recollect.memory.index_row import IndexRow, StoredRows, Vectors
 
 VECTOR = "vector"
+VECTOR_DIGEST = "vector_digest"
+"""Of a vector and the row it was set for: one that is damaged, or another row's, is told from it."""
 Places = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 _TEXT = pa.string()
@@ -48,8 +51,11 @@ _OF_ROW = (
 _SHARED = frozenset({"type", "thread_id", "role", "sender", "agent_id", "path"})
 
 
-def vector_field(dimensions: int) -> pa.Field:
-    return pa.field(VECTOR, pa.list_(pa.float32(), dimensions), nullable=True)
+def vector_fields(dimensions: int) -> list[pa.Field]:
+    return [
+        pa.field(VECTOR, pa.list_(pa.float32(), dimensions), nullable=True),
+        pa.field(VECTOR_DIGEST, pa.int64(), nullable=True),
+    ]
 
 
 def rows_table(owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> pa.Table:
@@ -66,8 +72,9 @@ def without_vectors(rows: pa.Table, dimensions: int) -> pa.Table:
     """The rows, each with an empty place for a vector of that many dimensions; 0 makes no place."""
     if dimensions == 0:
         return rows
-    field = vector_field(dimensions)
-    return rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    for field in vector_fields(dimensions):
+        rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows
 
 
 def with_vectors(described: pa.Table, row_ids: Sequence[str], vectors: Vectors) -> pa.Table:
@@ -75,25 +82,48 @@ def with_vectors(described: pa.Table, row_ids: Sequence[str], vectors: Vectors) 
     place = {row_id: number for number, row_id in enumerate(row_ids)}
     chosen = vectors[[place[row_id] for row_id in described["row_id"].to_pylist()]]
     flat = pa.array(np.ascontiguousarray(chosen, np.float32).ravel())
-    field = vector_field(vectors.shape[1])
-    return described.append_column(field, pa.FixedSizeListArray.from_arrays(flat, type=field.type))
+    vector, digest = vector_fields(vectors.shape[1])
+    digests = _vector_digests(described["digest"].to_pylist(), chosen)
+    return described.append_column(
+        vector, pa.FixedSizeListArray.from_arrays(flat, type=vector.type)
+    ).append_column(digest, pa.array(digests))
 
 
 def stored_rows(read: pa.Table, dimensions: int) -> StoredRows:
-    """All rows, by thread and position."""
+    """All rows, by thread and position. A vector that is not the one that was set for its row counts as none."""
     described = read.select(SCHEMA.names)
     order = pc.sort_indices(described, sort_keys=_ORDER)
     vectors = np.zeros((read.num_rows, dimensions), np.float32)
     has_vector = np.zeros(read.num_rows, np.bool_)
-    if VECTOR in read.column_names:
-        _place_vectors(read[VECTOR].chunks, order.to_numpy(), vectors, has_vector)
     ordered = described.take(order)
+    if {VECTOR, VECTOR_DIGEST} <= set(read.column_names):
+        _place_vectors(read[VECTOR].chunks, order.to_numpy(), vectors, has_vector)
+        _drop_wrong_vectors(ordered["digest"], read[VECTOR_DIGEST].take(order), vectors, has_vector)
     return StoredRows(
         rows=list(map(IndexRow, *(_values(ordered[name], name) for name in _OF_ROW))),
         words=_values(ordered["words"], "words"),
         vectors=vectors,
         has_vector=has_vector,
     )
+
+
+def _drop_wrong_vectors(
+    row_digests: pa.ChunkedArray, set_digests: pa.ChunkedArray, vectors: Vectors, has_vector: Flags
+) -> None:
+    lines = np.flatnonzero(has_vector)
+    there = pc.take(row_digests, lines).to_pylist()
+    expected = pc.take(set_digests, lines).fill_null(0).to_numpy()
+    wrong = lines[_vector_digests(there, (vectors[line] for line in lines)) != expected]
+    vectors[wrong] = 0
+    has_vector[wrong] = False
+
+
+def _vector_digests(row_digests: Sequence[str], vectors: Iterable[Vectors]) -> npt.NDArray[np.int64]:
+    digests = (
+        hashlib.blake2b(vector.tobytes(), digest_size=8, key=of_row.encode()).digest()
+        for of_row, vector in zip(row_digests, vectors, strict=True)
+    )
+    return np.frombuffer(b"".join(digests), np.int64)
 
 
 def _place_vectors(chunks: Iterable[pa.Array], order: Places, vectors: Vectors, has_vector: Flags) -> None:

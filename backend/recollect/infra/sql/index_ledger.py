@@ -7,7 +7,9 @@ from typing import Any
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.rows import THREAD_COLUMNS, thread_of
 from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.index_row import Expected
 from recollect.memory.note import Note
+from recollect.memory.vault_paths import owner_folder
 
 _columns = ", ".join(f"t.{name.strip()}" for name in THREAD_COLUMNS.split(","))
 
@@ -56,6 +58,37 @@ SELECT count(*) AS number FROM turns u JOIN threads t ON t.pk = u.thread_pk
 JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
 WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.words_to
     AND trim(u.content, char({_BLANK})) != ''"""
+
+# Where a turn was edited, its rows are being written anew, and their vectors come later.
+_COUNT_VECTORS = f"""
+SELECT coalesce(sum(max(0, number - refused)), 0) AS number FROM (
+    SELECT p.refused, count(*) AS number FROM turns u JOIN threads t ON t.pk = u.thread_pk
+    JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
+    WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.vectors_to
+        AND p.header_revision = t.header_revision AND p.revision = t.revision
+        AND trim(u.content, char({_BLANK})) != ''
+    GROUP BY t.pk
+)"""
+
+# Notes that changed or went since are being written anew.
+_COUNT_NOTES = """
+SELECT coalesce(sum(i.rows), 0) AS rows, coalesce(sum(i.vectors), 0) AS vectors
+FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
+WHERE i.generation = :generation AND i.owner = :owner"""
+
+_OWNERS = """
+SELECT DISTINCT t.space, t.user_id FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
+WHERE p.generation = ? AND p.words_to > 0"""
+
+_RECORD_NOTE = """
+INSERT INTO indexed_notes (generation, path, owner, digest, embedded, rows) VALUES (?, ?, ?, ?, 0, ?)
+ON CONFLICT (generation, path) DO UPDATE
+SET owner = excluded.owner, digest = excluded.digest, embedded = 0, rows = excluded.rows, vectors = 0"""
+
+_RECORD_EMBEDDED_NOTE = """
+INSERT INTO indexed_notes (generation, path, owner, digest, embedded, vectors) VALUES (?, ?, ?, ?, 1, ?)
+ON CONFLICT (generation, path) DO UPDATE
+SET owner = excluded.owner, digest = excluded.digest, embedded = 1, vectors = excluded.vectors"""
 
 
 class SqlIndexLedger:
@@ -153,6 +186,25 @@ class SqlIndexLedger:
         )
         return int(row["number"])
 
+    async def expected(self, generation: str, owner: str, space: str, user_id: str) -> Expected:
+        """How much of an owner must be in the index at least."""
+        bound = {"generation": generation, "owner": owner, "space": space, "user_id": user_id}
+        (embedded,) = await self._database.read(_COUNT_VECTORS, bound)
+        (noted,) = await self._database.read(_COUNT_NOTES, bound)
+        turns = await self.count_indexed(generation, space, user_id)
+        return Expected(turns, int(embedded["number"]), int(noted["rows"]), int(noted["vectors"]))
+
+    async def owners(self, generation: str) -> dict[str, tuple[str, str]]:
+        """All who have something indexed, with their space and user; both empty for one who has notes alone."""
+        noted = await self._database.read(
+            "SELECT DISTINCT owner FROM indexed_notes WHERE generation = ?", (generation,)
+        )
+        users = await self._database.read(_OWNERS, (generation,))
+        found = {row["owner"]: ("", "") for row in noted}
+        return found | {
+            owner_folder(row["space"], row["user_id"]): (row["space"], row["user_id"]) for row in users
+        }
+
     async def existing(
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]
     ) -> set[tuple[str, int]]:
@@ -209,16 +261,19 @@ class SqlIndexLedger:
         removed: Sequence[str],
         *,
         embedded: bool = False,
+        counts: Mapping[str, int] | None = None,
     ) -> None:
+        """`counts` says how many rows, or with `embedded` how many vectors, each note has, by its path."""
+        numbers = counts or {}
+
         def record(connection: sqlite3.Connection) -> None:
             connection.executemany(
                 "DELETE FROM indexed_notes WHERE generation = ? AND path = ?",
                 [(generation, path) for path in removed],
             )
             connection.executemany(
-                "INSERT OR REPLACE INTO indexed_notes (generation, path, owner, digest, embedded)"
-                " VALUES (?, ?, ?, ?, ?)",
-                [(generation, note.path, owner, note.digest, int(embedded)) for note in put],
+                _RECORD_EMBEDDED_NOTE if embedded else _RECORD_NOTE,
+                [(generation, note.path, owner, note.digest, numbers.get(note.path, 0)) for note in put],
             )
 
         await self._database.write(record)

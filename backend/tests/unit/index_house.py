@@ -1,0 +1,208 @@
+"""An indexer, a reindexer and a search on fakes, for tests."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from recollect.errors import EmbedderUnavailable, IndexUnavailable
+from recollect.failpoints import FailPoints
+from recollect.memory.access import Caller
+from recollect.memory.hits import Selection
+from recollect.memory.identity import text_digest
+from recollect.memory.index_row import IndexRow, StoredRows, Vectors
+from recollect.memory.model import Append, NewTurn
+from recollect.memory.note import Note
+from recollect.service.corpora import Corpora
+from recollect.service.index_meaning import MeaningIndexer
+from recollect.service.index_words import WordIndexer
+from recollect.service.indexer import Indexer
+from recollect.service.owner_locks import OwnerLocks
+from recollect.service.recall import Found, Recall, Search
+from recollect.service.reindex import Reindexer
+from recollect.service.verify_index import IndexVerifier
+from tests.fake_index import FakeEmbedder
+from tests.fake_index_ledger import FakeIndexLedger
+from tests.fake_index_store import FakeIndexStore
+from tests.fakes import START, FakeJournal, FakeNoteStore, FakeVault
+
+OWNER = "default/users/ann"
+
+
+class Picky(FakeEmbedder):
+    """Fails, with whatever comes with it, for a text that holds `refused`."""
+
+    refused = "unspeakable"
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = await super().embed(texts)
+        if any(self.refused in text for text in texts):
+            raise EmbedderUnavailable("the embedding server answered 400")
+        return vectors
+
+
+class Fragile(FakeIndexStore):
+    """An index store in which single owners' rows are damaged, cannot be written, or wait to be written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.damaged: set[str] = set()
+        self.read_only: set[str] = set()
+        self.on_put: Callable[[str], None] = lambda generation: None
+
+    async def load(self, generation: str, owner: str) -> StoredRows:
+        self._refuse(owner, self.damaged)
+        return await super().load(generation, owner)
+
+    async def put(self, generation: str, owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
+        self._refuse(owner, self.damaged | self.read_only)
+        await super().put(generation, owner, rows, words)
+        self.on_put(generation)
+        await asyncio.sleep(0)  # Others get their turn, as they do while a disk is written.
+
+    async def set_vectors(
+        self, generation: str, owner: str, row_ids: Sequence[str], vectors: Vectors
+    ) -> None:
+        self._refuse(owner, self.damaged | self.read_only)
+        await super().set_vectors(generation, owner, row_ids, vectors)
+
+    async def drop(self, generation: str, owner: str) -> None:
+        await super().drop(generation, owner)
+        self.damaged.discard(owner)
+
+    def _refuse(self, owner: str, owners: set[str]) -> None:
+        if owner in owners:
+            raise IndexUnavailable("the index cannot be used; the log says why")
+
+
+class House:
+    """An indexer, a reindexer and a search on fakes. `open` again is a new process on the same disk."""
+
+    def __init__(self, embedder: FakeEmbedder | None = None) -> None:
+        self.journal = FakeJournal()
+        self.notes, self.vault = FakeNoteStore(), FakeVault()
+        self.store = Fragile()
+        self.ledger = FakeIndexLedger(self.journal, self.notes)
+        self.embedder: FakeEmbedder | None = embedder or FakeEmbedder()
+        self.problems: list[str] = []
+        """What a check of the index finds, besides what is really wrong."""
+
+    async def open(self) -> None:
+        locks, points = OwnerLocks(), FailPoints()
+        self.corpora = Corpora(
+            self.store,
+            self.ledger,
+            self.journal.transcripts,
+            locks,
+            budget_bytes=1 << 30,
+            on_damage=self._owner_damaged,
+        )
+        words = WordIndexer(
+            self.store,
+            self.ledger,
+            self.journal.transcripts,
+            self.notes,
+            self.vault,
+            locks,
+            self.corpora,
+            points,
+        )
+        self.meaning = MeaningIndexer(
+            self.store,
+            self.ledger,
+            self.journal.transcripts,
+            words,
+            locks,
+            self.corpora,
+            self.embedder,
+            points,
+        )
+        self.indexer = Indexer(
+            self.store, self.ledger, words, self.meaning, self.corpora, self.embedder, delay_seconds=0
+        )
+        self.verifier = IndexVerifier(
+            self.store,
+            self.ledger,
+            self.journal.transcripts,
+            self.journal.threads,
+            self.journal.coverage,
+            self.notes,
+            self.vault,
+        )
+        self.recall = Recall(
+            self.indexer,
+            self.corpora,
+            self.ledger,
+            self.journal.threads,
+            self.journal.transcripts,
+            self.embedder,
+            clock=self.journal.clock,
+            embed_seconds=5,
+        )
+        self.reindexer = Reindexer(
+            self.indexer, self.store, self.ledger, words, self.meaning, self.embedder, self._check, points
+        )
+        await self.indexer.start()
+
+    def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
+        self.indexer.owner_damaged(owner, space, user_id)
+
+    async def close(self) -> None:
+        await self.indexer.stop()
+        await self.recall.close()
+
+    async def reopen(self) -> None:
+        await self.close()
+        await self.open()
+
+    async def _check(self, generation: str) -> list[str]:
+        return self.problems + await self.verifier.problems(generation)
+
+    async def add(self, thread_id: str, *texts: str, user_id: str = "ann") -> None:
+        turns = [NewTurn("user", text, START, user_id) for text in texts]
+        await self.journal.threads.append(Append("default", thread_id, turns, user_id))
+        self.indexer.thread_changed("default", thread_id)
+
+    async def edit(self, thread_id: str, number: int, content: str) -> None:
+        (placed,) = await self.journal.transcripts.turns("default", thread_id, number, number)
+        edited = [replace(placed.turn, content=content)]
+        await self.journal.transcripts.revise("default", thread_id, edited, {})
+        self.indexer.thread_changed("default", thread_id)
+
+    async def write_note(self, name: str, text: str) -> None:
+        path = f"{OWNER}/notes/{name}.md"
+        self.vault.files[path] = text
+        await self.notes.seen(Note(path, OWNER, text_digest(text), START))
+        self.indexer.notes_changed([OWNER])
+
+    async def forget(self, thread_id: str) -> None:
+        """What deleting a thread, and the job that follows, do to the index."""
+        await self.journal.threads.delete_thread(thread_id)
+        await self.indexer.forget_thread("default", "ann", thread_id)
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(10):
+            await self.indexer.idle()
+
+    async def search(self, query: str, *, user_id: str = "ann", mode: Any = "hybrid") -> Found:
+        return await self.recall.search(
+            Caller(), Search(query, user_id, selection=Selection(mode, top_k=100))
+        )
+
+    async def texts(self, query: str, *, user_id: str = "ann", mode: Any = "keyword") -> set[str]:
+        return {hit.text for hit in (await self.search(query, user_id=user_id, mode=mode)).hits}
+
+    def stored(self, generation: str | None = None, owner: str = OWNER) -> dict[str, bool]:
+        """The texts that a generation holds of an owner, and whether they have a vector."""
+        kept = self.store.contents[generation or self.indexer.live.name].owners.get(owner, {})
+        return {one.row.text: one.vector is not None for one in kept.values()}
+
+    async def whole(self) -> bool:
+        """All that the journal holds is indexed and embedded, and nothing else is."""
+        live = self.indexer.live.name
+        return await self.ledger.behind(live) == [] and await self.verifier.problems(live) == []
+
+
+def embedder(house: House) -> FakeEmbedder:
+    assert house.embedder is not None
+    return house.embedder

@@ -1,0 +1,282 @@
+"""Reindexing on fakes: beside the live index, proven, swapped, and nothing lost on the way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from recollect.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
+from recollect.memory.index_row import Generation, StoredRows
+from recollect.memory.searchable import FORMAT
+from recollect.service import persistent_loop
+from tests.eventually import eventually
+from tests.fake_index import FakeEmbedder
+from tests.unit.index_house import OWNER, House, Picky, embedder
+
+HINT = "recollect reindex"
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    opened = House(Picky())
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def test_reindexing_mends_vectors_of_other_dimensions(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    embedder(house).dimensions += 1
+    await house.add("t1", "two")
+    await eventually(lambda: house.indexer.meaning_problem)
+    assert (await house.reindexer.reindex()).embedded == 2
+    assert house.indexer.live.dimensions == 65
+    await house.settled()
+    assert (await house.search("one")).degraded == []
+
+
+async def test_another_model_searches_by_words_until_the_index_is_made_anew(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    house.embedder = FakeEmbedder("another-model", 32)
+    await house.reopen()
+    await house.add("t1", "two")
+    await house.settled()
+    assert HINT in str(house.indexer.model_mismatch)
+    found = await house.search("one two")
+    assert {hit.text for hit in found.hits} == {"one", "two"}
+    assert HINT in found.degraded[0]
+    with pytest.raises(EmbedderUnavailable, match=HINT):
+        await house.search("one", mode="vector")
+    assert (await house.reindexer.reindex()).embedded == 2
+    await house.settled()
+    assert house.indexer.model_mismatch is None
+    assert (await house.search("one two")).degraded == []
+    assert await house.texts("one", mode="vector") == {"one", "two"}
+
+
+async def test_reindexing_uses_vectors_again(house: House) -> None:
+    await house.add("t1", "one", "two")
+    await house.write_note("n", "three")
+    await house.settled()
+    old = house.indexer.live.name
+    assert (await house.reindexer.reindex()).embedded == 0
+    assert house.indexer.live.name != old
+    assert list(house.store.contents) == [house.indexer.live.name]
+    await house.settled()
+    assert house.stored() == dict.fromkeys(("one", "two", "three"), True)
+
+
+async def test_reindexing_without_an_embedder_ends(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    house.embedder = None
+    await house.reopen()
+    async with asyncio.timeout(10):
+        await house.reindexer.reindex()
+    assert house.stored() == {"one": False}
+
+
+async def test_reindexing_with_an_embedder_that_is_down_says_so_and_changes_nothing(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    old = house.indexer.live
+    embedder(house).fail = "down"
+    with pytest.raises(EmbedderUnavailable, match="down"):
+        await house.reindexer.reindex()
+    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+
+
+async def test_reindexing_leaves_a_text_that_is_refused_to_its_words(house: House) -> None:
+    await house.add("t1", "one", "unspeakable", "two")
+    async with asyncio.timeout(10):
+        await house.reindexer.reindex()
+    await house.settled()
+    assert house.stored() == {"one": True, "unspeakable": False, "two": True}
+
+
+async def test_what_is_added_while_reindexing_is_not_missing_afterwards(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    live = house.indexer.live.name
+    added: list[asyncio.Task[None]] = []
+
+    def on_put(generation: str) -> None:
+        if generation != live and len(added) < 20:
+            number = len(added)
+            added.append(asyncio.ensure_future(house.add(f"t{number % 3}", f"new {number}")))
+
+    house.store.on_put = on_put
+    async with asyncio.timeout(10):
+        await house.reindexer.reindex()
+    house.store.on_put = lambda generation: None
+    await asyncio.gather(*added)
+    expected = {"one", *(f"new {number}" for number in range(len(added)))}
+    assert await house.texts(" ".join(expected)) == expected
+    assert len(added) > 1
+    await house.settled()
+    assert house.stored() == dict.fromkeys(expected, True)
+    assert await house.whole()
+
+
+async def test_a_search_that_was_reading_when_the_index_was_swapped_reads_the_new_one(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    house.corpora.clear()
+    load, reading, go_on = house.store.load, asyncio.Event(), asyncio.Event()
+
+    async def slow_load(generation: str, owner: str) -> StoredRows:
+        stored = await load(generation, owner)
+        reading.set()
+        await go_on.wait()
+        return stored
+
+    house.store.load = slow_load  # type: ignore[method-assign]
+    searching = asyncio.ensure_future(house.search("one", mode="keyword"))
+    await reading.wait()
+    house.store.load = load  # type: ignore[method-assign]
+    building = Generation("g000777", FORMAT)
+    await house.ledger.add_generation(building.name)
+    await house.store.create(building)
+    async with house.indexer.held():
+        old = await house.indexer.swap_to(building)
+    await house.store.discard(old.name)
+    go_on.set()
+    found = await searching
+    assert [hit.text for hit in found.hits] == ["one"]
+    assert (found.embedded, found.from_journal) == (0, 1)
+    assert house.corpora.damaged == 0
+    house.indexer.catch_up()
+    await house.add("t1", "two")
+    await house.settled()
+    assert await house.texts("one two") == {"one", "two"}
+
+
+async def test_a_caller_who_goes_away_during_the_swap_leaves_it_whole(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    old = house.indexer.live
+    promote, promoting, go_on = house.store.promote, asyncio.Event(), asyncio.Event()
+
+    async def slow_promote(generation: str) -> None:
+        promoting.set()
+        await go_on.wait()
+        await promote(generation)
+
+    house.store.promote = slow_promote  # type: ignore[method-assign]
+    reindexing = asyncio.ensure_future(house.reindexer.reindex())
+    await promoting.wait()
+    reindexing.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reindexing
+    assert house.indexer.live.name == house.store.live_name != old.name
+    await house.settled()
+    assert house.stored() == {"one": True}
+
+
+async def test_forgetting_while_reindexing_leaves_no_row_in_either_generation(house: House) -> None:
+    await house.add("t1", "secret", "secret too")
+    await house.add("t2", "harmless")
+    await house.settled()
+    live = house.indexer.live.name
+    forgetting: list[asyncio.Task[None]] = []
+    both: list[list[str]] = []
+
+    async def forget() -> None:
+        await house.forget("t1")
+        both.append([text for name in house.store.contents for text in house.stored(name)])
+
+    def on_put(generation: str) -> None:
+        if generation != live and not forgetting:
+            forgetting.append(asyncio.ensure_future(forget()))
+
+    house.store.on_put = on_put
+    await house.reindexer.reindex()
+    await asyncio.gather(*forgetting)
+    assert [text for text in both[0] if "secret" in text] == []
+    await house.settled()
+    assert house.stored() == {"harmless": True}
+    assert await house.texts("secret harmless") == {"harmless"}
+
+
+async def test_a_check_that_fails_leaves_the_old_index_in_place(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    old = house.indexer.live
+    house.problems = ["index: 1 texts are missing"]
+    with pytest.raises(IndexUnavailable, match="1 texts are missing"):
+        await house.reindexer.reindex()
+    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+    assert await house.texts("one") == {"one"}
+    house.problems = []
+    await house.reindexer.reindex()
+    assert house.indexer.live != old
+
+
+async def test_a_swap_that_fails_leaves_the_old_index_in_place(house: House) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    old = house.indexer.live
+
+    async def promote(generation: str) -> None:
+        raise IndexUnavailable("the disk is full")
+
+    house.store.promote = promote  # type: ignore[method-assign]
+    with pytest.raises(IndexUnavailable, match="full"):
+        await house.reindexer.reindex()
+    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+    assert await house.texts("one") == {"one"}
+
+
+@pytest.mark.parametrize("missing", [True, False])
+async def test_reindexing_refuses_while_notes_cannot_be_read(house: House, missing: bool) -> None:
+    await house.write_note("n", "three")
+    await house.settled()
+    old = house.indexer.live
+    house.vault.files.clear()
+    house.vault.missing = missing
+    with pytest.raises(StorageUnavailable, match="the vault is missing" if missing else "1 notes"):
+        await house.reindexer.reindex()
+    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+    assert await house.texts("three") == {"three"}
+
+
+async def test_reindexing_an_index_that_was_deleted_makes_it_anew(house: House) -> None:
+    await house.add("t1", "one")
+    await house.write_note("n", "three")
+    await house.settled()
+    old = house.indexer.live.name
+    house.store.contents.clear()
+    house.store.live_name = None
+    await house.reindexer.reindex()
+    await house.settled()
+    assert house.indexer.live.name != old
+    assert house.stored() == {"one": True, "three": True}
+    assert await house.whole()
+
+
+async def test_reindexing_uses_no_vector_that_the_index_does_not_vouch_for(house: House) -> None:
+    await house.add("t1", "one", "two")
+    await house.settled()
+    kept = next(iter(house.store.contents[house.indexer.live.name].owners[OWNER].values()))
+    kept.vector = None
+    assert (await house.reindexer.reindex()).embedded == 1
+    assert house.stored() == {"one": True, "two": True}
+
+
+async def test_an_index_that_was_just_swapped_is_not_taken_for_damaged(house: House) -> None:
+    for number in range(30):
+        await house.add(f"t{number}", "one", user_id=f"user {number}")
+    await house.settled()
+    await house.reopen()
+    await house.reindexer.reindex()
+    await house.settled()
+    assert house.corpora.damaged == 0
