@@ -8,8 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from recollect.memory.vault_file import FileStamp, VaultFile
+from recollect.memory.vault_paths import is_markdown
 
 SUFFIX = ".md"
+"""Of the files that we write."""
 _COARSEST_CLOCK_NS = 2_000_000_000
 """Disks tell times of writing this coarsely, at worst."""
 
@@ -54,7 +56,7 @@ def stamps_below(folder: Path, name: str) -> Iterator[tuple[str, FileStamp]]:
         path = f"{name}/{entry.name}" if name else entry.name
         if entry.is_dir(follow_symlinks=False):
             yield from stamps_below(folder / entry.name, path)
-        elif entry.name.endswith(SUFFIX):
+        elif is_markdown(entry.name):
             with suppress(FileNotFoundError):  # It went after the folder was read.
                 status = entry.stat()
                 yield path, FileStamp(status.st_mtime_ns, status.st_size)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-_SUFFIX = ".md"
+from recollect.memory.vault_paths import is_markdown
+
 _BESIDE = ".tmp"
 _GROUP_MS = 200
 _QUIET_MS = 50
@@ -43,7 +44,7 @@ class VaultWatcher:
     async def changes(self) -> AsyncIterator[set[str]]:
         """Sets of changed paths, relative to the vault, until `stop`; `""` whenever a watch begins.
 
-        A path without `.md` is that of a folder that came, went or was renamed.
+        A path that is no Markdown file's is that of a folder that came, went or was renamed.
         """
         self._stop.clear()
         self._stopped = asyncio.Event()
@@ -107,7 +108,7 @@ class VaultWatcher:
     def _relative(self, paths: list[str]) -> set[str]:
         relative = set()
         for path in map(Path, paths):
-            if path.suffix == _SUFFIX or not path.is_file():
+            if is_markdown(path.name) or not path.is_file():
                 name = path.relative_to(self._root).as_posix()
                 relative.add("" if name == "." else name)
         return relative

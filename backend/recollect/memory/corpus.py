@@ -1,16 +1,17 @@
-"""One owner's searchable rows in memory: postings, vectors, neighbours. Grows at its end; never shrinks.
+"""One owner's searchable rows in memory: postings, vectors, neighbours.
 
-Readers take `view()` and see the corpus as it was then, whatever is added meanwhile: what grows is written
-beyond the end of every view first, and what a view refers to is replaced whole. One writer at a time.
+It grows at its end: a row that changed is placed there anew, and the place it had is left empty. Readers take
+`view()` and see the corpus as it was then, whatever comes or goes meanwhile: what grows is written beyond the end of
+every view first, and what a view refers to is replaced whole. One writer at a time.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from recollect.memory.corpus_view import SESSION_GAP_MS, Content, Flags, Places, Scalar, View, link
 from recollect.memory.index_row import TURN, IndexRow, Vectors
 from recollect.memory.neighbourhood import STRETCH_REACH, Neighbourhood, neighbourhood
 from recollect.memory.postings import Postings, Terms
@@ -26,43 +27,28 @@ from recollect.memory.words import words_asked_for
 
 HEAD_WORDS = 60
 """A message lends its neighbours its first words only: a long one would drown them."""
-SESSION_GAP_MS = 3_600_000
-"""A longer silence ends a neighbourhood."""
 _FEW = 10
 """The mean of a few texts says little of what the next ones have in common: it is held back by so many zeros."""
 _FIRST_CAPACITY = 256
 _MOST_NAMES = 1000
 _ROLE_NAMES = frozenset({"", "user", "assistant", "system", "tool", "me"})
+_NO_ROW = IndexRow("", "", "", 0)
 
-Scalar = TypeVar("Scalar", bound=np.generic)
 Floats = npt.NDArray[np.float32]
-Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The corpus at one moment: the first `size` rows, those with vectors marked, and those who speak in them."""
-
-    size: int
-    embedded: Flags
-    vector_sum: npt.NDArray[np.float64]
-    names: Mapping[str, frozenset[str]]
 
 
 class Corpus:
-    """Rows of one thread come in their order, and each row once."""
+    """Each row is there once, by its id."""
 
     def __init__(self, dimensions: int = 0) -> None:
-        self.rows: list[IndexRow] = []
         self.places: dict[str, int] = {}
         """Where each row is, by its id."""
         self.postings: dict[str, Postings] = {}
         self.lengths = np.zeros(_FIRST_CAPACITY, np.int32)
         self.head_lengths = np.zeros(_FIRST_CAPACITY, np.int32)
         self.times = np.zeros(_FIRST_CAPACITY, np.int64)
-        self.before = np.full(_FIRST_CAPACITY, -1, np.int32)
-        """The row before each in its session, -1 for none."""
-        self.after = np.full(_FIRST_CAPACITY, -1, np.int32)
+        self.positions = np.zeros(_FIRST_CAPACITY, np.int64)
+        """In the thread or the file."""
         self.threads = np.zeros(_FIRST_CAPACITY, np.int32)
         self.senders = np.zeros(_FIRST_CAPACITY, np.int32)
         self.of_person = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -81,35 +67,58 @@ class Corpus:
         self.sender_codes: dict[str, int] = {}
         self.names: Mapping[str, frozenset[str]] = {}
         """Those who speak, each with the words of their name; not the roles that clients use for names."""
-        self._size = 0
-        """The rows that are complete."""
+        self.characters = 0
+        """Of all texts."""
         self._text_bytes = 0
         self._posting_bytes = 0
-        self._neighbourhood: tuple[int, Neighbourhood] | None = None
-        self._centre: tuple[tuple[int, int], Floats, Floats] | None = None
+        self._neighbourhood: tuple[tuple[int, int], Neighbourhood] | None = None
+        self._centre: tuple[tuple[int, int, int], Floats, Floats] | None = None
         self._last_of_thread: dict[int, int] = {}
         self.dimensions = dimensions
         self.vectors: Vectors = np.zeros((_FIRST_CAPACITY if dimensions else 0, dimensions), np.float32)
         self.embedded: Flags = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.vector_sum = np.zeros(dimensions, np.float64)
+        self._content = Content(
+            0,
+            0,
+            np.zeros(_FIRST_CAPACITY, np.bool_),
+            [],
+            np.full(_FIRST_CAPACITY, -1, np.int32),
+            np.full(_FIRST_CAPACITY, -1, np.int32),
+            np.zeros(dimensions, np.float64),
+        )
 
     def __len__(self) -> int:
-        return self._size
+        return self._content.count
+
+    @property
+    def rows(self) -> Sequence[IndexRow]:
+        """By place."""
+        return self._content.rows
+
+    @property
+    def empty_places(self) -> int:
+        return self._content.size - self._content.count
+
+    @property
+    def empty_share(self) -> float:
+        """How many of its places hold no row any more, from 0 to 1."""
+        return self.empty_places / max(1, self._content.size)
 
     def view(self) -> View:
-        size = self._size
-        return View(size, self.embedded[:size].copy(), self.vector_sum.copy(), self.names)
+        content = self._content
+        embedded = self.embedded[: content.size] & content.there[: content.size]
+        return View(content, embedded, self.names)
 
     def context(self, view: View) -> Neighbourhood:
         """What stands around each row of a view."""
-        known = self._neighbourhood
-        if known is None or known[0] != view.size:
+        known, moment = self._neighbourhood, (view.size, view.content.revision)
+        if known is None or known[0] != moment:
             size = view.size
             threads = self.threads[:size]
-            assisted = np.isin(threads, threads[self.of_assistant[:size]])
+            assisted = np.isin(threads, threads[self.of_assistant[:size] & view.there])
             made = neighbourhood(
-                self.before[:size],
-                self.after[:size],
+                view.before,
+                view.content.after[:size],
                 self.lengths[:size],
                 self.head_lengths[:size],
                 assisted,
@@ -117,21 +126,27 @@ class Corpus:
                 self.asks[:size],
                 self.senders[:size],
             )
-            known = self._neighbourhood = (size, made)
+            if view.count and not view.is_full:
+                made = replace(
+                    made,
+                    mean_length=max(1.0, float(view.present(self.lengths[:size]).mean())),
+                    mean_near_length=max(1.0, float(view.present(made.near_lengths).mean())),
+                )
+            known = self._neighbourhood = (moment, made)
         return known[1]
 
     def around(self, place: int, view: View) -> list[int]:
         """A row and its neighbours, in their order."""
-        found = [place, *(int(step[place]) for step, _ in self.context(view).steps[: 2 * STRETCH_REACH])]
-        return sorted(each for each in found if each >= 0)
+        steps = [int(step[place]) for step, _ in self.context(view).steps[: 2 * STRETCH_REACH]]
+        return [each for each in (*reversed(steps[::2]), place, *steps[1::2]) if each >= 0]
 
     def centre(self, view: View) -> tuple[Floats, Floats]:
         """The mean of all vectors, and every row's product with it."""
         number = int(view.embedded.sum())
-        known = self._centre
-        if known is None or known[0] != (view.size, number):
+        known, moment = self._centre, (view.size, number, view.content.revision)
+        if known is None or known[0] != moment:
             mean = (view.vector_sum / (number + _FEW)).astype(np.float32)
-            known = self._centre = ((view.size, number), mean, self.vectors[: view.size] @ mean)
+            known = self._centre = (moment, mean, self.vectors[: view.size] @ mean)
         return known[1], known[2]
 
     @property
@@ -140,33 +155,45 @@ class Corpus:
         arrays = self.vectors.nbytes + 64 * len(self.times)
         return arrays + self._posting_bytes + self._text_bytes
 
-    def extend(self, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
-        """Add rows at the end, each with its index terms."""
+    def extend(self, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()) -> None:
+        """Add rows, each with its index terms, and take away those of these ids; a row that is there is replaced.
+
+        What replaces a row has no vector yet.
+        """
         if len(rows) != len(words):
             raise ValueError(f"{len(rows)} rows with the words of {len(words)}")
-        first, size = self._size, self._size + len(rows)
+        emptied = self._places_of({*gone, *(row.row_id for row in rows)})
+        first, size = self._content.size, self._content.size + len(rows)
         self._reserve(size)
         terms = Terms(words)
         self.lengths[first:size] = terms.lengths
         self.head_lengths[first:size] = np.minimum(terms.lengths, HEAD_WORDS)
-        for place, row in enumerate(rows, first):
-            self._place(place, row)
+        self._content.there[first:size] = True
+        unordered = {
+            thread for place, row in enumerate(rows, first) if (thread := self._place(place, row)) is not None
+        }
         for word, found in terms.postings(first, HEAD_WORDS):
             known = self.postings.get(word)
             self.postings[word] = found if known is None else known.followed_by(found)
             self._posting_bytes += 8 * len(found.rows) + (300 if known is None else 0)
-        self._size = size
+        grown = replace(self._content, size=size, count=self._content.count + len(rows))
+        self._content = self._relinked(grown, emptied, unordered)
+        self.places.update({row.row_id: place for place, row in enumerate(rows, first)})
+        for row_id in set(gone).difference(row.row_id for row in rows):
+            self.places.pop(row_id, None)
 
     def set_vectors(self, row_ids: Sequence[str], vectors: Vectors) -> None:
         """Give rows their vectors; ids that are not here are left out."""
         if not self.dimensions:
             self._take_dimensions(vectors.shape[1])
+        total = self._content.vector_sum.copy()
         for row_id, vector in zip(row_ids, vectors, strict=True):
             place = self.places.get(row_id)
             if place is not None and not self.embedded[place]:
                 self.vectors[place] = vector
-                self.vector_sum = self.vector_sum + vector
+                total += vector
                 self.embedded[place] = True
+        self._content = replace(self._content, vector_sum=total)
 
     def take_all_vectors(self, vectors: Vectors, has_vector: Flags) -> None:
         """The vectors of all rows at once, in their order: what `set_vectors` does, for a corpus just read."""
@@ -176,15 +203,26 @@ class Corpus:
         size = len(has_vector)
         self.vectors[:size] = vectors
         self.embedded[:size] = has_vector
-        self.vector_sum = vectors[has_vector].sum(axis=0, dtype=np.float64)
+        total = vectors[has_vector].sum(axis=0, dtype=np.float64)
+        self._content = replace(self._content, vector_sum=total)
 
-    def _place(self, place: int, row: IndexRow) -> None:
+    def vector_of(self, row_id: str) -> Vectors | None:
+        """None for a row that is not here, or not embedded."""
+        place = self.places.get(row_id)
+        return None if place is None or not self.embedded[place] else self.vectors[place]
+
+    def _places_of(self, row_ids: Collection[str]) -> Places:
+        return np.array(sorted(self.places[row_id] for row_id in self.places.keys() & row_ids), np.int32)
+
+    def _place(self, place: int, row: IndexRow) -> int | None:
+        """Returns the thread if the row does not come at its end."""
         thread = self.thread_codes.setdefault(
             f"{row.type}\n{row.thread_id or row.path}", len(self.thread_codes)
         )
         self.threads[place] = thread
         self.senders[place] = self.sender_codes.setdefault(row.sender, len(self.sender_codes))
         self.times[place] = row.timestamp
+        self.positions[place] = row.position
         self.of_person[place] = row.role == "user"
         self.asks[place] = is_question(row.text)
         self.question_share[place] = question_share(row.text)
@@ -195,36 +233,96 @@ class Corpus:
         self.of_assistant[place] = row.role == "assistant"
         if row.sender not in self.names and len(self.names) < _MOST_NAMES and _is_name(row):
             self.names = {**self.names, row.sender: frozenset(words_asked_for(row.sender))}
+        self._content.rows.append(row)
+        self.characters += len(row.text)
+        self._text_bytes += _bytes_of(row)
+        before, after = self._content.before, self._content.after
+        before[place] = after[place] = -1
         last = self._last_of_thread.get(thread)
-        self.before[place] = self.after[place] = -1
+        if last is not None and self.positions[last] >= row.position:
+            return thread
         if last is not None and abs(row.timestamp - self.times[last]) <= SESSION_GAP_MS:
-            self.before[place] = last
-            self.after[last] = place
+            before[place] = last
+            after[last] = place
         self._last_of_thread[thread] = place
-        self.places[row.row_id] = place
-        self.rows.append(row)
-        self._text_bytes += 700 + 2 * len(row.text)
+        return None
+
+    def _relinked(self, content: Content, emptied: Places, unordered: Collection[int]) -> Content:
+        """With these places empty, and the rows of their threads and of the unordered ones linked in their order."""
+        threads = {*self.threads[emptied].tolist(), *unordered}
+        if not threads:
+            return content
+        there, rows = content.there.copy(), list(content.rows)
+        there[emptied] = False
+        for place in emptied.tolist():
+            self.characters -= len(rows[place].text)
+            self._text_bytes -= _bytes_of(rows[place])
+            rows[place] = _NO_ROW
+        had_vectors = emptied[self.embedded[emptied]]
+        self.embedded[emptied] = False
+        before, after = content.before.copy(), content.after.copy()
+        before[emptied] = after[emptied] = -1
+        self._link(list(threads), there[: content.size], before, after)
+        self._let_go_of_names(there[: content.size], emptied)
+        return replace(
+            content,
+            count=content.count - len(emptied),
+            there=there,
+            rows=rows,
+            before=before,
+            after=after,
+            vector_sum=content.vector_sum - self.vectors[had_vectors].sum(axis=0, dtype=np.float64),
+            revision=content.revision + 1,
+        )
+
+    def _link(self, threads: Sequence[int], there: Flags, before: Places, after: Places) -> None:
+        """Link the rows of these threads in the order of their positions."""
+        for thread in threads:
+            self._last_of_thread.pop(thread, None)
+        of_them = np.isin(self.threads[: len(there)], threads)
+        places = np.flatnonzero(of_them & there).astype(np.int32)
+        lasts = link(before, after, places, self.threads[places], self.positions[places], self.times[places])
+        self._last_of_thread.update(zip(self.threads[lasts].tolist(), lasts.tolist(), strict=True))
+
+    def _let_go_of_names(self, there: Flags, emptied: Places) -> None:
+        silent = set(self.senders[emptied].tolist()) - set(self.senders[: len(there)][there].tolist())
+        if silent:
+            self.names = {
+                name: words for name, words in self.names.items() if self.sender_codes[name] not in silent
+            }
 
     def _take_dimensions(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self.vectors = np.zeros((len(self.times), dimensions), np.float32)
-        self.vector_sum = np.zeros(dimensions, np.float64)
+        self._content = replace(self._content, vector_sum=np.zeros(dimensions, np.float64))
 
     def _reserve(self, size: int) -> None:
         if size <= len(self.times):
             return
         capacity = max(size, len(self.times) * 3 // 2)
         for name in (
-            "lengths", "head_lengths", "times", "before", "after", "threads", "senders", "of_person", "of_assistant", "asks",
+            "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
             "instructs", "prefers", "tells_time", "tells_number", "question_share", "embedded",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
+        content = self._content
+        self._content = replace(
+            content,
+            there=_grown(content.there, capacity),
+            before=_grown(content.before, capacity),
+            after=_grown(content.after, capacity),
+        )
         if self.dimensions:
             self.vectors = _grown(self.vectors, capacity)
 
 
 def _is_name(row: IndexRow) -> bool:
     return row.type == TURN and row.role != "assistant" and row.sender.lower() not in _ROLE_NAMES
+
+
+def _bytes_of(row: IndexRow) -> int:
+    """About how much memory a row takes besides its vector and its words."""
+    return 700 + 2 * len(row.text)
 
 
 def _grown(array: npt.NDArray[Scalar], capacity: int) -> npt.NDArray[Scalar]:

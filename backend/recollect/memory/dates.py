@@ -1,9 +1,9 @@
-"""Dates in a query: "8 May 2023", "in July", "last Tuesday", "2023年5月"."""
+"""Dates in a query: "8 May 2023", "in July", "last Tuesday", "in the past three weeks", "2023年5月"."""
 
 import calendar
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from recollect.memory.words import normal
@@ -14,10 +14,15 @@ _MONTHS = (
     "december",
 )  # fmt: skip
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
+_NUMBERS = {
+    "a couple of": 2, "a few": 3, "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
+    "seven": 7, "eight": 8, "nine": 9, "ten": 10, "couple of": 2, "few": 3,
+}  # fmt: skip
+_DAYS_IN = {"day": 1, "week": 7, "month": 30, "year": 365}
 # A number ends where no digit or Latin letter follows: other scripts put no spaces around dates.
 _begins, _ends = r"(?<![0-9A-Za-z_])", r"(?![0-9A-Za-z_])"
 _month = rf"(?:{'|'.join(_MONTHS)}|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
+_number = rf"(?:\d{{1,3}}|{'|'.join(map(re.escape, _NUMBERS))})"
 _UNSPACED = {
     phrase: meaning
     for meaning, phrases in {
@@ -48,7 +53,10 @@ _relative = re.compile(
     rf"""
     \b(?P<day>today|yesterday|the\ day\ before\ yesterday)\b
     | \b(?P<which>last|this|past)\ (?P<unit>week|weekend|month|year|{"|".join(_WEEKDAYS)})\b
-    | \b(?P<count>\d{{1,3}}|{"|".join(_NUMBERS)})\ (?P<ago>day|week|month|year)s?\ ago\b
+    | \b(?P<count>{_number})\ (?P<ago>day|week|month|year)s?\ ago\b
+    | \b(?:last|past|previous)\ (?P<lately>{_number})\ (?P<each>day|week|month|year)s\b
+    | \b(?:(?P<night>last\ night)|(?P<now>this\ (?:morning|afternoon|evening)|tonight))\b
+    | \bon\ (?P<on>{"|".join(_WEEKDAYS)})\b(?!\ (?:and|or)\b)
     | (?P<unspaced>{"|".join(sorted(_UNSPACED, key=len, reverse=True))})
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -66,33 +74,65 @@ class Span:
     end: int | None = None
     month: int | None = None
     day: int | None = None
+    is_near: bool = False
+    """A day, or a few, told from the day of asking: whoever says "yesterday" means that day alone."""
 
 
-def spans_in(query: str, now: int) -> Iterator[Span]:
+def spans_in(query: str, now: int) -> list[Span]:
     """The times that a query names."""
-    # Without case, "i" is also the Turkish letters without and with a dot.
-    query = normal(query).translate(_PLAIN_I)
-    today = datetime.fromtimestamp(now / 1000, UTC).date()
-    for found in _relative.finditer(query):
-        yield _relative_span(found, today)
+    query = _plain(query)
+    absolute = list(_absolute_spans(query))
+    relative = [span for _, span in _relative_spans(query, now)]
+    # Beside a date, "last Friday" may be told from that date.
+    return [replace(span, is_near=span.is_near and not absolute) for span in relative] + absolute
+
+
+def without_near_days(query: str, now: int) -> str:
+    """The query without the phrases for days near the day of asking: those say when, not what."""
+    plain = _plain(query)
+    phrases = [found for found, span in _relative_spans(plain, now) if span.is_near]
+    if not phrases or next(_absolute_spans(plain), None) is not None:
+        return query
+    edges = [0, *(edge for found in phrases for edge in found.span()), len(plain)]
+    return " ".join(plain[begin:end] for begin, end in zip(edges[::2], edges[1::2], strict=True))
+
+
+def _plain(query: str) -> str:
+    """Without case, "i" is also the Turkish letters without and with a dot."""
+    return normal(query).translate(_PLAIN_I)
+
+
+def _absolute_spans(query: str) -> Iterator[Span]:
     for found in _absolute.finditer(query):
         if not _is_verb(found, query) and (span := _absolute_span(found)) is not None:
             yield span
 
 
+def _relative_spans(query: str, now: int) -> Iterator[tuple[re.Match[str], Span]]:
+    today = datetime.fromtimestamp(now / 1000, UTC).date()
+    for found in _relative.finditer(query):
+        yield found, _relative_span(found, today)
+
+
 def _relative_span(found: re.Match[str], today: date) -> Span:
+    if found["count"]:
+        return _some_time_ago(found["count"].lower(), found["ago"].lower(), today)
+    if found["lately"]:
+        back = _count(found["lately"]) * _DAYS_IN[found["each"].lower()]
+        return replace(_days(today - timedelta(back), back + 1), is_near=back < _DAYS_IN["week"])
+    if found["night"]:
+        return replace(_near(today - timedelta(1), 2), end=_start(today) + _DAY_MS // 4)
+    if found["now"]:
+        return _near(today)
     phrase = _UNSPACED.get(found["unspaced"] or "", found[0].lower())
-    if phrase.endswith(" ago"):
-        number = int(found["count"]) if found["count"].isdigit() else _NUMBERS[found["count"].lower()]
-        return _some_time_ago(number, found["ago"].lower(), today)
     days = {"today": 0, "yesterday": 1, "the day before yesterday": 2}
     if phrase in days:
-        return _days(today - timedelta(days[phrase]), 1)
+        return _near(today - timedelta(days[phrase]))
     which, _, unit = phrase.partition(" ")
     monday = today - timedelta(today.weekday())
     if unit in _WEEKDAYS:
         back = (today.weekday() - _WEEKDAYS.index(unit)) % 7 or (7 if which != "this" else 0)
-        return _days(today - timedelta(back), 1)
+        return _near(today - timedelta(back))
     if unit == "weekend":
         return _days(monday + timedelta(5 if which == "this" else -2), 2)
     if unit == "week":
@@ -103,9 +143,15 @@ def _relative_span(found: re.Match[str], today: date) -> Span:
     return _year_span(today.year - (which != "this"))
 
 
-def _some_time_ago(number: int, unit: str, today: date) -> Span:
+def _count(number: str) -> int:
+    return int(number) if number.isdigit() else _NUMBERS[number.lower()]
+
+
+def _some_time_ago(count: str, unit: str, today: date) -> Span:
+    number = _count(count)
     if unit == "day":
-        return _days(today - timedelta(number), 1)
+        uncounted = "couple" in count or "few" in count
+        return _near(today - timedelta(number + 1), 3) if uncounted else _near(today - timedelta(number))
     if unit == "week":
         return _days(today - timedelta(7 * number + 3), 7)
     if unit == "month":
@@ -156,6 +202,14 @@ def _year_span(year: int) -> Span:
     return _days(date(year, 1, 1), 365 + calendar.isleap(year))
 
 
+def _near(first: date, count: int = 1) -> Span:
+    return replace(_days(first, count), is_near=True)
+
+
 def _days(first: date, count: int) -> Span:
-    begin = (first - date(1970, 1, 1)).days * _DAY_MS
+    begin = _start(first)
     return Span(begin, begin + count * _DAY_MS)
+
+
+def _start(day: date) -> int:
+    return (day - date(1970, 1, 1)).days * _DAY_MS

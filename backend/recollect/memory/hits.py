@@ -2,14 +2,15 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from recollect.memory.corpus import Corpus, View
+from recollect.memory.corpus import Corpus
+from recollect.memory.corpus_view import View
 from recollect.memory.index_row import TURN, IndexRow
 from recollect.memory.passages import best_passage
 from recollect.memory.rank import Floats, Scores
@@ -27,6 +28,14 @@ _LOOK_FURTHER = 4
 """How many times `top_k` are looked at for hits that still fit."""
 _MOST_REPETITIONS = 2_000
 """So many rows that say nothing new are passed over."""
+_LONG = 2_000
+"""Characters above which a text repeats another only where every one of them is the same."""
+_LEAST_MORE_TOKENS = 20
+"""Less than this makes no passage longer."""
+_SAMPLE_CHARS = 10_000
+"""By so much of a text it is judged how many tokens its characters make."""
+_CHARS_AT_ONCE = 50_000
+"""Looked through in one go: other threads must not wait long."""
 _PUNCTUATION = ".,;:!?…\"'()“”‘’«»。，、；：！？（）「」"  # noqa: RUF001
 _unspaced = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
@@ -72,6 +81,17 @@ class Hit:
     passage: tuple[int, int] | None = None
     embedded: bool = False
     """Whether it can be found by its meaning too, or by its words alone so far."""
+    places: list[int] = field(default_factory=list)
+    """Of all rows that it shows, or whose ids it has."""
+
+
+@dataclass(slots=True)
+class Chosen:
+    """Hits, and what was left out for want of tokens."""
+
+    hits: list[Hit] = field(default_factory=list)
+    too_long: int = 0
+    """How many of those that were looked at did not fit any more."""
 
 
 @dataclass(slots=True)
@@ -93,26 +113,37 @@ class Selection:
 
 
 def choose(
-    corpus: Corpus, view: View, scores: Scores, words: Sequence[str], selection: Selection
-) -> list[Hit]:
-    """The best first. What says the same as a better hit adds its message ids to that one."""
+    corpus: Corpus,
+    view: View,
+    scores: Scores,
+    words: Sequence[str],
+    selection: Selection,
+    without: Set[int] = frozenset(),
+) -> Chosen:
+    """The best first. What says the same as a better hit adds its message ids to that one.
+
+    Rows at the places in `without` are passed over.
+    """
     said: dict[tuple[str, ...], Hit] = {}
     left = selection.max_tokens
-    tried = 0
-    for place, row in _candidates(corpus, view, scores, selection):
+    tried = too_long = 0
+    for places, row in _candidates(corpus, view, scores, selection, without):
         if len(said) >= selection.top_k or tried >= selection.top_k * _LOOK_FURTHER or left == 0:
             break
         key = _sameness(row)
         if (twin := said.get(key)) is not None:
             twin.message_ids += [each for each in row.message_ids if each not in twin.message_ids]
+            twin.places += places
             continue
         tried += 1
         text, passage = _shown(row.text, words, selection)
         if left is not None:
             cost = tokens(text)
             if cost > left:
+                too_long += 1
                 continue
             left -= cost
+        place = places[0]
         said[key] = Hit(
             row=row,
             text=text,
@@ -121,27 +152,48 @@ def choose(
             message_ids=list(row.message_ids),
             passage=passage,
             embedded=bool(view.embedded[place]),
+            places=places,
         )
-    return list(said.values())
+    return Chosen(list(said.values()), too_long)
+
+
+def lengthen(hits: Sequence[Hit], words: Sequence[str], left: int) -> None:
+    """Spend what is left of a budget on longer passages, the best hit first."""
+    for hit in hits:
+        if left < _LEAST_MORE_TOKENS:
+            return
+        if hit.passage is None:
+            continue
+        cost = tokens(hit.text)
+        characters = int(4 * (cost + left) / _tokens_in_four(hit.row.text))
+        text, passage = best_passage(hit.row.text, words, characters)
+        if cost < tokens(text) <= cost + left:
+            left -= tokens(text) - cost
+            hit.text, hit.passage = text, passage
 
 
 def _candidates(
-    corpus: Corpus, view: View, scores: Scores, selection: Selection
-) -> Iterator[tuple[int, IndexRow]]:
-    """Rows, the best first; where stretches are wanted, turns with those around them that no better one has."""
-    covered: set[int] = set()
+    corpus: Corpus, view: View, scores: Scores, selection: Selection, without: Set[int]
+) -> Iterator[tuple[list[int], IndexRow]]:
+    """Rows with their places, the best first; where stretches are wanted, turns with those around them that no
+    better one has, the turn's own place first.
+    """
+    covered = set(without)
     for place in _best_first(corpus, view, scores, selection):
-        row = corpus.rows[place]
+        row = view.rows[place]
+        if place in without:
+            continue
         if STRETCH not in selection.scope.types or row.type != TURN:
-            yield place, row
+            yield [place], row
         elif place not in covered:
             around = [
                 each
                 for each in corpus.around(place, view)
-                if each not in covered and selection.scope.takes(corpus.rows[each])
+                if each not in covered and selection.scope.takes(view.rows[each])
             ]
             covered.update(around)
-            yield place, _stretch([corpus.rows[each] for each in around], row)
+            others = [each for each in around if each != place]
+            yield [place, *others], _stretch([view.rows[each] for each in around], row)
 
 
 def _stretch(rows: Sequence[IndexRow], middle: IndexRow) -> IndexRow:
@@ -161,14 +213,29 @@ def _shown(text: str, words: Sequence[str], selection: Selection) -> tuple[str, 
     longest = selection.longest
     if selection.max_tokens is not None and not text.isascii():
         # Where a character is a token, a passage of the same cost has fewer of them.
-        longest = max(1, int(longest / (1 + 3 * len(_unspaced(text)) / max(1, len(text)))))
+        longest = max(1, int(longest / _tokens_in_four(text)))
     return best_passage(text, words, longest)
+
+
+def _tokens_in_four(text: str) -> float:
+    """About how many tokens four characters of a text make: one, up to four in scripts without spaces."""
+    sample = text[:_SAMPLE_CHARS]
+    return 1 + 3 * _wide(sample) / max(1, len(sample))
 
 
 def tokens(text: str) -> int:
     """About how many tokens a model counts: four characters each; one each in scripts without spaces."""
-    wide = 0 if text.isascii() else len(_unspaced(text))
+    wide = _wide(text)
     return wide + (len(text) - wide + 3) // 4
+
+
+def _wide(text: str) -> int:
+    """How many of its characters are of a script without spaces."""
+    if text.isascii():
+        return 0
+    return sum(
+        len(_unspaced(text, begin, begin + _CHARS_AT_ONCE)) for begin in range(0, len(text), _CHARS_AT_ONCE)
+    )
 
 
 def _best_first(corpus: Corpus, view: View, scores: Scores, selection: Selection) -> Iterator[int]:
@@ -186,12 +253,12 @@ def _best_first(corpus: Corpus, view: View, scores: Scores, selection: Selection
         edge = np.partition(scores.total[places], -wanted)[-wanted]
         places = places[scores.total[places] >= edge]
     order = places[np.argsort(-scores.total[places], kind="stable")].tolist()
-    yield from itertools.islice((place for place in order if scope.takes(corpus.rows[place])), wanted)
+    yield from itertools.islice((place for place in order if scope.takes(view.rows[place])), wanted)
 
 
 def _eligible(view: View, scores: Scores, mode: Mode) -> npt.NDArray[np.bool_]:
     nothing: Floats = np.zeros(view.size, np.float32)
-    by_words = scores.parts.get("words", nothing) > 0
+    by_words = (scores.parts.get("words", nothing) > 0) & view.there
     if mode == "keyword":
         return by_words
     by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
@@ -203,5 +270,7 @@ def _sameness(row: IndexRow) -> tuple[str, ...]:
 
     No looser: two long texts that differ in one number are news, not a repetition.
     """
+    if len(row.text) > _LONG:
+        return row.type, row.role, row.sender, row.text
     plain = [word.strip(_PUNCTUATION) for word in row.text.casefold().split()]
     return row.type, row.role, row.sender, " ".join(filter(None, plain)) or row.text

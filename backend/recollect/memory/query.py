@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recollect.memory.dates import Span, spans_in
+from recollect.memory.dates import Span, spans_in, without_near_days
 from recollect.memory.words import stem, words_asked_for
 
 _summary = re.compile(
@@ -71,6 +71,8 @@ class Query:
     words: tuple[str, ...]
     spans: tuple[Span, ...] = ()
     """The times it names."""
+    day_words: tuple[str, ...] = ()
+    """Of "yesterday" and the like, which are not among `words`: to be looked for where nothing was said on that day."""
     wants_summary: bool = False
     wants_order: bool = False
     about_a_past: bool = False
@@ -84,13 +86,14 @@ class Query:
 def read_query(text: str, now: int) -> Query:
     """Take a query apart. `now` is the moment it is asked, for "yesterday"."""
     focus = _focus(text)
-    words = tuple(dict.fromkeys(words_asked_for(focus)))
-    telling = tuple(word for word in words if word not in _STOP_WORDS)
+    words = _telling(focus)
+    timeless = _telling(without_near_days(focus, now)) or words
     return Query(
         text=text,
         focus=focus,
-        words=telling or words,
+        words=timeless,
         spans=tuple(spans_in(text, now)),
+        day_words=tuple(word for word in words if word not in timeless),
         wants_summary=_summary(text) is not None,
         wants_order=_order(text) is not None,
         about_a_past=_lasting(focus) is not None,
@@ -98,6 +101,11 @@ def read_query(text: str, now: int) -> Query:
         asks_how_many=_how_many(focus) is not None,
         of_assistant=_of_assistant(text) is not None,
     )
+
+
+def _telling(text: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(words_asked_for(text)))
+    return tuple(word for word in words if word not in _STOP_WORDS) or words
 
 
 def _focus(text: str) -> str:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from recollect.memory.corpus import Corpus, View
+from recollect.memory.corpus import Corpus
+from recollect.memory.corpus_view import View
 from recollect.memory.dates import Span
+from recollect.memory.postings import Counts, Postings
 from recollect.memory.query import Query, speakers_named
 
 Floats = npt.NDArray[np.float32]
@@ -28,6 +30,11 @@ class Weights:
     near_assistant: float = 0.15
     """The same, where a person talks to an assistant."""
     date: float = 0.2
+    """Said on a day, in a month or in a year that the query names."""
+    near_day: float = 2.0
+    """Said on the day that is meant by "yesterday" or "last Tuesday", with a word of the query."""
+    near_day_alone: float = 0.5
+    """Said on that day in other words."""
     speaker: float = 0.2
     """Said by the one whom the query names."""
     speaker_of_past: float = 0.5
@@ -63,7 +70,9 @@ VARIANTS: dict[str, Weights] = {
     "all, without meaning": replace(_DEFAULT, meaning=0),
     "all, without centring": replace(_DEFAULT, centred=False),
     "all, without the neighbourhood": replace(_DEFAULT, near_people=0, near_assistant=0),
-    "all, without dates and numbers": replace(_DEFAULT, date=0, time=0, number=0),
+    "all, without dates and numbers": replace(
+        _DEFAULT, date=0, near_day=0, near_day_alone=0, time=0, number=0
+    ),
     "all, without speakers": replace(_DEFAULT, speaker=0, speaker_of_past=0, first_speaker=0),
     "all, without question and answer": replace(_DEFAULT, asking=0, answer=0, reply=0),
     "all, without the user's precedence": replace(_DEFAULT, user=0, instruction=0, preference=0),
@@ -87,10 +96,12 @@ def score(
     corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights = _DEFAULT
 ) -> Scores:
     """Score all rows of a view. Without a vector, or where a row has none yet, words speak for meaning."""
-    if not view.size:
-        return Scores(np.zeros(0, np.float32))
+    if not view.count:
+        return Scores(np.zeros(view.size, np.float32))
+    relevance = _relevance(corpus, view, query, vector, weights)
     parts = {
-        **_relevance(corpus, view, query, vector, weights),
+        **relevance,
+        **_dates(corpus, view, query, weights, has_words=relevance["words"] > 0),
         **_circumstances(corpus, view, query, weights),
         **_precedence(corpus, view, query, weights),
     }
@@ -119,14 +130,23 @@ def _relevance(
     return parts
 
 
+def _dates(
+    corpus: Corpus, view: View, query: Query, weights: Weights, *, has_words: Flags
+) -> dict[str, Floats]:
+    """When it was said, where the query names a time."""
+    if not query.spans:
+        return {}
+    on_date = np.float32(weights.date) * within(corpus.times[: view.size], query.spans)
+    of_day = np.where(has_words, np.float32(weights.near_day), np.float32(weights.near_day_alone))
+    return {"date": np.maximum(on_date, of_day * _on_near_days(corpus, view, query))}
+
+
 def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
-    """Who said it, and when; and whether it is the kind of text that answers."""
+    """Who said it, and whether it is the kind of text that answers."""
     size = view.size
     people = ~corpus.context(view).with_assistant
     asking = np.float32(weights.asking) * np.where(people, corpus.question_share[:size], np.float32(0))
     parts: dict[str, Floats] = {"asking": asking}
-    if query.spans:
-        parts["date"] = np.float32(weights.date) * within(corpus.times[:size], query.spans)
     if query.asks_when:
         parts["time"] = np.float32(weights.time) * (people & corpus.tells_time[:size])
     if query.asks_how_many:
@@ -160,32 +180,42 @@ def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total
         share = share + np.float32(weights.reply) * context.replies.astype(np.float32)
     if not share.any():
         return None
-    inherited: Floats = (share * total[corpus.before[: view.size]]).astype(np.float32)
+    inherited: Floats = (share * total[view.before]).astype(np.float32)
     return inherited
 
 
 def _by_words(corpus: Corpus, view: View, query: Query) -> tuple[Floats, Floats]:
     """BM25 of every row, and of every row's neighbourhood taken together."""
-    size = view.size
+    size, count = view.size, view.count
     context = corpus.context(view)
     words = np.zeros(size, np.float32)
     near = np.zeros(size, np.float32)
-    for word in query.words:
+    on_the_day = query.day_words and _on_near_days(corpus, view, query).any()
+    for word in query.words if on_the_day else query.words + query.day_words:
         found = corpus.postings.get(word)
         if found is None:
             continue
-        end = int(np.searchsorted(found.rows, size))
-        rows = found.rows[:end]
-        words[rows] += _bm25(found.counts[:end], corpus.lengths[rows], context.mean_length, len(rows), size)
-        around, counts = context.spread(rows, found.head_counts[:end])
+        rows, counts, head_counts = _holding(found, view)
+        words[rows] += _bm25(counts, corpus.lengths[rows], context.mean_length, len(rows), count)
+        around, sums = context.spread(rows, head_counts)
         near[around] += _bm25(
-            counts, context.near_lengths[around], context.mean_near_length, len(around), size
+            sums, context.near_lengths[around], context.mean_near_length, len(around), count
         )
-    return _share_of_the_best(words), _scaled(near)
+    return _share_of_the_best(words), _scaled(near, view)
+
+
+def _holding(found: Postings, view: View) -> tuple[npt.NDArray[np.int32], Counts, Counts]:
+    """Of the rows that hold a word, those of a view, with their counts."""
+    end = int(np.searchsorted(found.rows, view.size))
+    rows, counts, head_counts = found.rows[:end], found.counts[:end], found.head_counts[:end]
+    if view.is_full:
+        return rows, counts, head_counts
+    there = view.there[rows]
+    return rows[there], counts[there], head_counts[there]
 
 
 def _bm25(
-    counts: npt.NDArray[np.uint16] | Floats,
+    counts: Counts | Floats,
     lengths: npt.NDArray[np.int32] | Floats,
     mean: float,
     holding: int,
@@ -211,7 +241,11 @@ def _by_meaning(corpus: Corpus, view: View, vector: Floats, *, centred: bool) ->
     else:
         cosines = vectors @ vector
     cosines = np.where(view.embedded, cosines, cosines[view.embedded].mean()).astype(np.float32)
-    return _scaled(cosines), _scaled(corpus.context(view).averaged(cosines))
+    return _scaled(cosines, view), _scaled(corpus.context(view).averaged(cosines), view)
+
+
+def _on_near_days(corpus: Corpus, view: View, query: Query) -> Flags:
+    return within(corpus.times[: view.size], tuple(span for span in query.spans if span.is_near))
 
 
 def within(times: npt.NDArray[np.int64], spans: tuple[Span, ...]) -> Flags:
@@ -247,6 +281,8 @@ def _share_of_the_best(values: Floats) -> Floats:
     return values / np.float32(highest) if highest > 0 else values
 
 
-def _scaled(values: Floats) -> Floats:
-    low, high = float(values.min()), float(values.max())
+def _scaled(values: Floats, view: View) -> Floats:
+    """From 0 for the lowest of the rows that are there to 1 for the highest."""
+    present = view.present(values)
+    low, high = float(present.min()), float(present.max())
     return (values - np.float32(low)) / np.float32(high - low) if high > low else np.zeros_like(values)

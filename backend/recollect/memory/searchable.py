@@ -11,10 +11,10 @@ from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.index_row import NOTE, TURN, IndexRow
 from recollect.memory.model import JsonObject, Thread, Turn
 from recollect.memory.note import Note
-from recollect.memory.vault_paths import thread_folder
+from recollect.memory.vault_paths import is_markdown, thread_folder
 from recollect.memory.words import words_in
 
-FORMAT = 1
+FORMAT = 2
 """Of rows and words. Raise it when either changes: every index is then made anew."""
 _WORDS_CHARS = 100_000
 """Of a longer text the beginning is found by its words."""
@@ -56,7 +56,8 @@ def note_rows(note: Note, text: str) -> list[IndexRow]:
     text = text.removeprefix("\ufeff")
     mapping, body_line, _ = split_front_matter(text)
     body = "\n".join(text.split("\n")[body_line - 1 :]) if mapping is not None else text
-    name = note.path.rsplit("/", 1)[-1].removesuffix(".md")
+    name = note.path.rsplit("/", 1)[-1]
+    name = name.rsplit(".", 1)[0] if is_markdown(name) else name
     return [
         IndexRow(
             row_id=f"{note.path}#{number}",

@@ -2,8 +2,8 @@
 
 Letters of scripts that put spaces between words make words, stemmed where the script's main language has a
 stemmer. Scripts that don't (Chinese, Japanese, Thai, …) give every character and every pair of neighbours.
-An identifier (`getUserName`, `parse_date`) gives itself and its parts, `l'homme` also `homme`; an emoji is a
-word of its own. No word holds white space or is longer than a few dozen characters.
+An identifier (`getUserName`, `parse_date`) gives itself and its parts, `l'homme` also `homme`, `İstanbul'a` also
+`İstanbul`; katakana is hiragana; an emoji is a word of its own. No word holds white space or is longer than a few dozen characters.
 """
 
 import itertools
@@ -55,10 +55,28 @@ _possessive = re.compile(f"[{_APOSTROPHES}]s$").sub
 _elided = re.compile(
     f"(?:[cdjlmnst]|qu|un|(?:d|n|s)?(?:al|el|ul)l)[{_APOSTROPHES}](\\w{{3,}})", re.IGNORECASE
 ).fullmatch
+# Turkish sets a proper name's endings off; whatever else follows an apostrophe stays with its word.
+_DOTLESS_I = "\u0131"
+_close = f"[i{_DOTLESS_I}uü]"
+_turkish_ending = re.compile(
+    f"(\\w{{2,}})[{_APOSTROPHES}](?:[yn]?[ae]|[yn]?{_close}|n?[dt][ae]n?|n?{_close}n|y?l[ae]|l{_close}|[dt]{_close}r)"
+).fullmatch
 _apostrophes = re.compile(f"[{_APOSTROPHES}]").sub
 # Soft hyphens, and the joiners that only change how a word looks.
 _invisible = re.compile("[\u00ad\u200d\u2060\ufeff]").sub
 _pieces = re.compile(rf".{{1,500}}(?!\S)|.{{1,500}}(?![{_MARKS}])|.{{1,500}}", re.DOTALL).findall
+
+# Two ways to write a letter that Arabic, Persian and Urdu texts mix; the signs for vowels, and the stretching line.
+_ARABIC = str.maketrans(
+    "أإآٱىیےةک", "اااايييهك", "\u0640" + "".join(map(chr, range(0x64B, 0x660))) + "\u0670"
+)
+# "And", "so", "with", "like", "to" are written onto the article, and that onto its noun.
+_arabic_article = re.compile("(?:[وف]?[بك]?ال|[وف]?لل)(?=\\w{3})").match
+# Where the accent falls is written for learners, and the dots of "ё" for them alone.
+_CYRILLIC = str.maketrans("ё", "е", "\u0300\u0301")  # noqa: RUF001
+_HIRAGANA = str.maketrans(
+    {code: code - 0x60 for code in (*range(0x30A1, 0x30F7), 0x30FD, 0x30FE)} | {"臺": "台"}
+)
 
 _STEMMED_SCRIPTS = (
     ("\u0400", "\u052f", "russian"),
@@ -100,7 +118,7 @@ def _words(text: str, *, single_characters: bool) -> Iterator[str]:
 
 
 def _unspaced(run: str, *, single_characters: bool) -> Iterator[str]:
-    characters = _clusters(run)
+    characters = _clusters(run.translate(_HIRAGANA))
     if single_characters or len(characters) == 1:
         yield from characters
     for first, second in itertools.pairwise(characters):
@@ -111,31 +129,41 @@ def _unspaced(run: str, *, single_characters: bool) -> Iterator[str]:
 def _spaced(word: str) -> tuple[str, ...]:
     """A word, stemmed; an identifier with its parts besides, an elided article's noun too."""
     word = _possessive("", word)
-    elided = _elided(word)
+    inside = _elided(word) or (_turkish_ending(word) if word[0].isupper() else None)
     word = _apostrophes("", word)
     parts = _parts(word) if _is_mixed(word) else []
-    if elided:
-        parts.append(elided[1])
+    if inside:
+        parts.append(inside[1])
     stems = (stem(each[:_LONGEST]) for each in (word, *parts))
     return tuple(dict.fromkeys(each for each in stems if each))
 
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A word without case, accents (Latin and Hebrew letters only) and ending."""
+    """A word without case, ending, and what not everybody writes: accents, vowel signs, the dot of an i."""
     folded = word.casefold().strip("_")
     if folded.isascii():
         folded = BASE_FORM.get(folded, folded)
         return str(_stemmer("english").stemWord(folded))
     plain = "".join(c for c in unicodedata.normalize("NFD", folded) if not unicodedata.combining(c))
     if plain[:1] < "\u0250":
-        return str(_stemmer("english").stemWord(plain))
+        return str(_stemmer("english").stemWord(plain.replace(_DOTLESS_I, "i")))
     if "\u0590" <= plain[0] <= "\u05ff":
         return plain
+    if "\u0400" <= folded[0] <= "\u052f":
+        folded = folded.translate(_CYRILLIC)
+    elif "\u0600" <= folded[0] <= "\u06ff":
+        folded = _plain_arabic(folded)
     for first, last, language in _STEMMED_SCRIPTS:
         if first <= folded[0] <= last:
             return str(_stemmer(language).stemWord(folded))
     return folded
+
+
+def _plain_arabic(word: str) -> str:
+    plain = word.translate(_ARABIC)
+    article = _arabic_article(plain)
+    return plain[article.end() :] if article else plain or word
 
 
 @lru_cache

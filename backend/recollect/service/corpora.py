@@ -3,19 +3,26 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from recollect.errors import IndexUnavailable
 from recollect.memory.corpus import Corpus
-from recollect.memory.index_row import TURN, IndexRow, StoredRows, Vectors
-from recollect.memory.searchable import turn_row, words_of
+from recollect.memory.index_progress import ThreadProgress
+from recollect.memory.index_row import IndexRow, StoredRows, Vectors
+from recollect.memory.searchable import meaning_of, turn_row, words_of
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import IndexLedger, IndexStore, TranscriptStore
 
-_MANY_ROWS = 64
-"""Above this, rows are taken in off the event loop."""
+_FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
+"""Rows, and characters in them, that are taken in on the event loop; more are taken in off it."""
+_EMPTY_SHARE = 1 / 3
+"""A corpus of which this much is empty is read anew."""
+_FEWEST_EMPTY = 256
+"""Fewer empty places are not worth it."""
 _GROWTH = 1.1
 """By how much a corpus grows before its memory is measured again: measuring looks at all of it."""
 _log = logging.getLogger("recollect.index")
@@ -26,6 +33,8 @@ class OwnerCorpus:
     """What can be searched of one owner. Rows that are not in the index yet are found all the same."""
 
     owner: str
+    space: str
+    user_id: str
     corpus: Corpus = field(default_factory=Corpus)
     unindexed: set[str] = field(default_factory=set)
     """Ids of the rows that came from the journal."""
@@ -57,8 +66,11 @@ class Corpora:
         self._loaded: OrderedDict[str, OwnerCorpus] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._measured_rows: dict[str, int] = {}
+        self._reading_anew: dict[str, asyncio.Task[None]] = {}
         self.damaged = 0
         """How often an owner's index was found damaged and is made anew."""
+        self.notes_lost: set[str] = set()
+        """Owners of whose notes the index lost its rows; whoever puts them back takes the owner out."""
 
     def serve(self, generation: str) -> None:
         """From here on everything is read from this generation of the index."""
@@ -79,27 +91,83 @@ class Corpora:
                     self._keep(read)
         return found
 
-    async def extend(self, owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
-        """Rows that were written for an owner whose lock the caller holds."""
+    async def extend(
+        self, owner: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
+    ) -> None:
+        """Rows that were written for an owner whose lock the caller holds, and the ids of rows that were removed.
+
+        A row that was written anew keeps its vector where its meaning did not change, as it does in the index; one
+        that was removed before it was written does not.
+        """
         loaded = self._loaded.get(owner)
-        if loaded is None or not rows:
+        if loaded is None:
             return
-        fresh = [
-            (row, terms)
-            for row, terms in zip(rows, words, strict=True)
-            if row.row_id not in loaded.corpus.places
+        loaded.unindexed.difference_update(gone, (row.row_id for row in rows))
+        await self._change(loaded, rows, words, gone)
+
+    async def reread_thread(self, owner: str, space: str, thread_id: str) -> None:
+        """A thread was taken out of the index whole: what the journal has of it by now is found all the same.
+
+        The caller holds the owner's lock.
+        """
+        loaded = self._loaded.get(owner)
+        if loaded is None:
+            return
+        gone = [
+            row_id
+            for row_id, place in loaded.corpus.places.items()
+            if loaded.corpus.rows[place].thread_id == thread_id
         ]
-        if any(
-            loaded.corpus.rows[loaded.corpus.places[row.row_id]] != row
+        rows: list[IndexRow] = []
+        progress = await self._ledger.progress(self._generation, space, thread_id)
+        if progress is not None and owner_folder(space, progress.thread.user_id) == owner:
+            rows = await self._rows_of(progress, 1)
+        loaded.unindexed.difference_update(gone)
+        loaded.unindexed.update(row.row_id for row in rows)
+        await self._change(loaded, rows, await _words(rows), gone)
+
+    async def _change(
+        self, loaded: OwnerCorpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
+    ) -> None:
+        corpus = loaded.corpus
+        fresh = [place for place, row in enumerate(rows) if not _holds(corpus, row) or row.row_id in gone]
+        rows, words = [rows[place] for place in fresh], [words[place] for place in fresh]
+        kept = {
+            row.row_id: vector.copy()
             for row in rows
-            if row.row_id in loaded.corpus.places
-        ):
-            self.drop(owner)
+            if row.row_id not in gone and (vector := _vector_for(corpus, row)) is not None
+        }
+        if not rows and corpus.places.keys().isdisjoint(gone):
             return
-        loaded.unindexed.difference_update(row.row_id for row in rows)
-        await _take_in(loaded.corpus, [row for row, _ in fresh], [terms for _, terms in fresh])
-        if len(loaded.corpus) > _GROWTH * self._measured_rows[owner]:
+        await _take_in(corpus, rows, words, gone)
+        if kept:
+            corpus.set_vectors(list(kept), np.stack(list(kept.values())))
+        if loaded.owner in self._measured_rows and len(corpus) > _GROWTH * self._measured_rows[loaded.owner]:
             self._measure(loaded)
+        self._read_anew_if_empty(loaded)
+
+    def _read_anew_if_empty(self, loaded: OwnerCorpus) -> None:
+        """Off the path of searches: these go on with what is there until the new one is whole."""
+        corpus = loaded.corpus
+        if corpus.empty_share < _EMPTY_SHARE or corpus.empty_places < _FEWEST_EMPTY:
+            return
+        if loaded.owner not in self._reading_anew:
+            task = asyncio.create_task(self._read_anew(loaded))
+            self._reading_anew[loaded.owner] = task
+            task.add_done_callback(lambda done: self._was_read_anew(loaded.owner, done))
+
+    async def _read_anew(self, loaded: OwnerCorpus) -> None:
+        async with self._locks.of(loaded.owner):
+            if self._loaded.get(loaded.owner) is loaded:
+                generation = self._generation
+                read = await self._load(generation, loaded.owner, loaded.space, loaded.user_id)
+                if generation == self._generation and self._loaded.get(loaded.owner) is loaded:
+                    self._keep(read)
+
+    def _was_read_anew(self, owner: str, task: asyncio.Task[None]) -> None:
+        self._reading_anew.pop(owner, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("an owner's rows could not be read anew; those in memory stay", exc_info=error)
 
     def set_vectors(self, owner: str, row_ids: Sequence[str], vectors: Vectors) -> None:
         """Vectors that were written for an owner whose lock the caller holds."""
@@ -107,11 +175,13 @@ class Corpora:
             loaded.corpus.set_vectors(row_ids, vectors)
 
     def drop(self, owner: str) -> None:
-        """Its rows changed in another way than by growing: read them again when they are next wanted."""
+        """What is in memory cannot be kept up with what is written: read it again when it is next wanted."""
         for known in (self._loaded, self._sizes, self._measured_rows):
             known.pop(owner, None)
 
     def clear(self) -> None:
+        for task in list(self._reading_anew.values()):
+            task.cancel()
         for known in (self._loaded, self._sizes, self._measured_rows):
             known.clear()
 
@@ -121,36 +191,45 @@ class Corpora:
 
     async def _load(self, generation: str, owner: str, space: str, user_id: str) -> OwnerCorpus:
         stored = await self._stored(generation, owner, space, user_id)
-        loaded = OwnerCorpus(owner)
+        loaded = OwnerCorpus(owner, space, user_id)
         await asyncio.to_thread(_fill, loaded.corpus, stored)
         for progress in await self._ledger.owner_progress(generation, space, user_id):
             if progress.words_to < progress.last_position:
-                placed = await self._turns.turns(
-                    space, progress.thread.thread_id, progress.words_to + 1, progress.last_position
-                )
-                rows = [row for each in placed if (row := turn_row(progress.thread, each.turn)) is not None]
+                rows = await self._rows_of(progress, progress.words_to + 1)
                 rows = [row for row in rows if row.row_id not in loaded.corpus.places]
                 await _take_in(loaded.corpus, rows, await _words(rows))
                 loaded.unindexed.update(row.row_id for row in rows)
         return loaded
 
+    async def _rows_of(self, progress: ThreadProgress, first: int) -> list[IndexRow]:
+        """What the journal has of a thread from a position on."""
+        thread = progress.thread
+        placed = await self._turns.turns(thread.space, thread.thread_id, first, progress.last_position)
+        return [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
+
     async def _stored(self, generation: str, owner: str, space: str, user_id: str) -> StoredRows:
         """The rows of the index; none, and a repair under way, where they are not what the ledger says."""
         try:
             stored = await self._store.load(generation, owner)
-            expected = await self._ledger.count_indexed(generation, space, user_id)
-            if sum(row.type == TURN for row in stored.rows) >= expected:
+            problem = stored.lacks(await self._ledger.expected(generation, owner, space, user_id))
+            if problem is None:
                 return stored
-            problem = f"it holds fewer than the {expected} turns it should"
         except IndexUnavailable as error:
             problem = error.message
-        if generation != self._generation:
-            return StoredRows()  # It was replaced, and its files may be gone: that is no damage.
+        # One that was replaced may have lost its files: that is no damage.
+        if generation == self._generation:
+            await self.found_damaged(owner, space, user_id, problem)
+        return StoredRows()
+
+    async def found_damaged(self, owner: str, space: str, user_id: str, problem: str) -> None:
+        """Have an owner's index made anew. The caller holds the owner's lock."""
         _log.error("an owner's index is damaged and is made anew: %s", problem)
         self.damaged += 1
-        await self._ledger.reset_owner(generation, owner, space, user_id)
+        if await self._ledger.notes(self._generation, owner):
+            self.notes_lost.add(owner)
+        await self._ledger.reset_owner(self._generation, owner, space, user_id)
+        self.drop(owner)
         self._on_damage(owner, space, user_id)
-        return StoredRows()
 
     def _keep(self, loaded: OwnerCorpus) -> None:
         self._loaded[loaded.owner] = loaded
@@ -172,14 +251,32 @@ def _fill(corpus: Corpus, stored: StoredRows) -> None:
     corpus.take_all_vectors(stored.vectors, stored.has_vector)
 
 
+def _holds(corpus: Corpus, row: IndexRow) -> bool:
+    place = corpus.places.get(row.row_id)
+    return place is not None and corpus.rows[place] == row
+
+
+def _vector_for(corpus: Corpus, row: IndexRow) -> Vectors | None:
+    """The vector of the row that this one replaces, where both mean the same."""
+    vector = corpus.vector_of(row.row_id)
+    same = vector is not None and meaning_of(corpus.rows[corpus.places[row.row_id]]) == meaning_of(row)
+    return vector if same else None
+
+
+def _are_few(rows: Sequence[IndexRow]) -> bool:
+    return len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
+
+
 async def _words(rows: Sequence[IndexRow]) -> list[str]:
-    if len(rows) <= _MANY_ROWS:
+    if _are_few(rows):
         return [words_of(row) for row in rows]
     return await asyncio.to_thread(lambda: [words_of(row) for row in rows])
 
 
-async def _take_in(corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
-    if len(rows) <= _MANY_ROWS:
-        corpus.extend(rows, words)
+async def _take_in(
+    corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
+) -> None:
+    if _are_few(rows):
+        corpus.extend(rows, words, gone)
     else:
-        await asyncio.to_thread(corpus.extend, rows, words)
+        await asyncio.to_thread(corpus.extend, rows, words, gone)

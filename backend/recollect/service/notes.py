@@ -1,7 +1,7 @@
 """Notes: what people put into `notes/` is known, and whoever indexes it is told when it changes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from recollect.memory.note import NOTE_BYTES, Note
 from recollect.memory.vault_file import FileStamp, VaultFile
@@ -19,6 +19,16 @@ class NoteFollower:
     reports: EditReports
     on_changed: Callable[[set[str]], None]
     """Told the folders of the owners whose notes changed."""
+    partly_read: set[str] = field(default_factory=set)
+    """Paths of those that are longer than what is read, or no UTF-8."""
+
+    def problem(self) -> str | None:
+        """What of the notes cannot be found, in words."""
+        if not self.partly_read:
+            return None
+        number = len(self.partly_read)
+        notes, are = ("1 note", "is") if number == 1 else (f"{number} notes", "are")
+        return f"{notes} {are} longer than {NOTE_BYTES:,} bytes or not UTF-8, and found in part: the log says which"
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
         """Take in notes that may be new or edited. Returns the stamps of those that need not be read again."""
@@ -33,10 +43,11 @@ class NoteFollower:
             if owner not in asked:
                 asked.add(owner)
                 known |= {note.path: note for note in await self.store.known(owner)}
+            self._remember(path, found)
             if found.stamp is not None:
                 stamps[path] = found.stamp
             note = Note(path, owner, found.digest, found.modified)
-            if known.get(path) != note:
+            if (old := known.get(path)) is None or old.digest != note.digest:
                 await self.store.seen(note)
                 changed.add(owner)
                 self._report(path, found, is_new=path not in known)
@@ -47,11 +58,18 @@ class NoteFollower:
     async def let_go(self, notes: Iterable[Note]) -> None:
         """These are gone from the vault."""
         gone = list(notes)
+        self.partly_read.difference_update(note.path for note in gone)
         if gone:
             await self.store.gone([note.path for note in gone])
             for note in gone:
                 self.reports.tell(note.path, "the note is gone")
             self.on_changed({note.owner for note in gone})
+
+    def _remember(self, path: str, found: VaultFile) -> None:
+        if found.is_whole:
+            self.partly_read.discard(path)
+        else:
+            self.partly_read.add(path)
 
     def _report(self, path: str, found: VaultFile, *, is_new: bool) -> None:
         if found.is_whole:

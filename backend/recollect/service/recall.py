@@ -2,26 +2,34 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from recollect.errors import EmbedderUnavailable, InvalidInput
 from recollect.memory.access import Caller
-from recollect.memory.hits import Hit, Selection, choose
+from recollect.memory.corpus import Corpus
+from recollect.memory.hits import Chosen, Hit, Selection, lengthen, tokens
+from recollect.memory.identity import turn_number
 from recollect.memory.index_row import NOTE, Vectors
 from recollect.memory.model import Turn
 from recollect.memory.query import Query, read_query
 from recollect.memory.rank import Weights, score
+from recollect.memory.ranked import Ranked
 from recollect.memory.vault_paths import transcript_path
-from recollect.service.corpora import Corpora, OwnerCorpus
+from recollect.service.corpora import Corpora
 from recollect.service.indexer import Indexer
 from recollect.service.ports import Clock, Embedder, IndexLedger, ThreadStore, TranscriptStore
 from recollect.service.threads import DEFAULT_USER, owned_thread
 
-_SMALL = 2_000
-"""Rows that are ranked in less time than it takes to ask another thread."""
+_FEW_ROWS, _FEW_CHARACTERS = 2_000, 200_000
+"""Rows, and characters in them, that are ranked in less time than it takes to ask another thread."""
 _RANKING_THREADS = 2
+_PLACES_AT_ONCE = 1_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +53,14 @@ class Found:
     paths: list[str | None] = field(default_factory=list)
     neighbours: list[list[Turn]] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=lambda: {"hits": 0, "neighbours": 0})
+    """What did not fit into the budget of tokens any more."""
     rows: int = 0
     embedded: int = 0
     from_journal: int = 0
     timing: dict[str, float] = field(default_factory=dict)
+    vector: Vectors | None = None
+    """Of the query, where it went by meaning."""
 
 
 class Recall:
@@ -90,21 +102,25 @@ class Recall:
         started = time.perf_counter()
         query = read_query(search.query, self._clock() if search.now is None else search.now)
         found = Found()
-        vector = await self._vector(query, search, found)
+        vector = found.vector = await self._vector(query, search, found)
         embedded_at = time.perf_counter()
         owned = await self._corpora.get(caller.space, user_id)
         loaded_at = time.perf_counter()
-        await self._rank(owned, query, vector, search, weights or Weights(), found)
+        ranked = await self._rank(owned.corpus, query, vector, search, weights or Weights(), found)
+        chosen = await self._choose(caller.space, user_id, ranked, _for_hits(search))
+        found.hits, found.left_out["hits"] = chosen.hits, chosen.too_long
         ranked_at = time.perf_counter()
-        found.hits = await self._not_forgotten(caller.space, user_id, found.hits)
         found.from_journal = len(owned.unindexed)
         if self._indexer.notes_behind(owned.owner):
             found.degraded.append("some notes are not indexed yet and are not found")
+        if not found.hits and caller.acting_for(search.user_id) is None:
+            found.degraded.append(
+                f"an agent_id alone searches the threads of the user {user_id} alone: name a user_id for another's"
+            )
         found.paths = await self._paths(caller.space, user_id, found.hits)
-        if search.neighbours:
-            found.neighbours = [
-                await self._around(caller.space, user_id, hit, search.neighbours) for hit in found.hits
-            ]
+        left = await self._add_neighbours(caller.space, user_id, search, found)
+        if left is not None:
+            await self._run(ranked.corpus, partial(lengthen, found.hits, ranked.words, left))
         found.timing = {
             "embed_ms": _ms(started, embedded_at),
             "load_ms": _ms(embedded_at, loaded_at),
@@ -145,39 +161,71 @@ class Recall:
 
     async def _rank(
         self,
-        owned: OwnerCorpus,
+        corpus: Corpus,
         query: Query,
         vector: Vectors | None,
         search: Search,
         weights: Weights,
         found: Found,
-    ) -> None:
-        corpus = owned.corpus
+    ) -> Ranked:
         view = corpus.view()
-        found.rows, found.embedded = view.size, int(view.embedded.sum())
-        if not view.size:
-            return
+        found.rows, found.embedded = view.count, int(view.embedded.sum())
         if vector is not None and found.embedded < found.rows:
             found.degraded.append(
                 f"{found.rows - found.embedded} of {found.rows} texts are not embedded yet and are found by words alone"
             )
         if search.selection.mode == "vector":
-            query = replace(query, words=())
+            query = replace(query, words=(), day_words=())
+        scores = await self._run(corpus, partial(score, corpus, view, query, vector, weights))
+        return Ranked(corpus, view, scores, query.words)
 
-        def rank() -> list[Hit]:
-            scores = score(corpus, view, query, vector, weights)
-            return choose(corpus, view, scores, query.words, search.selection)
+    async def _run(self, corpus: Corpus, work: Callable[[], T]) -> T:
+        """Off the event loop, unless there is so little to look at that this would take longer."""
+        if len(corpus) <= _FEW_ROWS and corpus.characters <= _FEW_CHARACTERS:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._ranking, work)
 
-        if view.size <= _SMALL:
-            found.hits = rank()
-        else:
-            found.hits = await asyncio.get_running_loop().run_in_executor(self._ranking, rank)
+    async def _choose(self, space: str, user_id: str, ranked: Ranked, selection: Selection) -> Chosen:
+        """Hits of which nothing is forgotten.
 
-    async def _not_forgotten(self, space: str, user_id: str, hits: list[Hit]) -> list[Hit]:
-        """The journal forgets at once; the index follows by a job, and nothing is shown meanwhile."""
-        places = [(hit.row.thread_id, hit.row.position) for hit in hits if hit.row.type != NOTE]
-        there = await self._ledger.existing(space, user_id, places) if places else set()
-        return [hit for hit in hits if hit.row.type == NOTE or (hit.row.thread_id, hit.row.position) in there]
+        The journal forgets at once; the index follows by a job. What is forgotten leaves its place to what says the
+        same, or to what comes next.
+        """
+        forgotten: set[int] = set()
+        while True:
+            chosen = await self._run(ranked.corpus, partial(ranked.choose, selection, forgotten))
+            shown = ranked.turns_at([place for hit in chosen.hits for place in hit.places])
+            gone = await self._forgotten(space, user_id, shown)
+            if not gone:
+                return chosen
+            # All of the thread: it would take many rounds to find it gone, some hits at a time.
+            threads = {shown[place][0] for place in gone}
+            of_thread = await self._run(ranked.corpus, partial(ranked.turns_of, threads))
+            forgotten |= gone | await self._forgotten(space, user_id, of_thread)
+
+    async def _forgotten(self, space: str, user_id: str, turns: Mapping[int, tuple[str, int]]) -> set[int]:
+        places = list(turns)
+        gone: set[int] = set()
+        for start in range(0, len(places), _PLACES_AT_ONCE):
+            asked = {place: turns[place] for place in places[start : start + _PLACES_AT_ONCE]}
+            there = await self._ledger.existing(space, user_id, list(asked.values()))
+            gone |= {place for place, turn in asked.items() if turn not in there}
+        return gone
+
+    async def _add_neighbours(self, space: str, user_id: str, search: Search, found: Found) -> int | None:
+        """The turns around each hit, as far as they fit. Returns how many tokens are left, None without a budget."""
+        budget = search.selection.max_tokens
+        left = None if budget is None else budget - sum(tokens(hit.text) for hit in found.hits)
+        if not search.neighbours:
+            return left
+        for hit in found.hits:
+            around = await self._around(space, user_id, hit, search.neighbours)
+            kept = around
+            if left is not None:
+                kept, left = _fitting(around, hit.row.position, left)
+                found.left_out["neighbours"] += len(around) - len(kept)
+            found.neighbours.append(kept)
+        return left
 
     async def _paths(self, space: str, user_id: str, hits: Sequence[Hit]) -> list[str | None]:
         """The file that holds each hit; None for a message that is not in the vault yet."""
@@ -209,13 +257,32 @@ class Recall:
 
 
 def _owner(caller: Caller, search: Search) -> str:
-    """Whose memory is searched. An agent alone stands for its threads with whoever asks."""
+    """Whose memory is searched. An agent alone stands for its threads with whoever asks, an operator for `me`."""
     user_id = caller.acting_for(search.user_id)
     if user_id is not None:
         return user_id
     if search.agent_id is None:
         raise InvalidInput("user_id or agent_id: one of them is needed", field="user_id")
     return DEFAULT_USER
+
+
+def _for_hits(search: Search) -> Selection:
+    """Where neighbours are wanted too, half of the budget is for the hits."""
+    selection = search.selection
+    if not search.neighbours or selection.max_tokens is None:
+        return selection
+    return replace(selection, max_tokens=max(1, selection.max_tokens // 2))
+
+
+def _fitting(turns: Sequence[Turn], position: int, left: int) -> tuple[list[Turn], int]:
+    """Of the turns around a position those that fit, in their order; the nearest are taken first."""
+    kept = []
+    for turn in sorted(turns, key=lambda turn: abs((turn_number(turn.turn_id) or 0) - position)):
+        cost = tokens(turn.content)
+        if cost <= left:
+            kept.append(turn)
+            left -= cost
+    return [turn for turn in turns if turn in kept], left
 
 
 def _ms(begin: float, end: float) -> float:

@@ -16,6 +16,7 @@ from tests.searching import indexed, search, texts, with_model
 __all__ = ["model_folder"]
 
 HOUR = 3_600_000
+DAY = 24 * HOUR
 SOON = 1.0
 """Seconds within which a message is found by its words."""
 SCRIPTS = {
@@ -205,6 +206,34 @@ def test_a_hit_explains_itself_and_points_at_a_file_that_holds_it(
 def test_what_is_not_allowed_is_named(client: httpx2.Client, body: Json, field: str) -> None:
     status, found = error(client, **body)
     assert (status, found.get("field")) == (422, field)
+
+
+def test_the_day_that_is_asked_for_comes_first(client: httpx2.Client) -> None:
+    """Every message could be meant, and each is found by its weekday's name too."""
+    sunday = 2_000 * 7 * DAY + 3 * DAY  # The first day of all was a Thursday.
+    said = [message("we had a meeting about the plans" + " again" * n) for n in range(20)]
+    dated = [{**each, "timestamp": sunday - (20 - n) * DAY} for n, each in enumerate(said)]
+    add(client, "meetings", dated, user_id="tim")
+    indexed(client, embedded=True, user_id="tim")
+    for query, back in {"the meeting yesterday": 1, "what was the meeting last Tuesday?": 5}.items():
+        first = search(client, query, user_id="tim", now=sunday + DAY // 2)["hits"][0]
+        assert first["timestamp"] == sunday - back * DAY, query
+
+
+def test_a_receipt_says_whether_the_message_can_be_found(client: httpx2.Client) -> None:
+    sent = [message("hello again", message_id="r1")]
+    (new,) = add(client, "receipts", sent, user_id="rita")
+    assert (new["status"], new["indexed"], new["embedded"]) == ("accepted", False, False)
+    indexed(client, embedded=True, user_id="rita")
+    (again,) = add(client, "receipts", sent, user_id="rita")
+    assert (again["status"], again["indexed"], again["embedded"]) == ("duplicate", True, True)
+
+
+def test_what_does_not_fit_is_counted(client: httpx2.Client) -> None:
+    add(client, "long", [message("dog " * 500)], user_id="lena")
+    indexed(client, user_id="lena")
+    found = search(client, "dog", user_id="lena", mode="keyword", max_tokens=10, passages=False)
+    assert (found["hits"], found["left_out"]) == ([], {"hits": 1, "neighbours": 0})
 
 
 def test_changed_tags_are_seen_by_filters(client: httpx2.Client) -> None:

@@ -66,4 +66,5 @@ def found(
     weights: Weights | None = None,
 ) -> list[Hit]:
     scores = scores_of(corpus, query, vector, weights)
-    return choose(corpus, corpus.view(), scores, read_query(query, T0).words, selection or Selection())
+    words = read_query(query, T0).words
+    return choose(corpus, corpus.view(), scores, words, selection or Selection()).hits

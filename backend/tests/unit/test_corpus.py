@@ -3,13 +3,15 @@
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.corpus import HEAD_WORDS, SESSION_GAP_MS, Corpus, View
+from recollect.memory.corpus import HEAD_WORDS, Corpus
+from recollect.memory.corpus_view import SESSION_GAP_MS, View
 from recollect.memory.index_row import IndexRow, Vectors
 from recollect.memory.query import Query, read_query
 from recollect.memory.rank import Floats, score
@@ -176,6 +178,59 @@ def _beside(read: Callable[[], None], write: Callable[[], None], done: threading
         done.set()
         for reader in readers:
             reader.join()
+
+
+@st.composite
+def _changes(draw: st.DrawFn, rows: Sequence[IndexRow]) -> list[tuple[list[IndexRow], list[str]]]:
+    """Rows that replace or come back, and ids that go, some at a time."""
+    steps = []
+    for _ in range(draw(st.integers(1, 4))):
+        changed = draw(st.lists(st.sampled_from(rows), unique_by=lambda row: row.row_id, max_size=5))
+        text = " ".join(draw(st.lists(_words, min_size=1, max_size=4)))
+        gone = draw(st.lists(st.sampled_from(rows), max_size=5))
+        steps.append(([replace(row, text=text) for row in changed], [row.row_id for row in gone]))
+    return steps
+
+
+@given(_rows().flatmap(lambda rows: st.tuples(st.just(rows), _changes(rows))))
+@unhurried
+def test_rows_that_change_or_go_leave_nothing_behind(
+    given_rows: tuple[list[IndexRow], list[tuple[list[IndexRow], list[str]]]],
+) -> None:
+    rows, steps = given_rows
+    vectors = dict(zip((row.row_id for row in rows), _vectors(rows), strict=True))
+    changed = corpus_of(rows, vectors)
+    there = {row.row_id: row for row in rows}
+    for fresh, gone in steps:
+        changed.extend(fresh, [words_of(row) for row in fresh], gone)
+        there = {row_id: row for row_id, row in there.items() if row_id not in gone}
+        there |= {row.row_id: row for row in fresh}
+        if fresh:
+            changed.set_vectors(
+                [row.row_id for row in fresh], np.stack([vectors[row.row_id] for row in fresh])
+            )
+    kept = sorted(there.values(), key=lambda row: (row.thread_id, row.position))
+    anew = corpus_of(kept, {row.row_id: vectors[row.row_id] for row in kept})
+    assert len(changed) == len(anew) == changed.view().count
+    assert {row_id: changed.rows[place] for row_id, place in changed.places.items()} == there
+    assert (changed.characters, set(changed.names)) == (anew.characters, set(anew.names))
+    at = [changed.places[row.row_id] for row in kept]
+    for ours, expected in zip(_totals(changed), _totals(anew), strict=True):
+        np.testing.assert_allclose(ours[at], expected, atol=1e-5)
+    for row in kept:
+        around = changed.around(changed.places[row.row_id], changed.view())
+        expected_around = anew.around(anew.places[row.row_id], anew.view())
+        assert [changed.rows[place] for place in around] == [anew.rows[place] for place in expected_around]
+
+
+def test_a_view_keeps_what_goes_after_it_was_taken() -> None:
+    corpus = corpus_of([said(n, f"dog {n}") for n in range(5)])
+    view = corpus.view()
+    before = _totals(corpus, view)
+    corpus.extend([said(3, "a cat now")], ["cat"], ["t1:1", "t1:2"])
+    assert [row.text for row in view.rows[: view.size]] == [f"dog {n}" for n in range(5)]
+    assert all(np.array_equal(*pair) for pair in zip(before, _totals(corpus, view), strict=True))
+    assert (corpus.view().count, corpus.empty_share) == (3, 0.5)
 
 
 @given(_rows())

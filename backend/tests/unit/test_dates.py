@@ -2,13 +2,14 @@
 # ruff: noqa: RUF001 - letters that look like others are the point
 
 import time
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.dates import Span, spans_in
+from recollect.memory.dates import Span, spans_in, without_near_days
 from recollect.memory.model import MAX_TIMESTAMP
 from tests.unit.awkward_text import texts
 
@@ -24,7 +25,7 @@ def between(first: str, last: str) -> Span:
 
 
 def named(query: str, now: int = NOW) -> list[Span]:
-    return list(spans_in(query, now))
+    return [replace(span, is_near=False) for span in spans_in(query, now)]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,14 @@ def test_other_numbers_are_no_dates(query: str) -> None:
         ("two weeks ago", "2023-05-01", "2023-05-07"),
         ("a month ago", "2023-04-01", "2023-04-30"),
         ("five years ago", "2018-01-01", "2018-12-31"),
+        ("a couple of days ago", "2023-05-15", "2023-05-17"),
+        ("a few days ago", "2023-05-14", "2023-05-16"),
+        ("a couple of weeks ago", "2023-05-01", "2023-05-07"),
+        ("in the last three days", "2023-05-15", "2023-05-18"),
+        ("over the past 2 weeks", "2023-05-04", "2023-05-18"),
+        ("the meeting on Tuesday", "2023-05-16", "2023-05-16"),
+        ("on Thursday", "2023-05-11", "2023-05-11"),
+        ("this morning", "2023-05-18", "2023-05-18"),
         ("昨天我们说了什么", "2023-05-17", "2023-05-17"),
         ("上个星期", "2023-05-08", "2023-05-14"),
         ("去年", "2022-01-01", "2022-12-31"),
@@ -160,6 +169,34 @@ def test_other_numbers_are_no_dates(query: str) -> None:
 )
 def test_a_relative_time_is_told_from_the_moment_of_asking(query: str, first: str, last: str) -> None:
     assert named(query) == [between(first, last)]
+
+
+def test_last_night_ends_in_the_morning() -> None:
+    (night,) = named("what did we say last night?")
+    assert (night.begin, night.end) == (
+        between("2023-05-17", "2023-05-17").begin,
+        NOW - NOW % DAY_MS + DAY_MS // 4,
+    )
+
+
+@pytest.mark.parametrize("query", ["on Tuesdays", "on Tuesday and Thursday mornings", "the last days"])
+def test_what_happens_again_and_again_is_no_day(query: str) -> None:
+    assert named(query) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "rest"),
+    [
+        ("the meeting last Tuesday", "the meeting"),
+        ("what did I say yesterday about Rex?", "what did I say about Rex?"),
+        ("昨天的会议", "的会议"),
+        ("the meeting last week", "the meeting last week"),
+        ("the meeting in May 2023", "the meeting in May 2023"),
+        ("last Friday, on 23 January 2022", "last Friday, on 23 January 2022"),
+    ],
+)
+def test_a_day_near_the_day_of_asking_says_when_and_not_what(query: str, rest: str) -> None:
+    assert without_near_days(query, NOW).split() == rest.split()
 
 
 def test_each_of_several_times_is_named() -> None:

@@ -148,7 +148,7 @@ def test_thousands_of_repetitions_are_merged_in_bounded_time() -> None:
     corpus = Corpus()
     corpus.extend([said(n, "ok") for n in range(20_000)], ["ok"] * 20_000)
     begun = time.process_time()
-    (hit,) = choose(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ["ok"], Selection())
+    (hit,) = choose(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ["ok"], Selection()).hits
     assert time.process_time() - begun < 1
     assert len(hit.message_ids) == len(set(hit.message_ids)) > 1000
 
@@ -167,8 +167,8 @@ def test_of_equal_ones_the_earlier_comes_first_however_many_there_are() -> None:
     values = np.random.default_rng(7).choice([0.5, 1.0, 2.0], 5000).tolist()
     expected = [f"t1:{n}" for n in sorted(range(5000), key=lambda n: (-values[n], n))]
     for top_k in (1, 3, 10, 1000):
-        hits = choose(corpus, corpus.view(), with_scores(*values), ["dog"], Selection(top_k=top_k))
-        assert ids(hits) == expected[:top_k]
+        chosen = choose(corpus, corpus.view(), with_scores(*values), ["dog"], Selection(top_k=top_k))
+        assert ids(chosen.hits) == expected[:top_k]
 
 
 def test_the_reasons_add_up_to_the_score() -> None:

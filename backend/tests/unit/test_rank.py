@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from recollect.memory.corpus import Corpus
 from recollect.memory.hits import Selection
 from recollect.memory.index_row import NOTE, IndexRow, Vectors
-from recollect.memory.rank import VARIANTS, Weights
+from recollect.memory.query import read_query
+from recollect.memory.rank import VARIANTS, Weights, score
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, said, scores_of, unit
 
 OFF = replace(Weights(**{each.name: 0 for each in fields(Weights)}), centred=True)  # type: ignore[arg-type]
 HOUR = 60 * MINUTE
+DAY_MS = 24 * HOUR
 
 
 def order(
@@ -253,3 +255,25 @@ def test_scores_are_always_numbers(
 
 def test_an_empty_corpus_has_no_scores() -> None:
     assert scores_of(Corpus(), "dog").total.tolist() == []
+
+
+def test_what_was_said_on_a_near_day_in_the_words_of_the_query_comes_first() -> None:
+    tuesday = T0 - 4 * DAY_MS  # T0 is a Saturday.
+    rows = [
+        said(1, "a meeting", timestamp=tuesday - 7 * DAY_MS, thread="a"),
+        said(2, "a long meeting that went on and on without end", timestamp=tuesday, thread="b"),
+        said(3, "lunch", timestamp=tuesday, thread="c"),
+        said(4, "the meeting", timestamp=tuesday + DAY_MS, thread="d"),
+    ]
+    first, *_, last = order(corpus_of(rows), "the meeting last Tuesday")
+    assert (first, last) == ("b:2", "c:3")
+
+
+def test_the_name_of_a_near_day_is_looked_for_where_nothing_was_said_on_it() -> None:
+    corpus = corpus_of([said(1, "I saw Rex yesterday", thread="a"), said(2, "I saw Rex", thread="b")])
+    later = read_query("Rex yesterday", T0 + 90 * DAY_MS)
+    words = score(corpus, corpus.view(), later, None).parts["words"]
+    assert words[0] > words[1]
+    on_the_day = read_query("Rex yesterday", T0 + DAY_MS)
+    words = score(corpus, corpus.view(), on_the_day, None).parts["words"]
+    assert words[0] <= words[1]

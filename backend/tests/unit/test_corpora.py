@@ -1,0 +1,107 @@
+"""Owners' rows in memory: what changes is changed in place, and no search waits until all is read again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from recollect.memory.index_row import IndexRow, StoredRows
+from recollect.memory.searchable import words_of
+from recollect.service.corpora import OwnerCorpus
+from tests.eventually import eventually
+from tests.unit.index_house import OWNER, House
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    opened = House()
+    await opened.open()
+    await opened.add("t1", "the dog Rex", "a cat", "the dog Lux")
+    await opened.add("t2", "a dog in Porto")
+    await opened.settled()
+    yield opened
+    await opened.close()
+
+
+async def in_memory(house: House) -> OwnerCorpus:
+    return await house.corpora.get("default", "ann")
+
+
+def row_with(owned: OwnerCorpus, text: str) -> IndexRow:
+    (row,) = (row for row in owned.corpus.rows if row.text == text)
+    return row
+
+
+async def write(house: House, *rows: IndexRow, gone: tuple[str, ...] = ()) -> None:
+    await house.corpora.extend(OWNER, rows, [words_of(row) for row in rows], gone)
+
+
+async def test_a_row_that_is_written_anew_takes_the_place_of_the_old_one(house: House) -> None:
+    owned = await in_memory(house)
+    await write(house, replace(row_with(owned, "a cat"), text="a zebra"))
+    assert await in_memory(house) is owned
+    assert await house.texts("cat") == set()
+    assert await house.texts("zebra") == {"a zebra"}
+    around = owned.corpus.around(owned.corpus.places[row_with(owned, "a zebra").row_id], owned.corpus.view())
+    assert [owned.corpus.rows[place].text for place in around] == ["the dog Rex", "a zebra", "the dog Lux"]
+
+
+async def test_a_row_keeps_its_vector_unless_it_says_something_else(house: House) -> None:
+    owned = await in_memory(house)
+    tagged = replace(row_with(owned, "a cat"), tags=("pets",))
+    edited = replace(row_with(owned, "the dog Rex"), text="the wolf Rex")
+    before = owned.corpus.vector_of(tagged.row_id)
+    assert before is not None
+    before = before.copy()
+    await write(house, tagged, edited)
+    after = owned.corpus.vector_of(tagged.row_id)
+    assert after is not None
+    assert after.tolist() == before.tolist()
+    assert owned.corpus.vector_of(edited.row_id) is None
+
+
+async def test_a_row_that_was_removed_before_it_was_written_has_no_vector(house: House) -> None:
+    owned = await in_memory(house)
+    cat = row_with(owned, "a cat")
+    await write(house, cat, gone=(cat.row_id,))
+    assert owned.corpus.vector_of(cat.row_id) is None
+    assert await house.texts("cat") == {"a cat"}
+
+
+async def test_a_thread_that_left_the_index_is_read_from_the_journal(house: House) -> None:
+    owned = await in_memory(house)
+    await house.journal.threads.delete_thread("t2")
+    await house.corpora.reread_thread(OWNER, "default", "t1")
+    await house.corpora.reread_thread(OWNER, "default", "t2")
+    assert await in_memory(house) is owned
+    assert len(owned.corpus) == len(owned.unindexed) == 3
+    assert {row.text for row in owned.corpus.rows if row.text} == {"the dog Rex", "a cat", "the dog Lux"}
+
+
+async def test_what_is_a_third_empty_is_read_anew_while_searches_go_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.add("long", *(f"message {n}" for n in range(600)))
+    await house.settled()
+    owned = await in_memory(house)
+    may_read, load = asyncio.Event(), house.store.load
+
+    async def slow(generation: str, owner: str) -> StoredRows:
+        await may_read.wait()
+        return await load(generation, owner)
+
+    monkeypatch.setattr(house.store, "load", slow)
+    messages = [row for row in owned.corpus.rows if row.text.startswith("message")]
+    await write(house, *(replace(row, tags=("new",)) for row in messages))
+    assert owned.corpus.empty_share > 1 / 3
+    assert await in_memory(house) is owned
+    assert len(await house.texts("message")) == 100
+    may_read.set()
+
+    async def is_read_anew() -> bool:
+        return await in_memory(house) is not owned
+
+    await eventually(is_read_anew)
+    anew = await in_memory(house)
+    assert (len(anew.corpus), anew.corpus.empty_places) == (604, 0)
