@@ -12,7 +12,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: installed ## install what is needed and start the server; it prints its address
-	@$(BIN)/recollect setup >&2 || echo "serve: starting without the embedding model; search goes by words until 'recollect setup' has put it in place" >&2
+	@$(BIN)/recollect setup >&2 || echo "serve: starting without a model that could not be fetched; 'recollect setup' tries again" >&2
 	@exec $(BIN)/recollect serve
 
 test: installed-dev ## every test but the long ones, about eleven minutes on two cores

@@ -1,6 +1,7 @@
 """The embedder that runs a local ONNX model."""
 
 import asyncio
+import hashlib
 import os
 import threading
 from collections.abc import Sequence
@@ -14,18 +15,19 @@ from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedding.onnx_model import (
     TOKENIZER_FILE,
     OnnxModel,
-    describe,
     in_order,
     load_model,
     model_file,
     runs,
 )
+from recollect.infra.model_folder import describe
 from recollect.infra.process_memory import return_free_memory
-from recollect.memory.index_row import Vectors
+from recollect.memory.index_row import DIGEST_MARK, Vectors
 
 _WINDOW = 256
 """Texts that are tokenized, and sorted by length, at a time."""
 _NICENESS = 10
+_STRETCHES, _STRETCH_BYTES = 64, 4096
 _Stamp = tuple[tuple[int, int] | None, ...]
 
 
@@ -47,7 +49,7 @@ class OnnxEmbedder:
     ) -> None:
         self._folder = folder
         self._given_name = name
-        self._name = self._known_name()
+        self._named_at, self._name = _stamp(folder), self._known_name()
         self._threads = threads
         self._batch = batch
         self._max_tokens = max_tokens
@@ -59,7 +61,12 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
-        """As given, else as the folder's description says, else the folder's own name."""
+        """As given; else as the folder's description says, or the folder itself is called, with a digest of its files.
+
+        It ends in the mark before the digest while there is no model.
+        """
+        if self._model is None and (stamp := _stamp(self._folder)) != self._named_at:
+            self._named_at, self._name = stamp, self._known_name()
         return self._name
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -83,6 +90,11 @@ class OnnxEmbedder:
             await loop.run_in_executor(thread, return_free_memory)
         return np.concatenate(parts)
 
+    def problem(self) -> str | None:
+        """Why the model could not be loaded when that was last tried."""
+        failure = self._failure
+        return None if self._model is not None or failure is None else failure[1].message
+
     async def aclose(self) -> None:
         """End its threads, once the runs they are in have ended. It cannot be used after that."""
         for thread in (self._bulk, self._single):
@@ -105,8 +117,37 @@ class OnnxEmbedder:
             return self._model
 
     def _known_name(self) -> str:
+        if self._given_name:
+            return self._given_name
         described = describe(self._folder).get("name")
-        return self._given_name or (described if isinstance(described, str) else "") or self._folder.name
+        name = (described if isinstance(described, str) else "") or self._folder.name
+        return f"{name}{DIGEST_MARK}{_files_digest(self._folder)}"
+
+
+def _files_digest(folder: Path) -> str:
+    """Tells one model from another that lies in a folder of the same name; empty where there is none.
+
+    Of a large file some stretches all through it are read: models that differ do so everywhere.
+    """
+    model = model_file(folder)
+    if model is None:
+        return ""
+    digest = hashlib.blake2b(digest_size=4)
+    try:
+        for file in [model, folder / TOKENIZER_FILE, *sorted(folder.glob(f"{model.name}*data"))]:
+            _add_stretches(digest, file)
+    except OSError:
+        return ""  # It is being put there, or taken away; loading it tells.
+    return digest.hexdigest()
+
+
+def _add_stretches(digest: "hashlib.blake2b", file: Path) -> None:
+    size = file.stat().st_size
+    digest.update(size.to_bytes(8, "big"))
+    with file.open("rb") as opened:
+        for number in range(_STRETCHES):
+            opened.seek(size * number // _STRETCHES)
+            digest.update(opened.read(_STRETCH_BYTES))
 
 
 def _stamp(folder: Path) -> _Stamp:

@@ -1,6 +1,5 @@
 """A folder with an ONNX model and its tokenizer, run by onnxruntime. Blocking; `onnx.py` keeps it off the event loop."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedding.unit_vectors import unit_vectors, valid_text
+from recollect.infra.model_folder import describe
 from recollect.memory.index_row import Vectors
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ MODEL_FILES = (
     "onnx/model_*.onnx",
 )
 TOKENIZER_FILE = "tokenizer.json"
-DESCRIPTION_FILE = "recollect.json"
 
 RUN_TOKENS = 512
 """Most tokens of one run, padding included: larger runs leave the processor's caches and are slower, not faster."""
@@ -146,15 +145,6 @@ def model_file(folder: Path) -> Path | None:
             if file.is_file():
                 return file
     return None
-
-
-def describe(folder: Path) -> dict[str, Any]:
-    """What `recollect.json` says of the model; nothing where there is none or it is no JSON object."""
-    try:
-        description = json.loads((folder / DESCRIPTION_FILE).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return description if isinstance(description, dict) else {}
 
 
 def _sentence_vectors(

