@@ -12,10 +12,11 @@ from recollect.infra.archive import TarArchiver
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.importer import SqlImporter
+from recollect.infra.sql.people_store import SqlPeopleStore
 from recollect.infra.vault import Vault
 from recollect.memory.access import ApiKey
 from recollect.service.ports import Progress, no_progress
-from recollect.service.rebuild import RebuildReport, rebuild
+from recollect.service.rebuild import RebuildReport, rebuild, rebuild_people
 from recollect.service.verify import Verification
 from recollect.settings import MODELS, Settings
 
@@ -42,6 +43,7 @@ async def rebuild_home(
         await vault.open(expected=False)
         importer = SqlImporter(database, clock=now_ms)
         report = await rebuild(vault, importer, fail_points, progress)
+        await rebuild_people(vault, SqlPeopleStore(database, clock=now_ms), report)
         await importer.add_keys(old.keys)
         await database.close()
         if report.turns < old.turns:
@@ -79,6 +81,7 @@ async def _settle_old_journal(settings: Settings) -> _OldJournal:
                         await app.transcriber.catch_up(space, thread.thread_id)
                         await app.transcriber.transcribe(space, thread.thread_id)
                         old.turns += 0 if thread.incognito else thread.turn_count
+                await app.people_files.settle_all()
             old.keys = await app.keys.list_with_hashes()
             old.lost.remove("API keys")
     except RecollectError as error:

@@ -254,6 +254,29 @@ class Vault:
         except OSError as error:
             raise _unavailable(error) from error
 
+    async def remove_file(self, path: str, ours: frozenset[str]) -> str | None:
+        """Remove a file; one that is gone already is fine.
+
+        A version that is not ours is kept beside as a conflict file, whose path is returned.
+        """
+        return await asyncio.to_thread(self._remove_file, path, ours)
+
+    def _remove_file(self, path: str, ours: frozenset[str]) -> str | None:
+        self._refuse_if_missing()
+        target = self.root / path
+        beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
+        try:
+            # Moved before it is read: what a person saves now is a file of its own.
+            target.rename(beside)
+            conflict = self._keep_foreign(beside, target, ours)
+            _discard(beside)
+            _sync_folder(target.parent)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unavailable(error) from error
+        return conflict
+
     async def holds_transcripts(self) -> bool:
         """Whether any conversation lies here, whoever wrote it."""
         return await asyncio.to_thread(lambda: any(self.root.glob(f"*/users/*/threads/*/*{SUFFIX}")))

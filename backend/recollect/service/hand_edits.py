@@ -3,16 +3,16 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from recollect.errors import Unavailable
-from recollect.memory.job import TAKE_IN
-from recollect.memory.note import Note
+from recollect.memory.job import PEOPLE, TAKE_IN
 from recollect.memory.transcript import is_transcript, transcript_place
 from recollect.memory.transcript_state import KnownPart
 from recollect.memory.vault_file import FileStamp
 from recollect.memory.vault_loss import loss_in_words
-from recollect.memory.vault_paths import is_note, transcript_path
+from recollect.memory.vault_paths import is_markdown, is_note, transcript_path
+from recollect.service.file_follower import FileFollower
 from recollect.service.notes import NoteFollower
 from recollect.service.ports import Clock, JobRunner, NoteStore, TranscriptStore, Vault, VaultWatcher
 from recollect.service.take_in import EditReports
@@ -43,6 +43,7 @@ class HandEdits:
         settle_seconds: float = 0.7,
         on_notes_changed: Callable[[set[str]], None] = lambda owners: None,
         on_due: Callable[[int], None] = lambda due: None,
+        followers: Sequence[FileFollower] = (),
     ) -> None:
         self._store = store
         self._note_store = notes
@@ -54,6 +55,7 @@ class HandEdits:
         self._sweep_seconds = sweep_seconds
         self._settle_seconds = settle_seconds
         self._on_due = on_due
+        self._followers = followers
         self._stamps: dict[str, FileStamp] = {}
         """Of the files that held, when they were read, what is known of them."""
         self._places: dict[str, KnownPart] = {}
@@ -86,19 +88,28 @@ class HandEdits:
         """What is asked of the person, or keeps hand edits from being seen. Names no file."""
         return self._loss or self._failure or self._blind
 
+    def notes_problem(self) -> str | None:
+        """What of the notes is not read, and so not found. Names no file."""
+        return self._notes.problem()
+
     async def accept_losses(self) -> None:
-        """The person says that what is gone is gone: notes are let go. Transcripts are for `verify --repair`."""
+        """The person says that what is gone is gone: notes are let go, and what the journal holds is written anew.
+
+        Transcripts are for `verify --repair`.
+        """
         if self._vault.is_there():
             stamps = await self._vault.stamps()
             known = await self._note_store.known()
             await self._notes.let_go(note for note in known if note.path not in stamps)
+            for follower in self._followers:
+                await follower.write_anew([path for path in await follower.known() if path not in stamps])
             await self.sweep()
 
     async def catch_up(self, jobs: JobRunner, seconds: float = 30.0) -> None:
         """Sweep, and wait until what it found is taken in."""
         await self.sweep()
         for job in await jobs.list_jobs(space=None, limit=_MANY_JOBS):
-            if job.kind == TAKE_IN:
+            if job.kind in (TAKE_IN, PEOPLE):
                 await jobs.wait_for(job.job_id, seconds)
 
     async def look_at(self, paths: Iterable[str]) -> None:
@@ -107,19 +118,25 @@ class HandEdits:
             return
         if self._loss is not None:
             self._sweep_now.set()
-        notes: list[str] = []
+        others: list[str] = []
         for path in await self._files_below(paths):
-            if is_note(path):
-                notes.append(path)
-            elif is_transcript(path):
+            if is_transcript(path):
                 await self._look_at_transcript(path)
-        self._stamps |= await self._notes.look_at(notes)
-        await self._look_for_gone_notes(notes)
+            else:
+                others.append(path)
+        await self._look_at_others(others)
+        await self._look_for_gone(others)
+
+    async def _look_at_others(self, paths: Collection[str]) -> None:
+        """At notes, and at what others follow."""
+        self._stamps |= await self._notes.look_at(path for path in paths if is_note(path))
+        for follower in self._followers:
+            self._stamps |= await follower.look_at([path for path in paths if follower.follows(path)])
 
     async def _files_below(self, paths: Iterable[str]) -> list[str]:
         files: set[str] = set()
         for path in paths:
-            if path.endswith(".md"):
+            if is_markdown(path):
                 files.add(path)
             elif path == "":
                 self._sweep_now.set()
@@ -127,27 +144,41 @@ class HandEdits:
                 files |= below.keys()
             else:
                 files |= {known for known in self._places if known.startswith(f"{path}/")}
-                files |= {note.path for note in await self._known_notes(path)}
+                files |= await self._known_others(path)
         return sorted(files)
 
-    async def _known_notes(self, folder: str) -> list[Note]:
+    async def _known_others(self, folder: str) -> set[str]:
         if "/threads/" in f"{folder}/":
-            return []
-        return [note for note in await self._note_store.known() if note.path.startswith(f"{folder}/")]
+            return set()
+        known = [note.path for note in await self._note_store.known()]
+        return {path for path in (*known, *await self._followed()) if path.startswith(f"{folder}/")}
 
-    async def _look_for_gone_notes(self, paths: Collection[str]) -> None:
+    async def _followed(self) -> dict[str, str]:
+        followed: dict[str, str] = {}
+        for follower in self._followers:
+            followed |= await follower.known()
+        return followed
+
+    async def _look_for_gone(self, paths: Collection[str]) -> None:
         """They are let go by the sweep, too, once it has counted them."""
         for path in paths:
-            if await self._vault.look(path, 1) is None:
+            if self._is_followed(path) and await self._vault.look(path, 1) is None:
                 self._sweep_now.set()
                 return
+
+    def _is_followed(self, path: str) -> bool:
+        return is_note(path) or any(follower.follows(path) for follower in self._followers)
 
     async def _look_at_transcript(self, path: str) -> None:
         found = await self._vault.look(path)
         place = self._places.get(path)
         if place is None and found is not None:
             place = self._learn_place(path, found.text)
-        if place is None or (found is not None and self._vault.is_own(path, found.digest)):
+        if found is not None and self._vault.is_own(path, found.digest):
+            return
+        if place is None:
+            # So new that its place was not learned before a person came, or nobody's: the sweep tells.
+            self._sweep_now.set()
             return
         parts = await self._store.parts(place.space, place.thread_id)
         part = next((part for part in parts if part.part == place.part), None)
@@ -180,21 +211,27 @@ class HandEdits:
                 return
             parts = await self._known_parts()
             notes = {note.path: note for note in await self._note_store.known()}
-            stamps, gone = await self._settled(parts, notes)
+            followed = await self._followed()
+            others = {path: note.digest for path, note in notes.items()} | followed
+            stamps, gone = await self._settled(parts, others)
             if gone:
                 # What was forgotten meanwhile is gone for good reason.
                 parts = await self._known_parts()
-                gone &= parts.keys() | notes.keys()
+                gone &= parts.keys() | others.keys()
             if not self._vault.is_there():
                 return
             gone_parts = gone & parts.keys()
-            self._judge(len(parts), len(notes), len(gone_parts), len(gone) - len(gone_parts))
+            self._judge(len(parts), len(others), len(gone_parts), len(gone) - len(gone_parts))
             self._remember(parts, stamps)
             await self._look_at_changed(parts, stamps, gone_parts if self._loss is None else gone)
             if self._loss is None:
                 for path in sorted(gone_parts):
                     await self._queue(parts[path], gone=True)
                 await self._notes.let_go(note for path, note in notes.items() if path not in stamps)
+                for follower in self._followers:
+                    await follower.let_go(
+                        [path for path in followed if path not in stamps and follower.follows(path)]
+                    )
             self.sweeps += 1
 
     async def _known_parts(self) -> dict[str, KnownPart]:
@@ -206,13 +243,13 @@ class HandEdits:
         )
 
     async def _settled(
-        self, parts: Mapping[str, KnownPart], notes: Mapping[str, Note]
+        self, parts: Mapping[str, KnownPart], others: Mapping[str, str]
     ) -> tuple[dict[str, FileStamp], set[str]]:
         """The files there are, and the known ones that are gone, once no more of them go."""
         before: set[str] = set()
         while True:
             stamps = await self._vault.stamps()
-            gone = await asyncio.to_thread(_gone, parts, notes, stamps)
+            gone = await asyncio.to_thread(_gone, parts, others, stamps)
             if gone == before:
                 return stamps, gone
             before = gone
@@ -242,7 +279,7 @@ class HandEdits:
         for path in changed:
             if path in parts:
                 await self._compare(path, parts[path])
-        self._stamps |= await self._notes.look_at(path for path in changed if is_note(path))
+        await self._look_at_others(changed)
 
     async def _compare(self, path: str, part: KnownPart) -> None:
         found = await self._vault.look(path)
@@ -291,10 +328,10 @@ class HandEdits:
 
 
 def _gone(
-    parts: Mapping[str, KnownPart], notes: Mapping[str, Note], stamps: Mapping[str, FileStamp]
+    parts: Mapping[str, KnownPart], others: Mapping[str, str], stamps: Mapping[str, FileStamp]
 ) -> set[str]:
-    """The known files that are gone, or cut to nothing."""
-    gone = {path for path in (*parts, *notes) if path not in stamps}
+    """The known files that are gone, or cut to nothing. Of `others`, the digests say what they held."""
+    gone = {path for path in (*parts, *others) if path not in stamps}
     empty = {path for path, stamp in stamps.items() if stamp.size == 0}
     gone |= {path for path in empty if path in parts}
-    return gone | {path for path in empty if path in notes and notes[path].digest != _EMPTY}
+    return gone | {path for path in empty if path in others and others[path] != _EMPTY}

@@ -7,11 +7,13 @@ from typing import Protocol
 from recollect.failpoints import FailPoints
 from recollect.memory.identity import text_digest, turn_number
 from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
+from recollect.memory.people_file import read_people_file
+from recollect.memory.preset import Preset
 from recollect.memory.tombstones import TombstoneFile, parse_tombstones
 from recollect.memory.transcript import ParsedPart, is_transcript, parse_part, render_part
 from recollect.memory.transcript_state import StoredPart
-from recollect.memory.vault_paths import thread_folder
-from recollect.service.ports import Progress, Vault, no_progress
+from recollect.memory.vault_paths import is_people_file, thread_folder
+from recollect.service.ports import PeopleFileStore, Progress, Vault, no_progress
 
 
 class JournalBuilder(Protocol):
@@ -31,6 +33,8 @@ class RebuildReport:
     turns: int = 0
     memcells: int = 0
     forgotten: int = 0
+    presets: int = 0
+    preferences: int = 0
     problems: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     """Kinds of things that live in the journal alone."""
@@ -64,6 +68,22 @@ async def rebuild(
         await _take_in(await _gather(vault, folder, folders[folder]), taken, builder, report)
     fail_points.reach("rebuild.imported")
     return report
+
+
+async def rebuild_people(vault: Vault, people: PeopleFileStore, report: RebuildReport) -> None:
+    """Read every preset and all preferences of the vault into an empty journal."""
+    for path in filter(is_people_file, await vault.list_files()):
+        text = await vault.read(path) or ""
+        try:
+            holds, _ = read_people_file(path, text)
+            if (other := await people.path_of(holds)) is not None:
+                raise ValueError(f"{other} has the same name; this one was left out")
+        except ValueError as error:
+            report.problems.append(f"{path}: {error}")
+            continue
+        await people.take_in(path, holds, text_digest(text))
+        report.presets += isinstance(holds, Preset)
+        report.preferences += not isinstance(holds, Preset)
 
 
 async def _read_tombstones(vault: Vault, path: str, builder: JournalBuilder, report: RebuildReport) -> None:

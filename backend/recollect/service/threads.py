@@ -7,7 +7,8 @@ from typing import Any
 from recollect.errors import AlreadyExists, NotFound
 from recollect.memory.access import Caller
 from recollect.memory.model import Append, NewTurn, Role, Thread, Turn
-from recollect.service.ports import Clock, ThreadStore
+from recollect.service.ports import Clock, PeopleStore, ThreadStore
+from recollect.service.presets import require_preset
 
 DEFAULT_USER = "me"
 
@@ -26,8 +27,15 @@ class NewThread:
     incognito: bool = False
 
 
-async def create_thread(threads: ThreadStore, clock: Clock, caller: Caller, new: NewThread) -> Thread:
-    """Raises AlreadyExists where the user has a thread of that id, NotFound where another user has."""
+async def create_thread(
+    threads: ThreadStore, clock: Clock, caller: Caller, new: NewThread, people: PeopleStore | None = None
+) -> Thread:
+    """Raises AlreadyExists where the user has a thread of that id, NotFound where another user has.
+
+    With `people`, a preset that its space does not have is refused.
+    """
+    if people is not None:
+        await require_preset(people, caller.space, new.preset)
     now = clock()
     thread = Thread(
         space=caller.space,
@@ -68,9 +76,17 @@ async def list_threads(
 
 
 async def update_thread(
-    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, changes: dict[str, Any]
+    threads: ThreadStore,
+    caller: Caller,
+    thread_id: str,
+    user_id: str | None,
+    changes: dict[str, Any],
+    people: PeopleStore | None = None,
 ) -> Thread:
+    """Change what is named. With `people`, a preset that the space does not have is refused."""
     await owned_thread(threads, caller, thread_id, user_id)
+    if people is not None:
+        await require_preset(people, caller.space, changes.get("preset"))
     return await threads.update_thread(thread_id, changes, space=caller.space)
 
 

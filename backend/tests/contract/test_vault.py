@@ -365,3 +365,29 @@ async def test_a_disk_that_cannot_exchange_files_is_written_all_the_same(
         await disk.write("x.md", text, frozenset({text_digest("old")}))
     assert (disk.root / "x.md").read_text() == "new"
     assert sorted(path.name for path in disk.root.iterdir()) == [".recollect-vault", "x.md"]
+
+
+async def test_a_file_that_is_removed_is_gone_and_its_neighbours_are_not(vault: Vault) -> None:
+    for path in ("a/one.md", "a/two.md"):
+        await vault.write(path, "text", NOBODYS)
+    assert await vault.remove_file("a/one.md", frozenset({text_digest("text")})) is None
+    assert await vault.list_files() == ["a/two.md"]
+
+
+async def test_removing_a_file_that_is_not_there_is_fine(vault: Vault) -> None:
+    assert await vault.remove_file("a/never.md", NOBODYS) is None
+
+
+async def test_a_persons_version_of_a_removed_file_is_kept_beside(folder: Folder) -> None:
+    folder.put("a/one.md", "mine")
+    conflict = await folder.vault.remove_file("a/one.md", frozenset({text_digest("ours")}))
+    assert conflict is not None
+    assert await folder.vault.list_files() == [conflict]
+    assert await folder.vault.read(conflict) == "mine"
+
+
+async def test_a_vault_that_is_away_loses_no_file(folder: Folder) -> None:
+    folder.put("a/one.md", "text")
+    folder.take_away()
+    with pytest.raises(StorageUnavailable):
+        await folder.vault.remove_file("a/one.md", NOBODYS)

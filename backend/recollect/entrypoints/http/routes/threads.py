@@ -17,6 +17,7 @@ from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQ
 from recollect.entrypoints.http.errors import documented
 from recollect.memory.model import Turn
 from recollect.service import forget, threads
+from recollect.service.images import add_turn_with_images
 from recollect.service.threads import NewThread
 
 router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
@@ -36,7 +37,7 @@ async def create_thread(home: Home, caller: Calling, body: ThreadBody, request: 
         backend=body.backend,
         incognito=body.incognito,
     )
-    thread = await threads.create_thread(home.THREADS, home.clock, caller, new)
+    thread = await threads.create_thread(home.THREADS, home.clock, caller, new, home.people)
     note(request, thread=thread.thread_id, user=thread.user_id)
     return ThreadAnswer.of(thread)
 
@@ -71,7 +72,9 @@ async def update_thread(
 ) -> ThreadAnswer:
     """Change title, tags, preset or backend; what is not named stays."""
     note(request, thread=thread_id, user=body.user_id)
-    changed = await threads.update_thread(home.THREADS, caller, thread_id, body.user_id, body.changes())
+    changed = await threads.update_thread(
+        home.THREADS, caller, thread_id, body.user_id, body.changes(), home.people
+    )
     return ThreadAnswer.of(changed)
 
 
@@ -130,8 +133,8 @@ async def add_turn(
 ) -> TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
     note(request, thread=thread_id)
-    stored, new = await threads.add_turn(
-        home.THREADS, caller, thread_id, body.user_id, body.new_turn(home.clock())
+    stored, new = await add_turn_with_images(
+        home.THREADS, home.images, caller, thread_id, body.user_id, body.new_turn(home.clock())
     )
     note(request, user=body.user_id, turn=stored.turn_id)
     home.metrics.observe_messages(["accepted" if new else "duplicate"])

@@ -1,0 +1,85 @@
+"""Presets of a space, preferences of a user."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from recollect.entrypoints.http.bodies import Id
+from recollect.entrypoints.http.dependencies import Calling, Home, PathId, note
+from recollect.entrypoints.http.errors import documented
+from recollect.entrypoints.http.people_bodies import (
+    DeletedPresetAnswer,
+    PreferenceChanges,
+    PreferencesAnswer,
+    PresetAnswer,
+    PresetBody,
+    PresetChanges,
+    PresetsAnswer,
+)
+from recollect.service import preferences, presets
+
+router = APIRouter(prefix="/api/v1", tags=["people"])
+PAGE = 100
+
+
+@router.get("/presets", responses=documented(), response_model_exclude_unset=True)
+async def list_presets(
+    home: Home,
+    caller: Calling,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
+) -> PresetsAnswer:
+    """The presets of the space, by name; the built-in one is among them."""
+    found = await presets.list_presets(home.people, caller.space, limit + 1, after)
+    page = [PresetAnswer.of(preset) for preset in found[:limit]]
+    if len(found) > limit:
+        return PresetsAnswer(presets=page, next=page[-1].name)
+    return PresetsAnswer(presets=page)
+
+
+@router.get("/presets/{name}", responses=documented(404))
+async def get_preset(home: Home, caller: Calling, name: PathId) -> PresetAnswer:
+    return PresetAnswer.of(await presets.get_preset(home.people, caller.space, name))
+
+
+@router.put("/presets/{name}", responses={**documented(), 201: {"model": PresetAnswer}})
+async def put_preset(
+    home: Home, caller: Calling, name: PathId, body: PresetBody, response: Response
+) -> PresetAnswer:
+    """Create a preset (201) or replace it as a whole (200)."""
+    preset, is_new = await presets.put_preset(home.people, caller, body.preset(caller.space, name))
+    if is_new:
+        response.status_code = 201
+    return PresetAnswer.of(preset)
+
+
+@router.patch("/presets/{name}", responses=documented(404))
+async def change_preset(home: Home, caller: Calling, name: PathId, body: PresetChanges) -> PresetAnswer:
+    """Change what is named; null clears it."""
+    return PresetAnswer.of(await presets.change_preset(home.people, caller, name, body.changes()))
+
+
+@router.delete("/presets/{name}", responses=documented(404))
+async def delete_preset(home: Home, caller: Calling, name: PathId) -> DeletedPresetAnswer:
+    """Threads that name it go on with their user's preset, or with the default one."""
+    await presets.delete_preset(home.people, caller, name)
+    return DeletedPresetAnswer(name=name)
+
+
+@router.get("/users/{user_id}/preferences", responses=documented(404))
+async def get_preferences(
+    home: Home, caller: Calling, user_id: PathId, request: Request
+) -> PreferencesAnswer:
+    """For that user and the operator; the defaults, where nothing was chosen."""
+    note(request, user=user_id)
+    return PreferencesAnswer.of(await preferences.get_preferences(home.people, caller, user_id))
+
+
+@router.patch("/users/{user_id}/preferences", responses=documented(404))
+async def change_preferences(
+    home: Home, caller: Calling, user_id: PathId, body: PreferenceChanges, request: Request
+) -> PreferencesAnswer:
+    """Change what is named; null is the default again."""
+    note(request, user=user_id)
+    changed = await preferences.change_preferences(home.people, caller, user_id, body.changes())
+    return PreferencesAnswer.of(changed)

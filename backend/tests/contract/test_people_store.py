@@ -1,0 +1,257 @@
+"""What the store of presets and preferences promises, of the fake and of SQLite."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from recollect.errors import NotFound
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.job_store import SqlJobStore
+from recollect.infra.sql.people_store import SqlPeopleStore
+from recollect.memory.job import PEOPLE, Job
+from recollect.memory.people_file import PeopleFile
+from recollect.memory.preferences import PREFERENCES, Preferences
+from recollect.memory.preset import PRESET, Preset
+from recollect.service.ports import PeopleFileStore, PeopleStore
+from tests.fake_people_store import FakePeopleStore
+from tests.fakes import START, FakeClock, FakeJobRunner
+
+PIRATE = Preset("default", "Pirate", "Answer like a pirate.", "Captain Hook", 0.7, 200, "qwen3-8b", "big")
+PATH = "default/presets/pirate.md"
+ANNS = "default/users/ann/preferences.md"
+
+
+class BothPorts(PeopleStore, PeopleFileStore, Protocol):
+    """One object has both."""
+
+
+@dataclass(frozen=True)
+class People:
+    """The store, and what a test needs to see what it did."""
+
+    store: BothPorts
+    changes: list[tuple[str, str, str]]
+    jobs: Callable[[], Awaitable[list[Job]]]
+
+    async def put(self, preset: Preset) -> bool:
+        return (await self.store.change_preset(preset.space, preset.name, lambda _: preset))[1]
+
+    async def written(self, path: str, digest: str) -> None:
+        """The file is written as what is in force now."""
+        file = await self.store.file(path)
+        assert file is not None
+        await self.store.record(path, file.revision, digest)
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+async def people(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[People]:
+    clock = FakeClock()
+    if request.param == "fake":
+        runner = FakeJobRunner(clock)
+        fake = FakePeopleStore(runner, clock)
+        yield People(fake, fake.changes, lambda: runner.list_jobs(space=None))
+        return
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    changes: list[tuple[str, str, str]] = []
+    store = SqlPeopleStore(
+        database, clock=clock, on_change=lambda space, kind, key: changes.append((space, kind, key))
+    )
+    jobs = SqlJobStore(database)
+    yield People(
+        store, changes, lambda: jobs.list_jobs(space=None, user_id=None, state=None, limit=100, after=0)
+    )
+    await database.close()
+
+
+async def test_at_first_there_is_no_preset(people: People) -> None:
+    assert await people.store.preset("default", "pirate") is None
+    assert await people.store.presets("default") == []
+
+
+async def test_a_preset_is_there_as_it_was_put_under_any_case(people: People) -> None:
+    assert await people.put(PIRATE)
+    assert await people.store.preset("default", "PIRATE") == PIRATE
+
+
+async def test_a_preset_that_is_put_again_is_replaced_and_called_as_it_was_called_last(
+    people: People,
+) -> None:
+    other = Preset("default", "pirate", "Arr.")
+    await people.put(PIRATE)
+    assert not await people.put(other)
+    assert await people.store.presets("default") == [other]
+
+
+async def test_a_space_has_its_own_presets_alone(people: People) -> None:
+    await people.put(PIRATE)
+    await people.put(replace(PIRATE, space="work"))
+    assert await people.store.presets("default") == [PIRATE]
+    assert await people.store.preset("elsewhere", "pirate") is None
+
+
+async def test_presets_come_by_name_and_in_pages(people: People) -> None:
+    for name in ("ząb", "Beta", "alpha", "你好"):
+        await people.put(replace(PIRATE, name=name))
+    first = [preset.name for preset in await people.store.presets("default", limit=2)]
+    rest = [preset.name for preset in await people.store.presets("default", after="BETA")]
+    assert (first, rest) == (["alpha", "Beta"], ["ząb", "你好"])
+
+
+async def test_a_change_that_is_refused_changes_nothing(people: People) -> None:
+    await people.put(PIRATE)
+
+    def refuse(before: Preset | None) -> Preset:
+        assert before == PIRATE
+        raise NotFound("no")
+
+    with pytest.raises(NotFound):
+        await people.store.change_preset("default", "pirate", refuse)
+    assert await people.store.preset("default", "pirate") == PIRATE
+
+
+async def test_a_deleted_preset_is_gone_at_once_and_can_be_made_anew(people: People) -> None:
+    await people.put(PIRATE)
+    assert await people.store.delete_preset("default", "pirate")
+    assert await people.store.preset("default", "pirate") is None
+    assert not await people.store.delete_preset("default", "pirate")
+    assert await people.put(PIRATE)
+    assert await people.store.presets("default") == [PIRATE]
+
+
+async def test_a_user_who_never_chose_has_the_defaults(people: People) -> None:
+    assert await people.store.preferences("default", "ann") == Preferences("default", "ann")
+
+
+async def test_preferences_are_changed_one_by_one_and_are_their_users_alone(people: People) -> None:
+    store = people.store
+    await store.change_preferences("default", "ann", lambda before: replace(before, auto_memory=False))
+    await store.change_preferences("default", "ann", lambda before: replace(before, time_zone="Asia/Tokyo"))
+    expected = Preferences("default", "ann", auto_memory=False, time_zone="Asia/Tokyo")
+    assert await store.preferences("default", "ann") == expected
+    assert await store.preferences("default", "Ann") == Preferences("default", "Ann")
+    assert await store.preferences("work", "ann") == Preferences("work", "ann")
+
+
+async def test_a_change_is_told_and_its_file_is_to_be_written(people: People) -> None:
+    await people.put(PIRATE)
+    assert people.changes == [("default", PRESET, "pirate")]
+    (job,) = await people.jobs()
+    assert (job.kind, job.space, job.payload, job.run_at) == (PEOPLE, "default", {"path": PATH}, START)
+    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, revision=1)
+
+
+async def test_what_is_put_as_it_is_already_is_no_change(people: People) -> None:
+    await people.put(PIRATE)
+    await people.put(PIRATE)
+    file = await people.store.file(PATH)
+    assert file is not None
+    assert (len(people.changes), file.revision) == (1, 1)
+
+
+async def test_files_of_one_preset_share_a_lane_and_others_do_not(people: People) -> None:
+    await people.put(PIRATE)
+    await people.put(replace(PIRATE, persona=None))
+    await people.put(replace(PIRATE, name="calm"))
+    assert len({job.lane for job in await people.jobs()}) == len(await people.jobs()) == 2
+
+
+async def test_a_file_is_announced_and_then_recorded(people: People) -> None:
+    await people.put(PIRATE)
+    await people.store.announce(PATH, "d1 d2")
+    announced = await people.store.file(PATH)
+    assert announced is not None
+    assert (announced.digests, announced.is_written) == (frozenset({"d1", "d2"}), False)
+    await people.store.record(PATH, 1, "d2")
+    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, 1, 1, "d2")
+
+
+async def test_a_file_that_was_written_before_the_last_change_has_yet_to_be_written(people: People) -> None:
+    await people.put(PIRATE)
+    await people.put(replace(PIRATE, persona=None))
+    await people.store.record(PATH, 1, "d1")
+    file = await people.store.file(PATH)
+    assert file is not None
+    assert not file.is_written
+
+
+async def test_the_file_of_a_deleted_preset_is_known_until_it_is_removed(people: People) -> None:
+    await people.put(PIRATE)
+    await people.written(PATH, "d1")
+    await people.store.delete_preset("default", "pirate")
+    assert await people.store.file(PATH) == PeopleFile(PATH, None, 2, 1, "d1")
+    await people.store.removed(PATH)
+    assert await people.store.files() == []
+
+
+async def test_what_was_made_anew_meanwhile_stays_when_the_old_file_is_removed(people: People) -> None:
+    await people.put(PIRATE)
+    await people.written(PATH, "d1")
+    await people.store.delete_preset("default", "pirate")
+    await people.put(PIRATE)
+    await people.store.removed(PATH)
+    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, 3)
+
+
+async def test_what_a_person_wrote_is_in_force_and_in_its_file(people: People) -> None:
+    mine = replace(PIRATE, instructions="Avast!")
+    await people.put(PIRATE)
+    await people.store.take_in(PATH, mine, "d7")
+    assert await people.store.preset("default", "pirate") == mine
+    assert await people.store.file(PATH) == PeopleFile(PATH, mine, 2, 2, "d7")
+    assert people.changes == [("default", PRESET, "pirate")] * 2
+
+
+async def test_a_file_that_a_person_made_may_lie_under_any_name(people: People) -> None:
+    path = "default/presets/My pirate.md"
+    await people.store.take_in(path, PIRATE, "d7")
+    assert await people.store.path_of(replace(PIRATE, name="PIRATE")) == path
+    await people.put(replace(PIRATE, persona=None))
+    assert [file.path for file in await people.store.files()] == [path]
+
+
+async def test_a_preset_that_was_renamed_in_its_file_has_its_old_name_no_longer(people: People) -> None:
+    corsair = replace(PIRATE, name="Corsair")
+    await people.store.take_in(PATH, PIRATE, "d1")
+    await people.store.take_in(PATH, corsair, "d2")
+    assert await people.store.presets("default") == [corsair]
+    assert people.changes[1:] == [("default", PRESET, "pirate"), ("default", PRESET, "corsair")]
+
+
+async def test_a_new_preset_gets_a_file_of_its_own_where_another_has_its_place(people: People) -> None:
+    await people.store.take_in(PATH, replace(PIRATE, name="Corsair"), "d1")
+    await people.put(PIRATE)
+    assert [file.path for file in await people.store.files()] == ["default/presets/pirate-2.md", PATH]
+
+
+async def test_a_file_that_a_person_removed_takes_its_preset_with_it(people: People) -> None:
+    await people.store.take_in(PATH, PIRATE, "d1")
+    assert await people.store.let_go(PATH)
+    assert await people.store.presets("default") == []
+    assert not await people.store.let_go(PATH)
+
+
+async def test_what_has_yet_to_be_written_is_not_let_go(people: People) -> None:
+    await people.put(PIRATE)
+    assert not await people.store.let_go(PATH)
+    assert await people.store.presets("default") == [PIRATE]
+
+
+async def test_a_file_that_is_to_be_written_anew_is_known_as_unwritten_and_queued(people: People) -> None:
+    await people.store.take_in(PATH, PIRATE, "d1")
+    await people.store.write_anew(PATH)
+    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, 1)
+    assert [job.payload for job in await people.jobs()] == [{"path": PATH}]
+
+
+async def test_of_a_forgotten_user_nothing_is_known_and_nothing_waits(people: People) -> None:
+    for user in ("ann", "bob"):
+        await people.store.change_preferences("default", user, lambda old: replace(old, auto_skills=False))
+    await people.store.forget_user("default", "ann")
+    assert await people.store.preferences("default", "ann") == Preferences("default", "ann")
+    assert await people.store.file(ANNS) is None
+    assert [job.payload["path"] for job in await people.jobs()] == ["default/users/bob/preferences.md"]
+    assert people.changes[-1] == ("default", PREFERENCES, "ann")

@@ -1,0 +1,282 @@
+"""Presets and preferences are in the vault as in the journal, whoever changed them, on fakes."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from recollect.memory.identity import text_digest
+from recollect.memory.job import PEOPLE
+from recollect.memory.preferences import Preferences, render_preferences
+from recollect.memory.preset import Preset, parse_preset, render_preset
+from recollect.service.hand_edits import HandEdits
+from recollect.service.people_files import PeopleFiles
+from recollect.service.rebuild import RebuildReport, rebuild_people
+from recollect.service.take_in import EditReports
+from tests.fake_people_store import FakePeopleStore
+from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
+
+PIRATE = Preset("default", "Pirate", "Answer like a pirate.", temperature=0.7)
+PATH = "default/presets/pirate.md"
+ANNS = "default/users/ann/preferences.md"
+
+
+class House:
+    """A journal and a vault with their jobs, and a person at the vault."""
+
+    def __init__(self) -> None:
+        self.journal = FakeJournal()
+        self.vault = FakeVault()
+        self.reports = EditReports()
+        self.people = FakePeopleStore(self.journal.jobs, self.journal.clock)
+        self.files = PeopleFiles(self.people, self.vault, self.reports)
+        self.edits = HandEdits(
+            self.journal.transcripts,
+            FakeNoteStore(),
+            self.vault,
+            FakeVaultWatcher(),
+            self.reports,
+            clock=self.journal.clock,
+            settle_seconds=0,
+            followers=[self.files],
+        )
+        self.journal.jobs.handlers = {PEOPLE: self.files.handle}
+
+    async def put(self, preset: Preset = PIRATE, *, work: bool = True) -> None:
+        await self.people.change_preset(preset.space, preset.name, lambda _: preset)
+        if work:
+            await self.work()
+
+    async def choose(self, **wanted: Any) -> None:
+        await self.people.change_preferences("default", "ann", lambda before: replace(before, **wanted))
+        await self.work()
+
+    async def work(self) -> None:
+        await self.journal.jobs.run_due()
+
+    async def save(self, path: str, text: str) -> None:
+        """A person saves a file, the watcher tells, and the jobs that follow run."""
+        self.vault.files[path] = text
+        await self.edits.look_at([path])
+        await self.work()
+
+    async def remove(self, *paths: str) -> None:
+        for path in paths:
+            del self.vault.files[path]
+        await self.edits.sweep()
+        await self.work()
+
+    async def instructions(self, name: str = "pirate") -> str | None:
+        preset = await self.people.preset("default", name)
+        return None if preset is None else preset.instructions
+
+    def conflicts(self) -> list[str]:
+        return [path for path in self.vault.files if ".conflict-" in path]
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+async def test_a_preset_is_written_and_a_changed_one_written_anew(house: House) -> None:
+    await house.put()
+    assert house.vault.files == {PATH: render_preset(PIRATE)}
+    await house.put(replace(PIRATE, temperature=1.0))
+    assert house.vault.files == {PATH: render_preset(replace(PIRATE, temperature=1.0))}
+
+
+async def test_preferences_are_written(house: House) -> None:
+    await house.choose(auto_memory=False)
+    assert house.vault.files == {ANNS: render_preferences(Preferences("default", "ann", auto_memory=False))}
+
+
+async def test_a_deleted_preset_leaves_the_vault(house: House) -> None:
+    await house.put()
+    await house.people.delete_preset("default", "pirate")
+    await house.work()
+    assert house.vault.files == {}
+    assert await house.people.files() == []
+
+
+async def test_a_vault_that_is_away_keeps_the_change_waiting_and_nothing_else(house: House) -> None:
+    house.vault.missing = True
+    house.vault.broken = "the vault is missing"
+    await house.put()
+    assert await house.instructions() == PIRATE.instructions
+    house.vault.missing = False
+    house.vault.broken = None
+    house.journal.clock.advance(60_000)
+    await house.work()
+    assert PATH in house.vault.files
+
+
+async def test_instructions_edited_by_hand_are_in_force_and_the_file_stays_as_it_was_saved(
+    house: House,
+) -> None:
+    await house.put()
+    saved = render_preset(PIRATE).replace("like a pirate", "like a corsair") + "\n\n"
+    await house.save(PATH, saved)
+    assert await house.instructions() == "Answer like a corsair."
+    assert house.vault.files == {PATH: saved}
+
+
+async def test_our_own_writing_is_no_hand_edit(house: House) -> None:
+    await house.put()
+    await house.edits.look_at([PATH])
+    await house.edits.sweep()
+    assert await house.journal.jobs.list_jobs(space=None) == []
+    assert list(house.reports.recent) == []
+
+
+async def test_a_file_that_cannot_be_read_is_reported_once_and_the_last_good_one_stays_in_force(
+    house: House,
+) -> None:
+    await house.put()
+    broken = render_preset(PIRATE).replace("temperature: 0.7", "temperature: [hot")
+    await house.save(PATH, broken)
+    await house.edits.sweep()
+    await house.work()
+    assert await house.instructions() == PIRATE.instructions
+    assert house.vault.files == {PATH: broken}
+    assert house.reports.unreadable == 1
+
+
+async def test_a_file_that_was_mended_is_taken_in(house: House) -> None:
+    await house.put()
+    await house.save(PATH, "nonsense")
+    await house.save(PATH, render_preset(replace(PIRATE, instructions="Mended.")))
+    assert await house.instructions() == "Mended."
+
+
+async def test_an_unreadable_file_is_kept_beside_when_the_api_changes_the_preset(house: House) -> None:
+    await house.put()
+    await house.save(PATH, "nonsense")
+    await house.put(replace(PIRATE, instructions="Arr."))
+    assert [house.vault.files[path] for path in house.conflicts()] == ["nonsense"]
+    assert parse_preset(house.vault.files[PATH], space="", name="")[0].instructions == "Arr."
+
+
+async def test_where_both_changed_it_the_api_wins_and_the_persons_version_is_kept(house: House) -> None:
+    await house.put()
+    house.vault.files[PATH] = theirs = render_preset(replace(PIRATE, instructions="By hand."))
+    await house.put(replace(PIRATE, instructions="By the API."))
+    assert await house.instructions() == "By the API."
+    assert [house.vault.files[path] for path in house.conflicts()] == [theirs]
+
+
+async def test_a_conflict_file_is_no_preset(house: House) -> None:
+    await house.save("default/presets/pirate.conflict-0a1b2c3d.md", render_preset(PIRATE))
+    assert await house.people.presets("default") == []
+
+
+async def test_properties_of_the_persons_own_are_kept_beside_before_the_file_is_replaced(
+    house: House,
+) -> None:
+    await house.put()
+    theirs = render_preset(PIRATE).replace("kind: preset\n", "kind: preset\naliases: [arr]\n")
+    await house.save(PATH, theirs)
+    assert house.conflicts() == []
+    await house.put(replace(PIRATE, persona="Hook"))
+    assert [house.vault.files[path] for path in house.conflicts()] == [theirs]
+
+
+async def test_a_preset_that_a_person_made_is_in_force(house: House) -> None:
+    await house.save("default/presets/Calm.md", "---\nrecollect: 1\nkind: preset\n---\n\nBe calm.\n")
+    assert await house.instructions("calm") == "Be calm."
+
+
+async def test_a_file_cannot_speak_for_another_space_or_user(house: House) -> None:
+    await house.save("default/presets/x.md", render_preset(replace(PIRATE, space="work")))
+    await house.save("default/users/bob/preferences.md", render_preferences(Preferences("default", "ann")))
+    assert await house.people.files() == []
+    assert house.reports.unreadable == 2
+
+
+async def test_a_copy_of_a_preset_is_reported_and_left_out(house: House) -> None:
+    await house.put()
+    await house.save("default/presets/copy.md", render_preset(replace(PIRATE, instructions="Copied.")))
+    assert await house.instructions() == PIRATE.instructions
+    assert house.reports.unreadable == 1
+
+
+async def test_a_file_that_was_renamed_keeps_its_preset(house: House) -> None:
+    await house.put()
+    await house.edits.sweep()
+    moved = "default/presets/Arr.md"
+    house.vault.files[moved] = house.vault.files.pop(PATH)
+    await house.edits.look_at([PATH, moved])
+    await house.work()
+    await house.edits.sweep()
+    assert await house.people.path_of(PIRATE) == moved
+    assert await house.instructions() == PIRATE.instructions
+
+
+async def test_a_preset_whose_file_a_person_removed_is_gone(house: House) -> None:
+    for preset in (PIRATE, *(replace(PIRATE, name=f"other {number}") for number in range(9))):
+        await house.put(preset)
+    await house.remove(PATH)
+    assert await house.instructions() is None
+    assert len(await house.people.presets("default")) == 9
+
+
+async def test_preferences_whose_file_a_person_removed_are_the_defaults_again(house: House) -> None:
+    await house.choose(auto_memory=False)
+    await house.remove(ANNS)
+    assert await house.people.preferences("default", "ann") == Preferences("default", "ann")
+
+
+async def test_files_that_vanish_in_numbers_are_no_deletion_and_can_be_written_anew(house: House) -> None:
+    for number in range(5):
+        await house.put(replace(PIRATE, name=f"p{number}"))
+    await house.edits.sweep()
+    written = dict(house.vault.files)
+    await house.remove(*list(written)[:3])
+    assert len(await house.people.presets("default")) == 5
+    assert "3 of 5 files vanished" in (house.edits.problem() or "")
+    await house.edits.accept_losses()
+    await house.work()
+    assert house.vault.files == written
+
+
+async def test_an_emptied_file_changes_nothing(house: House) -> None:
+    await house.put()
+    await house.save(PATH, "")
+    await house.edits.sweep()
+    await house.work()
+    assert await house.instructions() == PIRATE.instructions
+
+
+async def test_what_was_written_when_we_died_is_known_as_ours(house: House) -> None:
+    await house.put(work=False)
+    text = render_preset(PIRATE)
+    await house.people.announce(PATH, text_digest(text))
+    house.vault.files[PATH] = text
+    await house.put(replace(PIRATE, instructions="Newer."))
+    assert house.conflicts() == []
+
+
+async def test_the_vault_alone_brings_presets_and_preferences_back(house: House) -> None:
+    await house.put()
+    await house.put(replace(PIRATE, space="Büro", name="海盗 ☠"))
+    await house.choose(time_zone="Asia/Tokyo", preset="Pirate")
+    other = House()
+    other.vault = house.vault
+    report = RebuildReport()
+    await rebuild_people(house.vault, other.people, report)
+    assert (report.presets, report.preferences, report.problems) == (2, 1, [])
+    known, back = await house.people.files(), await other.people.files()
+    assert [(file.path, file.holds, file.digest) for file in back] == [
+        (file.path, file.holds, file.digest) for file in known
+    ]
+    assert all(file.is_written for file in back)
+
+
+async def test_a_rebuild_says_what_it_could_not_bring_back(house: House) -> None:
+    await house.put()
+    house.vault.files["default/presets/again.md"] = render_preset(PIRATE)
+    house.vault.files["default/presets/zzz.md"] = "nonsense"
+    report = RebuildReport()
+    await rebuild_people(house.vault, House().people, report)
+    assert report.presets == 1
+    assert [problem.split(":")[0] for problem in report.problems] == [PATH, "default/presets/zzz.md"]

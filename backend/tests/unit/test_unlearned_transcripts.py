@@ -1,0 +1,44 @@
+"""A transcript that a person touches before its place was learned is found by a sweep, at once and not in a minute."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from recollect.service.hand_edits import HandEdits
+from recollect.service.take_in import EditReports
+from tests.eventually import eventually
+from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
+
+PATH = "default/users/me/threads/t1/0001.md"
+
+
+class Watched:
+    """A vault that is watched and was swept once, while it was empty."""
+
+    def __init__(self) -> None:
+        journal = FakeJournal()
+        self.vault = FakeVault()
+        self.watcher = FakeVaultWatcher()
+        self.edits = HandEdits(
+            journal.transcripts, FakeNoteStore(), self.vault, self.watcher, EditReports(), clock=journal.clock
+        )
+
+
+@pytest.fixture
+async def watched() -> AsyncIterator[Watched]:
+    watched = Watched()
+    await watched.edits.start()
+    await eventually(lambda: watched.edits.sweeps == 1)
+    yield watched
+    await watched.edits.stop()
+
+
+async def test_one_that_is_gone_already(watched: Watched) -> None:
+    watched.watcher.tell(PATH)
+    await eventually(lambda: watched.edits.sweeps == 2)
+
+
+async def test_one_whose_front_matter_is_damaged(watched: Watched) -> None:
+    watched.vault.files[PATH] = "recollect: 1\nkind: transcript\n"
+    watched.watcher.tell(PATH)
+    await eventually(lambda: watched.edits.sweeps == 2)
