@@ -1,0 +1,304 @@
+"""What recall puts beside a message: the owner's own, near enough, not there already, and never at the turn's expense."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recollect.context.context_block import render_memories
+from recollect.errors import IndexUnavailable
+from recollect.memory.access import Caller
+from recollect.memory.hits import Hit
+from recollect.memory.index_row import IndexRow, Vectors
+from recollect.memory.model import Thread
+from recollect.service.breaker import Breaker
+from recollect.service.recall import Found, Search
+from recollect.service.recall_source import Known, Recalled, RecallSource, careful_tokens, digest_of
+from tests.eventually import eventually
+
+NOW = 1_780_000_000_000
+THREAD = Thread("home", "t1", "ann", created=NOW, updated=NOW)
+MARTA = "My sister Marta is moving to Porto!"
+QUERY = "Where does Marta live?"
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def row(text: str = MARTA, position: int = 1, thread_id: str = "t0", role: str = "user") -> IndexRow:
+    return IndexRow(
+        f"{thread_id}:{position}", "turn", text, NOW, thread_id, position, (f"m{position}",), role, "ann"
+    )
+
+
+class Memories:
+    """Finds the rows it was given, all of them alike to any query unless told otherwise."""
+
+    def __init__(self, *rows: IndexRow, alike: float | None = 0.6) -> None:
+        self.rows = rows
+        self.alike = alike
+        self.likeness: dict[str, float] = {}
+        self.asked: list[tuple[Caller, Search]] = []
+        self.failure: Exception | None = None
+        self.held: asyncio.Event | None = None
+        self.ended = 0
+        self.degraded: list[str] = []
+
+    async def search(self, caller: Caller, search: Search) -> Found:
+        self.asked.append((caller, search))
+        if self.held is not None:
+            await self.held.wait()
+        self.ended += 1
+        if self.failure is not None:
+            raise self.failure
+        why = {"words": 0.4} if self.alike is None else {"words": 0.4, "meaning": 0.6}
+        found = [Hit(each, each.text, 1.0, why, list(each.message_ids)) for each in self.rows]
+        vector = np.ones(2, np.float32)
+        return Found(hits=found[: search.selection.top_k], degraded=self.degraded, vector=vector)
+
+    async def of(self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]) -> dict[str, float]:
+        return {} if self.alike is None else {each: self.likeness.get(each, self.alike) for each in row_ids}
+
+
+def source(memories: Memories, clock: Seconds | None = None, deadline: float = 5.0) -> RecallSource:
+    clock = clock or Seconds()
+    return RecallSource(memories, memories, breaker=Breaker(clock), clock=clock, deadline_seconds=deadline)
+
+
+async def recall(
+    memories: Memories,
+    query: str = QUERY,
+    *,
+    known: Known | None = None,
+    by: RecallSource | None = None,
+    thread: Thread = THREAD,
+    max_tokens: int = 400,
+) -> Recalled:
+    by = by or source(memories)
+    return await by.recall(thread, query, known=known or Known(), max_tokens=max_tokens, now=NOW)
+
+
+def texts(recalled: Recalled) -> list[str]:
+    return [memory.text for memory in recalled.memories]
+
+
+async def test_a_memory_says_what_was_said_by_whom_and_when() -> None:
+    recalled = await recall(Memories(row()))
+    (memory,) = recalled.memories
+    assert (memory.id, memory.text, memory.sender, memory.role) == ("t0:1", MARTA, "ann", "user")
+    assert (memory.timestamp, memory.thread_id, memory.message_ids) == (NOW, "t0", ("m1",))
+    assert memory.digest == digest_of(row())
+    assert not memory.correction
+    assert recalled.left_out is None
+
+
+async def test_it_searches_as_the_threads_owner_and_at_the_moment_of_asking() -> None:
+    memories = Memories(row())
+    await recall(memories)
+    ((caller, search),) = memories.asked
+    assert (caller.space, caller.user_id) == ("home", "ann")
+    assert (search.query, search.now) == (QUERY, NOW)
+    assert search.selection.scope.tags == frozenset()
+    assert search.selection.mode == "hybrid"
+
+
+async def test_a_thread_with_tags_recalls_what_carries_one_of_them() -> None:
+    memories = Memories(row())
+    await recall(memories, thread=replace(THREAD, tags=("work", "trip")))
+    assert memories.asked[0][1].selection.scope.tags == {"work", "trip"}
+
+
+async def test_what_is_in_the_window_is_not_quoted_again() -> None:
+    memories = Memories(row(position=1), row("Marta lives in Porto now.", position=2))
+    recalled = await recall(memories, known=Known(window={("t0", 1)}))
+    assert texts(recalled) == ["Marta lives in Porto now."]
+    assert recalled.passed_over == {"in the window": 1}
+
+
+async def test_a_full_window_does_not_crowd_out_what_is_older() -> None:
+    in_window = [row(f"Marta and her house, part {number}", number, "t1") for number in range(1, 41)]
+    memories = Memories(*in_window, row())
+    recalled = await recall(memories, known=Known(window={("t1", number) for number in range(1, 41)}))
+    assert texts(recalled) == [MARTA]
+
+
+async def test_what_is_said_after_the_message_is_not_recalled_for_it() -> None:
+    memories = Memories(row(position=7, thread_id="t1"), row(position=5, thread_id="t1"), row(position=9))
+    recalled = await recall(memories, known=Known(next_position=7))
+    assert [memory.id for memory in recalled.memories] == ["t1:5", "t0:9"]
+    assert recalled.passed_over == {"said later": 1}
+
+
+async def test_a_memory_of_this_epoch_is_not_injected_twice() -> None:
+    recalled = await recall(Memories(row()), known=Known(injected={"t0:1": digest_of(row())}))
+    assert recalled.memories == ()
+    assert recalled.passed_over == {"in the epoch already": 1}
+
+
+async def test_a_memory_that_was_edited_since_comes_again_as_a_correction() -> None:
+    edited = row("My sister Marta is moving to Lisbon!")
+    recalled = await recall(Memories(edited), known=Known(injected={"t0:1": digest_of(row())}))
+    assert [(memory.text, memory.correction) for memory in recalled.memories] == [(edited.text, True)]
+
+
+def test_a_digest_changes_with_the_words_alone() -> None:
+    assert digest_of(replace(row(), tags=("work",), path="elsewhere")) == digest_of(row())
+    assert digest_of(row("something else")) != digest_of(row())
+
+
+@pytest.mark.parametrize(
+    "text", ["Hi!", "Thanks a lot!", "ok", "Good morning", "Where does Marta live?", "谢谢", "   "]
+)
+async def test_texts_that_tell_nothing_are_not_quoted(text: str) -> None:
+    recalled = await recall(Memories(row(text)))
+    assert recalled.memories == ()
+    assert recalled.passed_over == {"tells nothing": 1}
+
+
+@pytest.mark.parametrize("role", ["system", "tool"])
+async def test_instructions_and_tools_are_not_quoted(role: str) -> None:
+    assert (await recall(Memories(row(role=role)))).memories == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "alike", "passes"),
+    [
+        (QUERY, MARTA, 0.6, True),
+        ("Suggest a snack for me", "I am allergic to peanuts.", 0.43, True),
+        (QUERY, MARTA, 0.3, True),  # not very alike, but it names her
+        (QUERY, "The train was late again today.", 0.3, False),
+        (QUERY, MARTA, 0.1, False),
+        ("Write a poem about autumn", MARTA, 0.05, False),
+        ("玛尔塔住在哪里？", "我妹妹玛尔塔要搬到波尔图了", 0.36, True),  # noqa: RUF001
+        (
+            "写一首关于秋天的诗",
+            "昨天我们去了北京的长城",
+            0.61,
+            False,
+        ),  # to an English model all Chinese is alike
+        (QUERY, MARTA, None, True),  # by words alone
+        ("Write a long poem about autumn leaves", "I wrote it down.", None, False),
+    ],
+)
+async def test_only_what_is_near_enough_is_quoted(
+    query: str, text: str, alike: float | None, passes: bool
+) -> None:
+    recalled = await recall(Memories(row(text), alike=alike), query)
+    assert texts(recalled) == ([text] if passes else [])
+    assert recalled.passed_over == ({} if passes else {"not near enough": 1})
+
+
+@pytest.mark.parametrize("message", ["hello!", "thanks", "ok", "   ", "?!"])
+async def test_small_talk_costs_no_search(message: str) -> None:
+    memories = Memories(row())
+    recalled = await recall(memories, message)
+    assert recalled.left_out == "there is nothing to look for in the message"
+    assert memories.asked == []
+
+
+async def test_a_context_that_is_too_small_gets_no_memories() -> None:
+    assert (await recall(Memories(row()), max_tokens=20)).left_out == "the context is too small for memories"
+
+
+@pytest.mark.parametrize("letter", ["a", "ж", "玛"])
+@pytest.mark.parametrize("max_tokens", [30, 60, 400])
+async def test_memories_stay_within_their_room(letter: str, max_tokens: int) -> None:
+    long = " ".join([f"Marta {letter * 5}"] * 400)
+    recalled = await recall(Memories(*(row(long, number) for number in range(12))), max_tokens=max_tokens)
+    assert careful_tokens(render_memories(recalled.memories)) <= max_tokens
+    if max_tokens == 400:
+        assert len(recalled.memories) >= 3
+
+
+async def test_of_a_long_text_the_passage_that_answers_is_quoted() -> None:
+    long = "The weather was fine. " * 60 + "Marta lives in Porto. " + "We ate well. " * 60
+    (memory,) = (await recall(Memories(row(long)))).memories
+    assert "Marta lives in Porto." in memory.text
+    assert len(memory.text) <= 400
+
+
+async def test_a_slow_search_is_left_behind_and_said_to_be() -> None:
+    memories = Memories(row())
+    memories.held = asyncio.Event()
+    by = source(memories, deadline=0.02)
+    recalled = await recall(memories, by=by)
+    assert recalled.memories == ()
+    assert recalled.left_out == "memory was not used: the search took longer than 0.02 s"
+    memories.held.set()
+    await eventually(lambda: memories.ended == 1)  # what it was loading is loaded for the next one
+
+
+async def test_a_search_that_nobody_waits_for_ends_with_the_app() -> None:
+    memories = Memories(row())
+    memories.held = asyncio.Event()
+    by = source(memories, deadline=0.02)
+    await recall(memories, by=by)
+    await by.close()
+    assert memories.ended == 0
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_cancelled_turn_ends_its_search() -> None:
+    memories = Memories(row())
+    memories.held = asyncio.Event()
+    turn = asyncio.create_task(recall(memories))
+    await eventually(lambda: memories.asked)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    await eventually(lambda: len(asyncio.all_tasks()) == 1)
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [(IndexUnavailable("the index is being made anew"), "made anew"), (OSError(5, "x"), "OSError")],
+)
+async def test_a_broken_search_costs_the_turn_nothing(failure: Exception, words: str) -> None:
+    memories = Memories(row())
+    memories.failure = failure
+    recalled = await recall(memories)
+    assert recalled.memories == ()
+    assert words in (recalled.left_out or "")
+
+
+async def test_a_search_that_keeps_failing_is_left_alone_and_tried_again_later() -> None:
+    clock = Seconds()
+    memories = Memories(row())
+    by = source(memories, clock)
+    memories.failure = IndexUnavailable("broken")
+    for _ in range(3):
+        await recall(memories, by=by)
+    refused = await recall(memories, by=by)
+    assert len(memories.asked) == 3
+    assert "3 times in a row" in (refused.left_out or "")
+    assert by.breaker.cause.endswith("broken")
+    memories.failure = None
+    clock.now += 30
+    assert texts(await recall(memories, by=by)) == [MARTA]
+    assert by.breaker.state == "closed"
+
+
+async def test_what_the_search_could_not_use_is_passed_on() -> None:
+    memories = Memories(row(), alike=None)
+    memories.degraded = ["searched by words alone: no embedding model is configured"]
+    assert (await recall(memories)).degraded == tuple(memories.degraded)
+
+
+async def test_the_receipt_names_memories_and_holds_no_texts() -> None:
+    receipt = (await recall(Memories(row(), row("Hi!", 2)))).as_receipt()
+    assert receipt == {
+        "memories": [
+            {"id": "t0:1", "message_ids": ["m1"], "thread_id": "t0", "score": 1.0, "correction": False}
+        ],
+        "left_out": None,
+        "degraded": [],
+        "passed_over": {"tells nothing": 1},
+        "ms": 0.0,
+    }
