@@ -11,7 +11,7 @@ from functools import partial
 from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job, JobState, Unfinished
+from recollect.memory.job import Job, JobState, Preempted, Unfinished
 
 Handler = Callable[[Job], Awaitable[None]]
 Pools = Sequence[Mapping[str, Handler]]
@@ -30,6 +30,7 @@ class JobEngine:
 
     A handler that raises Unavailable is tried again for as long as it takes; any other error counts, and a job
     that fails too often is set aside as dead. A handler that outlives its lease is abandoned and run again.
+    One that raises Preempted is put back as it was: its attempts, its error and its place stay what they were.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class JobEngine:
         self._fail_points = fail_points
         self._jitter = jitter
         self._pools: Pools = ()
-        self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
+        self._running: dict[int, tuple[Job, asyncio.Task[None]]] = {}
         self._dispatcher: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._due: int | None = None
@@ -67,6 +68,7 @@ class JobEngine:
         self._lost_checked = 0
         self.finished = 0
         self.failed = 0
+        self.preempted = 0
 
     async def start(self, pools: Pools) -> None:
         self._pools = pools
@@ -135,7 +137,7 @@ class JobEngine:
         try:
             async with self._starting:
                 pass
-            while any(kind in held for kind, _ in self._running.values()):
+            while any(job.kind in held for job, _ in self._running.values()):
                 self._ended_one.clear()
                 await self._ended_one.wait()
             yield
@@ -177,7 +179,10 @@ class JobEngine:
         """How long the job that has been due for longest has waited."""
         now = self._clock()
         due = await self._store.oldest_due(now)
-        return 0 if due is None else now - due
+        # One that had to make way waits on, though it says that it runs: it stands at the gate.
+        again = [job.run_at for job, _ in self._running.values() if job.claims > 1]
+        oldest = min([*again, *([] if due is None else [due])], default=now)
+        return max(0, now - oldest)
 
     async def _dispatch(self) -> None:
         while True:
@@ -215,7 +220,7 @@ class JobEngine:
             self._fail_points.reach("jobs.claimed")
             for job in jobs:
                 task = asyncio.create_task(self._run(job), name=f"job-{job.job_id}-{job.kind}")
-                self._running[job.job_id] = (job.kind, task)
+                self._running[job.job_id] = (job, task)
                 task.add_done_callback(partial(self._ended, job.job_id))
 
     def _earlier(self, due: int) -> bool:
@@ -226,7 +231,7 @@ class JobEngine:
 
     def _free_workers(self) -> list[tuple[list[str], int]]:
         """The kinds of each pool that has workers free, and how many."""
-        busy = [kind for kind, _ in self._running.values()]
+        busy = [job.kind for job, _ in self._running.values()]
         free = [
             (
                 [kind for kind in pool if not self._held[kind]],
@@ -267,7 +272,11 @@ class JobEngine:
             await self._store.put_back(job, self._clock(), attempts=job.attempts, error=job.error)
             raise
         except Unfinished:
-            await self._put_back(job, 0, attempts=0, error=None)
+            await self._put_back(job, self._clock(), attempts=0, error=None)
+        except Preempted:
+            self.preempted += 1
+            # Due since when it was: among the jobs of its kind it keeps its place.
+            await self._put_back(job, job.run_at, attempts=job.attempts, error=job.error)
         except Unavailable as error:
             await self._after_outage(job, error)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is recorded with its job
@@ -295,11 +304,9 @@ class JobEngine:
         """No fault of the job's: it is tried again, ever more slowly, and never set aside."""
         _log.warning("job %d (%s) waits: %s", job.job_id, job.kind, error)
         waited = self._clock() - job.created
+        delay = self._jittered(min(_LONGEST_OUTAGE_DELAY_MS, max(_FIRST_DELAY_MS, waited // 2)))
         await self._put_back(
-            job,
-            self._jittered(min(_LONGEST_OUTAGE_DELAY_MS, max(_FIRST_DELAY_MS, waited // 2))),
-            attempts=job.attempts,
-            error=error,
+            job, self._clock() + delay, attempts=job.attempts, error=f"{type(error).__name__}: {error}"
         )
 
     async def _after_failure(self, job: Job, error: Exception) -> None:
@@ -314,7 +321,7 @@ class JobEngine:
                 "job %d (%s) failed, attempt %d: %s", job.job_id, job.kind, attempts, reason, exc_info=error
             )
             delay = self._jittered(min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS * 2 ** min(attempts, 20)))
-            await self._put_back(job, delay, attempts=attempts, error=error)
+            await self._put_back(job, self._clock() + delay, attempts=attempts, error=reason)
 
     async def _bury(self, job: Job, *, attempts: int, reason: str) -> None:
         try:
@@ -326,11 +333,9 @@ class JobEngine:
                 outage,
             )
 
-    async def _put_back(self, job: Job, delay_ms: int, *, attempts: int, error: Exception | None) -> None:
-        run_at = self._clock() + delay_ms
-        reason = None if error is None else f"{type(error).__name__}: {error}"
+    async def _put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> None:
         try:
-            waits = await self._store.put_back(job, run_at, attempts=attempts, error=reason)
+            waits = await self._store.put_back(job, run_at, attempts=attempts, error=error)
         except Unavailable as outage:
             _log.error(
                 "job %d could not be put back; it runs again when the journal can be written: %s",

@@ -37,12 +37,32 @@ class Unfinished(Exception):
     """Raised by a handler that got on and has more to do: it runs again at once, and nothing is held against it."""
 
 
+class Preempted(Exception):
+    """Raised by a handler that had to make way: the job is due again at once, in its old place, as if it had not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job that is to be queued with its cause. While one of the same lane, kind and `dedupe` waits, that one does."""
+
+    kind: str
+    lane: str
+    space: str
+    thread_id: str
+    payload: JsonObject = field(default_factory=dict)
+    dedupe: str = ""
+
+
 BOUNDARY = "boundary"
 FLUSH = "flush"
 TRANSCRIBE = "transcribe"
 PURGE = "purge"
 TAKE_IN = "take_in"
-WRITES_FILES = (TRANSCRIBE, PURGE, TAKE_IN)
+SKILLS = "skills"
+TITLE = "title"
+SUMMARY = "summary"
+PEOPLE = "people"
+WRITES_FILES = (TRANSCRIBE, PURGE, TAKE_IN, PEOPLE)
 """Kinds that change the vault."""
 
 
@@ -54,3 +74,13 @@ def cells_lane(thread_key: str) -> str:
 def vault_lane(thread_key: str) -> str:
     """The lane in which one thread's files are written."""
     return f"vault:{thread_key}"
+
+
+def people_lane(path: str) -> str:
+    """The lane in which one file of presets or preferences is written and taken in."""
+    return f"people:{path}"
+
+
+def chat_lane(thread_key: str) -> str:
+    """The lane of what a chat needs soon, and must not wait for memory's pauses: its title, its summaries."""
+    return f"chat:{thread_key}"

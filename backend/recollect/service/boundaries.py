@@ -9,26 +9,30 @@ from recollect.failpoints import FailPoints
 from recollect.memory import boundary
 from recollect.memory.access import Caller
 from recollect.memory.boundary import BoundaryRules, Cut
+from recollect.memory.boundary_prompt import ANSWER_SCHEMA, boundary_prompt
 from recollect.memory.job import Job, Unfinished
 from recollect.memory.model import Memcell, Turn
-from recollect.service.ports import BoundaryModel, CellStore, Clock, JobRunner, ThreadStore
+from recollect.service.background_model import BackgroundModel
+from recollect.service.ports import CellStore, Clock, JobRunner, ThreadStore
 from recollect.service.threads import owned_thread
 
 _log = logging.getLogger("recollect.boundaries")
 _REST_MS = 30_000
 """A model that failed is left alone for so long."""
+_ANSWER_TOKENS = 1024
 
 
 @dataclass(slots=True)
 class Boundaries:
     """Decides where memcells end: by the model where there is one, by rules where there is none or it fails.
 
-    A run looks at one stretch: a long backlog takes many runs, none of which can outlive its lease.
+    A run looks at one stretch: a long backlog takes many runs, none of which can outlive its lease. A run whose
+    call to the model made way for a chat has changed nothing, and is run again.
     """
 
     cells: CellStore
     rules: BoundaryRules
-    model: BoundaryModel | None
+    model: BackgroundModel | None
     fail_points: FailPoints
     clock: Clock
     _model_rests_until: int = 0
@@ -47,7 +51,7 @@ class Boundaries:
         turns = await self.cells.look(space, thread_id, window)
         if not turns:
             return
-        cuts, decided_by = await self._decide(turns)
+        cuts, decided_by = await self._decide(space, thread_id, turns)
         if final and (len(turns) < window or not cuts):
             cuts = boundary.close_all(turns, cuts)
         self.fail_points.reach("boundary.decided")
@@ -58,12 +62,20 @@ class Boundaries:
         if len(turns) == window:
             raise Unfinished
 
-    async def _decide(self, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
+    async def _decide(self, space: str, thread_id: str, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
         if self.model is None or self.clock() < self._model_rests_until:
             return boundary.cuts_by_rules(turns, self.rules), "rules"
         try:
-            answer = await self.model.ask(turns)
-            return boundary.cuts_by_answer(answer, turns, self.rules), "model"
+            answer = await self.model.ask(
+                boundary_prompt(turns),
+                space=space,
+                thread_id=thread_id,
+                max_tokens=_ANSWER_TOKENS,
+                schema=ANSWER_SCHEMA,
+                check=boundary.parse_answer,
+            )
+            found = boundary.parse_answer(answer.text)
+            return boundary.cuts_by_answer(found, turns, self.rules), "model"
         except ModelUnavailable as error:
             self._model_rests_until = self.clock() + _REST_MS
             _log.warning("the model found no boundaries, rules decide for a while: %s", error)

@@ -13,7 +13,7 @@ from recollect.infra.job_engine import JobEngine
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
 from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job
+from recollect.memory.job import Job, Preempted
 from recollect.service.ports import JobRunner
 from tests.fakes import START, FakeClock, FakeJobRunner
 
@@ -31,6 +31,9 @@ class Bench:
     """Makes a user the owner of a thread."""
     seen: list[str]
     failures: dict[str, Exception] = field(default_factory=dict)
+    first_failures: dict[str, Exception] = field(default_factory=dict)
+    """What a handler raises the first time alone."""
+    started: list[Job] = field(default_factory=list)
 
     async def queue(
         self,
@@ -48,6 +51,9 @@ class Bench:
     async def handle(self, job: Job) -> None:
         assert job.state == "running"
         self.seen.append(str(job.thread_id))
+        self.started.append(job)
+        if (error := self.first_failures.pop(str(job.thread_id), None)) is not None:
+            raise error
         if (error := self.failures.get(str(job.thread_id))) is not None:
             raise error
 
@@ -200,6 +206,25 @@ async def test_a_job_that_meets_an_outage_waits_unpunished(bench: Bench) -> None
     assert job is not None
     assert (job.state, job.attempts, job.error) == ("queued", 0, "StorageUnavailable: the disk is full")
     assert job.run_at > START
+
+
+async def test_a_job_that_made_way_runs_again_at_once_as_if_it_had_not_run(bench: Bench) -> None:
+    bench.first_failures["polite"] = Preempted()
+    job_id = await bench.queue("polite", due=-5000)
+    assert await bench.runner.wait_for(job_id, SOON)
+    assert [(job.attempts, job.interruptions, job.error, job.run_at) for job in bench.started] == [
+        (0, 0, None, START - 5000)
+    ] * 2
+
+
+async def test_a_job_that_made_way_keeps_its_place_in_its_lane(bench: Bench) -> None:
+    bench.first_failures["first"] = Preempted()
+    async with bench.runner.paused():
+        first = await bench.queue("first", kind="b", lane="shared")
+        second = await bench.queue("second", kind="a", lane="shared")
+    assert await bench.runner.wait_for(first, SOON)
+    assert await bench.runner.wait_for(second, SOON)
+    assert bench.seen == ["first", "first", "second"]
 
 
 async def test_jobs_are_listed_oldest_first_by_space_and_state(bench: Bench) -> None:

@@ -295,6 +295,31 @@ async def test_a_thread_changes_in_what_is_named_alone(journal: Journal) -> None
     assert changed == replace(ANNS, title=None, tags=("work", "trip"))
 
 
+@pytest.mark.parametrize("old", [None, "", "New chat"])
+async def test_a_title_is_replaced_while_it_is_the_old_one(journal: Journal, old: str | None) -> None:
+    await journal.threads.create_thread(replace(ANNS, title=old))
+    assert await journal.threads.replace_title("t1", old, "Porto")
+    assert await journal.threads.get_thread("t1") == replace(ANNS, title="Porto")
+
+
+@pytest.mark.parametrize("old", [None, "", "New chat"])
+async def test_a_title_that_has_changed_meanwhile_is_not_replaced(journal: Journal, old: str | None) -> None:
+    await journal.threads.create_thread(ANNS)
+    assert not await journal.threads.replace_title("t1", old, "Porto")
+    assert await journal.threads.get_thread("t1") == ANNS
+
+
+async def test_the_title_of_a_thread_that_is_not_there_is_not_replaced(journal: Journal) -> None:
+    assert not await journal.threads.replace_title("t1", None, "Porto")
+    assert await journal.threads.list_threads() == []
+
+
+async def test_a_replaced_title_queues_a_transcript(journal: Journal) -> None:
+    await journal.builder.add_thread(ANNS, [], [], [])
+    await journal.threads.replace_title("t1", "Marta", "Porto")
+    assert TRANSCRIBE in [job.kind for job in await journal.jobs()]
+
+
 async def test_a_thread_that_is_not_there_cannot_be_changed(journal: Journal) -> None:
     with pytest.raises(NotFound):
         await journal.threads.update_thread("t1", {"title": "x"})

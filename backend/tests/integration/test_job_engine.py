@@ -17,7 +17,17 @@ from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
 from recollect.infra.sql.job_store import CLAIM, MAX_INTERRUPTIONS, NEXT_DUE, SqlJobStore
 from recollect.memory.identity import thread_key
-from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, Job, Unfinished, cells_lane, vault_lane
+from recollect.memory.job import (
+    BOUNDARY,
+    FLUSH,
+    PURGE,
+    TRANSCRIBE,
+    Job,
+    Preempted,
+    Unfinished,
+    cells_lane,
+    vault_lane,
+)
 from recollect.memory.model import Append, NewTurn
 from recollect.settings import JobSettings, MemorizeSettings, Settings
 from tests.eventually import eventually
@@ -673,6 +683,69 @@ async def test_a_handler_with_more_to_do_runs_again_at_once_and_unpunished(bench
         job_id = await bench.queue(engine, "steps")
         assert await engine.wait_for(job_id, SOON)
     assert seen == [0, 0, 0, 0, 0]
+
+
+async def test_making_way_again_and_again_is_counted_and_held_against_no_job(bench: Bench) -> None:
+    seen: list[Job] = []
+
+    async def makes_way(job: Job) -> None:
+        seen.append(job)
+        if len(seen) <= 20:
+            raise Preempted
+
+    async with bench.running({"a": makes_way}, max_attempts=2) as engine:
+        assert await engine.wait_for(await bench.queue(engine, "a"), SOON)
+        assert (engine.preempted, engine.failed, engine.finished) == (20, 0, 1)
+    assert {(job.attempts, job.interruptions, job.error) for job in seen} == {(0, 0, None)}
+
+
+async def test_a_job_that_failed_before_it_made_way_keeps_its_attempts_and_its_error(bench: Bench) -> None:
+    errors: list[Exception] = [ValueError("broken"), Preempted()]
+    seen: list[Job] = []
+
+    async def fails_and_makes_way(job: Job) -> None:
+        seen.append(job)
+        if errors:
+            raise errors.pop(0)
+
+    async with bench.running({"a": fails_and_makes_way}) as engine:
+        job_id = await bench.queue(engine, "a")
+        await bench.settled(job_id, claims=1)
+        bench.let_time_pass(engine, 10_000)
+        assert await engine.wait_for(job_id, SOON)
+    assert [(job.attempts, job.error) for job in seen] == [
+        (0, None),
+        (1, "ValueError: broken"),
+        (1, "ValueError: broken"),
+    ]
+
+
+async def test_a_job_that_made_way_and_stands_at_the_gate_again_is_told_to_have_waited_since_it_was_due(
+    bench: Bench,
+) -> None:
+    at_the_gate = asyncio.Event()
+
+    async def makes_way_and_waits(job: Job) -> None:
+        if job.claims == 1:
+            raise Preempted
+        at_the_gate.set()
+        await asyncio.Event().wait()
+
+    async with bench.running({"a": makes_way_and_waits}) as engine:
+        await bench.queue(engine, "a")
+        await at_the_gate.wait()
+        bench.clock.advance(90_000)
+        assert await engine.oldest_wait_ms() == 90_000
+
+
+async def test_jobs_that_all_wait_at_the_gate_keep_no_other_pool_waiting(bench: Bench) -> None:
+    at_the_gate = Hanging(times=3)
+    async with bench.running({"model": at_the_gate}, {"file": done}, workers=2) as engine:
+        for number in range(3):
+            await bench.queue(engine, "model", lane=f"model {number}")
+        await at_the_gate.started.wait()
+        assert await engine.wait_for(await bench.queue(engine, "file"), SOON)
+        at_the_gate.release.set()
 
 
 async def test_a_job_nobody_could_put_back_does_not_wait_for_its_lease(bench: Bench) -> None:

@@ -1,36 +1,56 @@
 """Boundaries close memcells out of the buffer: by the model, or by rules where there is none or it fails."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
 
-from recollect.errors import NotFound
+from recollect.context.llm import ChatCall
+from recollect.errors import BackendDown, NotFound
 from recollect.failpoints import FailPoints
 from recollect.memory.access import Caller
-from recollect.memory.boundary import BoundaryAnswer, BoundaryRules
-from recollect.memory.job import BOUNDARY, FLUSH, Job, Unfinished
-from recollect.memory.model import Append, NewTurn, Turn
+from recollect.memory.boundary import BoundaryRules
+from recollect.memory.boundary_prompt import ANSWER_SCHEMA, PROMPT_TURNS
+from recollect.memory.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
+from recollect.memory.model import Append, NewTurn
 from recollect.service.boundaries import Boundaries, Flushed, flush_thread
-from tests.fakes import START, FakeBoundaryModel, FakeJournal
+from recollect.service.gate import Gate
+from tests.background import Script, answering, model_on, saying, silent
+from tests.eventually import eventually
+from tests.fake_backend import FakeBackend
+from tests.fakes import START, FakeJournal
 
 HOUR = 3_600_000
 JOB = Job(1, BOUNDARY, "lane", "default", "t1")
 RULES = BoundaryRules(max_turns=5)
 
 
-def waits(turns: Sequence[Turn]) -> BoundaryAnswer:
-    return BoundaryAnswer("not yet", [], True)
+def told(boundaries: list[int], *, should_wait: bool = False) -> str:
+    return json.dumps({"reasoning": "as told", "boundaries": boundaries, "should_wait": should_wait})
 
 
-def cuts_after(*numbers: int) -> Callable[[Sequence[Turn]], BoundaryAnswer]:
+def shown(call: ChatCall) -> int:
+    """How many messages a prompt holds."""
+    return len(re.findall(r"(?m)^\[\d+\] ", str(call.messages[-1]["content"])))
+
+
+def waits(call: ChatCall) -> str:
+    return told([], should_wait=True)
+
+
+def cuts_after(*numbers: int) -> Script:
     """Cuts while there are enough turns to cut; then waits."""
 
-    def answer(turns: Sequence[Turn]) -> BoundaryAnswer:
-        enough = len(turns) >= max(numbers)
-        return BoundaryAnswer("as told", list(numbers) if enough else [], not enough)
+    def answer(call: ChatCall) -> str:
+        return told(list(numbers)) if shown(call) >= max(numbers) else waits(call)
 
     return answer
+
+
+fails = saying(BackendDown("nobody answers"))
 
 
 @pytest.fixture
@@ -50,8 +70,12 @@ async def fill(journal: FakeJournal, count: int, *, gap_after: int = 0) -> None:
 
 
 def boundaries(
-    journal: FakeJournal, model: FakeBoundaryModel | None = None, rules: BoundaryRules = RULES
+    journal: FakeJournal,
+    backend: FakeBackend | None = None,
+    rules: BoundaryRules = RULES,
+    gate: Gate | None = None,
 ) -> "Persistent":
+    model = None if backend is None else model_on(backend, gate)
     return Persistent(Boundaries(journal.cells, rules, model, FailPoints(), journal.clock))
 
 
@@ -96,33 +120,83 @@ async def test_without_a_model_rules_decide(journal: FakeJournal) -> None:
 
 async def test_the_models_answer_decides(journal: FakeJournal) -> None:
     await fill(journal, 5)
-    await boundaries(journal, FakeBoundaryModel(cuts_after(1, 4))).look(JOB)
+    await boundaries(journal, answering(cuts_after(1, 4))).look(JOB)
     assert await closed(journal) == [(("t-1",), "model"), (("t-2", "t-3", "t-4"), "model")]
 
 
 async def test_a_model_that_waits_closes_nothing(journal: FakeJournal) -> None:
     await fill(journal, 4, gap_after=2)
-    await boundaries(journal, FakeBoundaryModel(waits)).look(JOB)
+    await boundaries(journal, answering(waits)).look(JOB)
     assert await closed(journal) == []
 
 
 async def test_where_the_model_fails_rules_decide(journal: FakeJournal) -> None:
     await fill(journal, 4, gap_after=2)
-    await boundaries(journal, FakeBoundaryModel(None)).look(JOB)
+    await boundaries(journal, answering(fails)).look(JOB)
     assert await closed(journal) == [(("t-1", "t-2"), "gap")]
 
 
 async def test_the_model_is_asked_about_a_bounded_stretch_at_a_time(journal: FakeJournal) -> None:
     await fill(journal, 100)
-    model = FakeBoundaryModel(waits)
-    await boundaries(journal, model).look(JOB)
-    assert max(len(turns) for turns in model.asked) == 2 * RULES.max_turns + 2
+    backend = answering(waits)
+    await boundaries(journal, backend).look(JOB)
+    assert max(shown(call) for call in backend.calls) == 2 * RULES.max_turns + 2
+    assert all(shown(call) <= PROMPT_TURNS for call in backend.calls)
+
+
+async def test_the_model_is_asked_for_the_answers_shape_once_and_for_no_session(journal: FakeJournal) -> None:
+    await fill(journal, 4)
+    backend = answering(waits)
+    await boundaries(journal, backend).look(JOB)
+    (call,) = backend.calls
+    assert call.options["response_format"]["json_schema"]["schema"] == ANSWER_SCHEMA
+    assert (call.session, call.slot, call.space) == (None, None, "default")
+
+
+async def test_an_answer_of_another_shape_is_asked_for_again_and_then_rules_decide(
+    journal: FakeJournal,
+) -> None:
+    await fill(journal, 4, gap_after=2)
+    backend = answering(saying('{"boundaries": "two"}'))
+    await boundaries(journal, backend).look(JOB)
+    assert len(backend.calls) == 3
+    assert await closed(journal) == [(("t-1", "t-2"), "gap")]
+
+
+async def test_a_model_that_failed_is_left_alone_for_a_while(journal: FakeJournal) -> None:
+    await fill(journal, 4)
+    backend = answering(saying("nonsense"))
+    look = boundaries(journal, backend).look
+    await look(JOB)
+    await look(JOB)
+    assert len(backend.calls) == 3
+    journal.clock.advance(60_000)
+    await look(JOB)
+    assert len(backend.calls) == 6
+
+
+async def test_a_look_that_makes_way_for_a_chat_changes_nothing_and_is_no_failure_of_the_model(
+    journal: FakeJournal,
+) -> None:
+    await fill(journal, 4, gap_after=2)
+    backend, gate = silent(), Gate()
+    backend.answer = cuts_after(4)
+    handler = boundaries(journal, backend, gate=gate)
+    looking = asyncio.create_task(handler.look(JOB))
+    await eventually(lambda: backend.in_flight)
+    async with gate.chat(backend, "another thread"):
+        with pytest.raises(Preempted):
+            await looking
+        assert await closed(journal) == []
+    backend.pace = None
+    await handler.look(JOB)
+    assert await closed(journal) == [(("t-1", "t-2", "t-3", "t-4"), "model")]
 
 
 async def test_a_thread_with_nothing_buffered_is_not_asked_about(journal: FakeJournal) -> None:
-    model = FakeBoundaryModel(waits)
-    await boundaries(journal, model).look(JOB)
-    assert model.asked == []
+    backend = answering(waits)
+    await boundaries(journal, backend).look(JOB)
+    assert backend.calls == []
 
 
 async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: FakeJournal) -> None:
@@ -139,27 +213,27 @@ async def test_a_job_without_a_thread_is_refused(journal: FakeJournal) -> None:
 
 async def test_messages_that_come_while_the_model_thinks_stay_buffered(journal: FakeJournal) -> None:
     await fill(journal, 4)
-
-    class Interrupted(FakeBoundaryModel):
-        async def ask(self, turns: Sequence[Turn]) -> BoundaryAnswer:
-            await fill(journal, 2)
-            return await super().ask(turns)
-
-    await boundaries(journal, Interrupted(cuts_after(4))).look(JOB)
+    backend = silent()
+    backend.answer = cuts_after(4)
+    looking = asyncio.create_task(boundaries(journal, backend).look(JOB))
+    await eventually(lambda: backend.in_flight)
+    await fill(journal, 2)
+    backend.release(100)
+    await looking
     assert await closed(journal) == [(("t-1", "t-2", "t-3", "t-4"), "model")]
     assert await left(journal) == 2
 
 
 async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: FakeJournal) -> None:
     await fill(journal, 4)
-
-    class Interrupted(FakeBoundaryModel):
-        async def ask(self, turns: Sequence[Turn]) -> BoundaryAnswer:
-            await journal.threads.clear_thread("t1")
-            return await super().ask(turns)
-
+    backend = silent()
+    backend.answer = cuts_after(4)
+    looking = asyncio.create_task(boundaries(journal, backend).look(JOB))
+    await eventually(lambda: backend.in_flight)
+    await journal.threads.clear_thread("t1")
+    backend.release(100)
     with pytest.raises(NotFound):
-        await boundaries(journal, Interrupted(cuts_after(4))).look(JOB)
+        await looking
     assert await closed(journal) == []
 
 
@@ -168,16 +242,17 @@ async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: F
 
 @pytest.mark.parametrize("count", [1, 4, 9, 10, 11, 79, 80, 81, 200])
 @pytest.mark.parametrize(
-    "model",
-    [None, FakeBoundaryModel(waits), FakeBoundaryModel(None), FakeBoundaryModel(cuts_after(3))],
+    "script",
+    [None, waits, fails, cuts_after(3)],
     ids=["no model", "waiting model", "failing model", "cutting model"],
 )
 @pytest.mark.parametrize("max_turns", [5, 200])
 async def test_a_flush_closes_everything(
-    journal: FakeJournal, count: int, model: FakeBoundaryModel | None, max_turns: int
+    journal: FakeJournal, count: int, script: Script | None, max_turns: int
 ) -> None:
     await fill(journal, count)
-    await boundaries(journal, model, BoundaryRules(max_turns=max_turns)).finish(JOB)
+    backend = answering(script) if script else None
+    await boundaries(journal, backend, BoundaryRules(max_turns=max_turns)).finish(JOB)
     assert await left(journal) == 0
 
 
@@ -202,13 +277,13 @@ async def test_results_without_end_do_not_keep_the_buffer_from_being_closed(jour
 async def test_a_model_that_always_waits_does_not_hold_the_buffer_for_ever(journal: FakeJournal) -> None:
     await fill(journal, 400)
     rules = BoundaryRules(max_turns=100)
-    await boundaries(journal, FakeBoundaryModel(waits), rules).look(JOB)
+    await boundaries(journal, answering(waits), rules).look(JOB)
     assert await left(journal) <= 2 * rules.max_turns
 
 
 async def test_a_cell_never_holds_more_than_twice_the_limit(journal: FakeJournal) -> None:
     await fill(journal, 43)
-    await boundaries(journal, FakeBoundaryModel(waits)).finish(JOB)
+    await boundaries(journal, answering(waits)).finish(JOB)
     assert max(len(turn_ids) for turn_ids, _ in await closed(journal)) <= 2 * RULES.max_turns
 
 
@@ -220,16 +295,12 @@ async def test_every_turn_is_closed_once_and_in_order(journal: FakeJournal) -> N
 
 
 @pytest.mark.parametrize("verb", ["look", "finish"])
-@pytest.mark.parametrize(
-    "model",
-    [None, FakeBoundaryModel(cuts_after(3)), FakeBoundaryModel(None)],
-    ids=["rules", "model", "failing model"],
-)
+@pytest.mark.parametrize("script", [None, cuts_after(3), fails], ids=["rules", "model", "failing model"])
 async def test_running_a_handler_twice_changes_nothing(
-    journal: FakeJournal, verb: str, model: FakeBoundaryModel | None
+    journal: FakeJournal, verb: str, script: Script | None
 ) -> None:
     await fill(journal, 5, gap_after=3)
-    handler = getattr(boundaries(journal, model), verb)
+    handler = getattr(boundaries(journal, answering(script) if script else None), verb)
     await handler(JOB)
     once = await closed(journal), await journal.coverage.coverage(space="default")
     await handler(JOB)

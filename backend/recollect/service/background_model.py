@@ -1,0 +1,226 @@
+"""Asking a model in the background: through the gate, dropped at once when a chat comes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from recollect.context.llm import ChatCall, Delta, Finished, Usage
+from recollect.errors import (
+    BackendDown,
+    InvalidInput,
+    ModelRefused,
+    ModelTooSlow,
+    ModelUnavailable,
+    RateLimited,
+    StreamBroken,
+)
+from recollect.memory.identity import thread_key
+from recollect.memory.model import JsonObject
+from recollect.service.gate import Gate
+from recollect.service.ports import Backend
+
+MAX_ANSWER_BYTES = 64 * 1024
+PAUSE_SECONDS = 0.5
+
+BackendFor = Callable[[str, str], Awaitable[Backend]]
+"""By space and thread: the backend for background work where one is configured, else the one the thread chats with."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrefix:
+    """A thread's live prompt with its answer, as the backend has it in its cache."""
+
+    messages: Sequence[JsonObject]
+    session: str | None = None
+    slot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model answered."""
+
+    text: str
+    usage: Usage = field(default_factory=Usage)
+    cut_short: bool = False
+    """It reached its limit of tokens before its end."""
+
+
+def any_text(text: str) -> None:
+    """For callers that take whatever comes."""
+
+
+class BackgroundModel:
+    """What boundaries, titles and summaries ask. Calls may run at the same time; the gate decides which.
+
+    Error messages say in our own words what went wrong: they never quote a server, a prompt or an answer.
+    """
+
+    def __init__(
+        self,
+        backend_for: BackendFor,
+        gate: Gate,
+        *,
+        answer_seconds: float = 60,
+        patience_seconds: float = 45,
+        attempts: int = 3,
+        on_own_prompt: Callable[[Backend], None] = lambda backend: None,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`answer_seconds` and `patience_seconds` together stay below the lease of a job.
+
+        `on_own_prompt` is told after each call with a prompt of its own: it may have cost a chat its cache.
+        """
+        self._backend_for = backend_for
+        self._gate = gate
+        self._answer_seconds = answer_seconds
+        self._patience_seconds = patience_seconds
+        self._attempts = max(1, attempts)
+        self._on_own_prompt = on_own_prompt
+        self._pause = pause
+        self._clock = clock
+        self._without_schema: set[str] = set()
+        """Names of backends that refuse a schema."""
+
+    async def ask(
+        self,
+        messages: Sequence[JsonObject],
+        *,
+        space: str,
+        thread_id: str,
+        max_tokens: int,
+        schema: JsonObject | None = None,
+        prefix: ChatPrefix | None = None,
+        check: Callable[[str], object] = any_text,
+    ) -> Answer:
+        """The model's answer, within `answer_seconds` in all, waiting at the gate apart; else ModelUnavailable.
+
+        What may pass, and an answer that `check` refuses with a ValueError, is tried `attempts` times in all.
+        With a `prefix` the messages follow the chat's own. Raises Preempted when a chat comes or the wait is long.
+        """
+        asked = _Asked(
+            ChatCall(
+                messages=[*prefix.messages, *messages] if prefix else messages,
+                max_tokens=max_tokens,
+                options={"temperature": 0},
+                session=prefix.session if prefix else None,
+                slot=prefix.slot if prefix else None,
+                space=space,
+            ),
+            thread_key(space, thread_id),
+            schema,
+            own_prompt=prefix is None,
+            answering=self._answer_seconds,
+            patience=self._patience_seconds,
+        )
+        try:
+            backend = await self._backend_for(space, thread_id)
+            return await self._try_again_and_again(backend, asked, check)
+        except InvalidInput as error:
+            # The backend or the model that is named in the settings does not exist: no fault of the job's.
+            raise ModelUnavailable(
+                "the model for background work is not there: see the settings of the backend"
+            ) from error
+
+    async def _try_again_and_again(
+        self, backend: Backend, asked: "_Asked", check: Callable[[str], object]
+    ) -> Answer:
+        trouble = "it did not answer"
+        for attempt in range(1, self._attempts + 1):
+            pause = PAUSE_SECONDS * attempt
+            try:
+                answer = await self._try(backend, asked)
+                check(answer.text)
+                return answer
+            except ModelRefused as error:
+                raise ModelUnavailable(f"the model failed: {_in_words(error)}") from error
+            except RateLimited as error:
+                trouble = _in_words(error)
+                pause = max(pause, error.retry_after or 0)
+            except ModelUnavailable as error:
+                trouble = _in_words(error)
+            except ValueError as error:
+                trouble = str(error)
+            if attempt == self._attempts:
+                break
+            if asked.answering <= pause:
+                raise ModelUnavailable(f"the model took more than {self._answer_seconds:g} s: {trouble}")
+            asked.answering -= pause
+            await self._pause(pause)
+        raise ModelUnavailable(f"the model failed {self._attempts} times: {trouble}")
+
+    async def _try(self, backend: Backend, asked: "_Asked") -> Answer:
+        """Once; where the schema is refused, once more without it, and from then on."""
+        if asked.schema is None or backend.name in self._without_schema:
+            return await self._once(backend, asked, asked.call)
+        form = {"name": "answer", "strict": True, "schema": asked.schema}
+        options = {**asked.call.options, "response_format": {"type": "json_schema", "json_schema": form}}
+        try:
+            return await self._once(backend, asked, replace(asked.call, options=options))
+        except ModelRefused:
+            answer = await self._once(backend, asked, asked.call)
+            self._without_schema.add(backend.name)
+            return answer
+
+    async def _once(self, backend: Backend, asked: "_Asked", call: ChatCall) -> Answer:
+        arrived = self._clock()
+        async with self._gate.background(backend, asked.thread_key, patience=asked.patience):
+            started = self._clock()
+            asked.patience = max(0.0, asked.patience - (started - arrived))
+            try:
+                async with asyncio.timeout(asked.answering):
+                    return await _whole_answer(backend, call)
+            except TimeoutError:
+                raise _OutOfTime from None
+            finally:
+                asked.answering -= self._clock() - started
+                if asked.own_prompt:
+                    self._on_own_prompt(backend)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One question, and the seconds that are left for it."""
+
+    call: ChatCall
+    thread_key: str
+    schema: JsonObject | None
+    own_prompt: bool
+    answering: float
+    patience: float
+
+
+class _OutOfTime(ModelUnavailable):
+    """The time for an answer is up."""
+
+
+async def _whole_answer(backend: Backend, call: ChatCall) -> Answer:
+    pieces: list[str] = []
+    size = 0
+    finished = Finished()
+    async with aclosing(backend.stream(call)) as events:
+        async for event in events:
+            if isinstance(event, Finished):
+                finished = event
+            elif isinstance(event, Delta) and event.choice == 0:
+                pieces.append(event.text)
+                size += len((event.text + event.reasoning).encode("utf-8", "replace"))
+                if size > MAX_ANSWER_BYTES:
+                    raise ValueError(f"the answer exceeds {MAX_ANSWER_BYTES} bytes")
+    return Answer("".join(pieces), finished.usage, cut_short=finished.reasons.get(0) == "length")
+
+
+_WORDS: dict[type[ModelUnavailable], str] = {
+    _OutOfTime: "it was still answering",
+    BackendDown: "nobody answers at its address",
+    RateLimited: "it wants fewer requests",
+    ModelTooSlow: "it went silent",
+    StreamBroken: "its answer broke off",
+    ModelRefused: "it refused the request",
+}
+
+
+def _in_words(error: ModelUnavailable) -> str:
+    return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), "its server failed")

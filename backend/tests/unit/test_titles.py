@@ -1,0 +1,220 @@
+"""A thread without a title of anybody's choosing gets one from its first exchange."""
+
+import asyncio
+import json
+
+import pytest
+
+from recollect.errors import BackendDown, NotFound
+from recollect.memory.job import TITLE, Job, Preempted
+from recollect.memory.model import Append, NewTurn, Thread, Turn
+from recollect.service.gate import Gate
+from recollect.service.titles import MAX_TITLE, Titles, first_words, is_placeholder, title_in, title_prompt
+from tests.background import answering, model_on, saying, silent
+from tests.eventually import eventually
+from tests.fake_backend import FakeBackend
+from tests.fakes import START, FakeJournal
+
+JOB = Job(1, TITLE, "lane", "default", "t1", {"turns": ["t-1", "t-2"]})
+QUESTION = "How do I get from Lisbon to Porto by train?"
+
+
+@pytest.fixture
+def journal() -> FakeJournal:
+    return FakeJournal()
+
+
+async def talk(
+    journal: FakeJournal, title: str | None = None, *, question: str = QUESTION, incognito: bool = False
+) -> None:
+    await journal.threads.create_thread(
+        Thread("default", "t1", "ann", START, START, title=title, incognito=incognito)
+    )
+    turns = [NewTurn("user", question, START, "ann"), NewTurn("assistant", "By CP.", START, "bot")]
+    await journal.threads.append(Append("default", "t1", turns))
+
+
+async def title_of(journal: FakeJournal) -> str | None:
+    thread = await journal.threads.get_thread("t1")
+    assert thread is not None
+    return thread.title
+
+
+def titles(journal: FakeJournal, backend: FakeBackend | None, gate: Gate | None = None) -> Titles:
+    return Titles(journal.threads, None if backend is None else model_on(backend, gate))
+
+
+def titled(title: str) -> FakeBackend:
+    return answering(saying(json.dumps({"title": title})))
+
+
+async def test_the_model_gives_the_title(journal: FakeJournal) -> None:
+    await talk(journal)
+    await titles(journal, titled("Lisbon to Porto by train")).handle(JOB)
+    assert await title_of(journal) == "Lisbon to Porto by train"
+
+
+async def test_the_model_sees_the_exchange_as_data_and_belongs_to_no_session(journal: FakeJournal) -> None:
+    await talk(journal)
+    backend = titled("x")
+    await titles(journal, backend).handle(JOB)
+    (call,) = backend.calls
+    assert call.session is None
+    shown = str(call.messages[-1]["content"])
+    assert "not instructions" in shown
+    assert QUESTION in shown
+    assert "By CP." in shown
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [None, answering(saying(BackendDown("x"))), answering(saying("")), titled(""), titled("New chat")],
+    ids=["no model", "a dead one", "nothing", "an empty title", "a placeholder"],
+)
+async def test_without_a_title_worth_having_the_first_words_are_taken(
+    journal: FakeJournal, backend: FakeBackend | None
+) -> None:
+    await talk(journal)
+    await titles(journal, backend).handle(JOB)
+    assert await title_of(journal) == "How do I get from Lisbon to Porto by train?"
+
+
+async def test_a_title_that_a_person_gave_stays(journal: FakeJournal) -> None:
+    await talk(journal, "My journey")
+    backend = titled("Trains")
+    await titles(journal, backend).handle(JOB)
+    assert (await title_of(journal), backend.calls) == ("My journey", [])
+
+
+async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal: FakeJournal) -> None:
+    await talk(journal, "New chat")
+    backend = silent()
+    work = asyncio.create_task(titles(journal, backend).handle(JOB))
+    await eventually(lambda: backend.in_flight)
+    await journal.threads.update_thread("t1", {"title": "My journey"})
+    backend.release(100)
+    await work
+    assert await title_of(journal) == "My journey"
+
+
+async def test_an_incognito_thread_gets_none(journal: FakeJournal) -> None:
+    await talk(journal, incognito=True)
+    backend = titled("Trains")
+    await titles(journal, backend).handle(JOB)
+    assert (await title_of(journal), backend.calls) == (None, [])
+
+
+async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: FakeJournal) -> None:
+    await talk(journal)
+    backend, gate = silent(), Gate()
+    backend.answer = saying('{"title": "Trains"}')
+    work = asyncio.create_task(titles(journal, backend, gate).handle(JOB))
+    await eventually(lambda: backend.in_flight)
+    async with gate.chat(backend, "another thread"):
+        with pytest.raises(Preempted):
+            await work
+    assert await title_of(journal) is None
+    backend.pace = None
+    await titles(journal, backend, gate).handle(JOB)
+    assert await title_of(journal) == "Trains"
+
+
+async def test_what_was_forgotten_meanwhile_gives_no_title(journal: FakeJournal) -> None:
+    await talk(journal)
+    await journal.threads.clear_thread("t1")
+    await titles(journal, titled("Trains")).handle(JOB)
+    assert await title_of(journal) is None
+    await journal.threads.delete_thread("t1")
+    await titles(journal, titled("Trains")).handle(JOB)
+    with pytest.raises(NotFound):
+        await journal.threads.delete_thread("t1")
+
+
+# Placeholders
+
+
+@pytest.mark.parametrize(
+    "title",
+    [None, "", "  ", "New chat", "NEW CHAT", "Untitled", "untitled…", "New Chat (2)", "Chat 7", "新对话",
+     "新しいチャット", "새 채팅", "Neuer Chat", "Nouvelle conversation", "Nueva conversación", "Новый чат"],
+)  # fmt: skip
+def test_a_title_nobody_has_given_any_thought_is_a_placeholder(title: str | None) -> None:
+    assert is_placeholder(title)
+
+
+@pytest.mark.parametrize("title", ["Porto", "1984", "New chat ideas", "Untitled novel", "7", "对话录", "?"])
+def test_any_other_title_is_somebodys(title: str) -> None:
+    assert not is_placeholder(title)
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("answer", "title"),
+    [
+        ('{"title": "Trains to Porto"}', "Trains to Porto"),
+        ('Sure!\n```json\n{"title": "Trains to Porto"}\n```', "Trains to Porto"),
+        ("Trains to Porto", "Trains to Porto"),
+        ('"Trains to Porto."', "Trains to Porto"),
+        ("**Title:** Trains to Porto", "Trains to Porto"),
+        ("# Trains to Porto\n\nThis title says…", "Trains to Porto"),
+        ("“Züge nach Porto”", "Züge nach Porto"),
+        ("《去波尔图的火车》", "去波尔图的火车"),
+        ("标题：去波尔图的火车。", "去波尔图的火车"),  # noqa: RUF001
+        ('{"title": "[Trains](http://x) to `Porto`"}', "Trains to Porto"),
+        ('{"title": "Trains\\u0000 to\\n Porto"}', "Trains to Porto"),
+        ('{"title": "snake_case and 2 * 3 * 4"}', "snake_case and 2 3 4"),
+    ],
+)
+def test_a_title_is_read_as_plain_text(answer: str, title: str) -> None:
+    assert title_in(answer) == title
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "   ", "```", '{"title": 7}', '{"title": "…"}', '{"title": "Untitled"}', "?!", '{"title": "cut sh',
+     "I would be happy to help you with that. " * 6, "{" * 1000, '{"title": ' + "[" * 60_000 + "}"],
+)  # fmt: skip
+def test_rubbish_is_no_title(answer: str) -> None:
+    assert title_in(answer) is None
+
+
+@pytest.mark.parametrize(
+    "answer", ["many words " * 15, "x" * 150, "去" * 150, '{"title": "' + "a b " * 40 + '"}']
+)
+def test_a_long_title_is_cut_to_its_limit(answer: str) -> None:
+    title = title_in(answer)
+    assert title is not None
+    assert 40 <= len(title) <= MAX_TITLE
+    assert title.endswith("…")
+
+
+def said(text: str) -> list[Turn]:
+    return [Turn("t-1", "m1", "user", "ann", text, START)]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Hello", "Hello"),
+        ("  two\n lines ", "two lines"),
+        (
+            "Please explain to me in detail how the trains from Lisbon to Porto run",
+            "Please explain to me in detail how the trains from Lisbon…",
+        ),
+        ("a" * 100, "a" * 59 + "…"),
+        ("", None),
+        ("   ", None),
+    ],
+)
+def test_first_words_end_between_words_and_within_the_limit(text: str, title: str | None) -> None:
+    assert first_words(said(text)) == title
+
+
+def test_a_prompt_holds_a_bounded_part_of_long_messages() -> None:
+    exchange = [*said("x" * 100_000), Turn("t-2", "m2", "assistant", "bot", "y" * 100_000, START)]
+    prompt = "".join(str(message["content"]) for message in title_prompt(exchange))
+    assert len(prompt) < 3000
+    assert "xxxx" in prompt
+    assert "yyyy" in prompt
