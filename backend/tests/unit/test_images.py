@@ -1,0 +1,138 @@
+"""Images in content parts: what is taken out, what a reference means, and what comes back."""
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import InvalidInput
+from recollect.memory.images import (
+    GONE,
+    data_url,
+    image_name,
+    image_parts,
+    is_content_of,
+    is_image_name,
+    put_back,
+    reference,
+    references_in,
+    referred_image,
+    replaced_texts,
+    take_out,
+)
+
+PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAA=")
+URL = data_url(image_name(PIXEL, "gif"), PIXEL)
+NAME = image_name(PIXEL, "gif")
+TEXT = {"type": "text", "text": "What is this?"}
+
+
+def image(url: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url, **fields}}
+
+
+@given(content=st.binary(min_size=1), kind=st.sampled_from(["png", "jpeg", "jpg", "gif", "webp"]))
+def test_an_image_comes_back_as_the_data_url_that_it_was(content: bytes, kind: str) -> None:
+    url = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    taken = take_out([image(url)])
+    ((name, kept),) = taken.images.items()
+    assert (kept, is_image_name(name)) == (content, True)
+    message = {"role": "user", "content": taken.parts}
+    assert put_back([message], {name: data_url(name, kept)}) == [{"role": "user", "content": [image(url)]}]
+
+
+def test_all_but_the_address_of_a_part_stays() -> None:
+    part = {**image(URL, detail="high"), "cache": True}
+    taken = take_out([TEXT, part])
+    assert taken.parts == [TEXT, {**image(reference(NAME), detail="high"), "cache": True}]
+    assert part["image_url"]["url"] == URL
+
+
+def test_the_same_image_twice_is_one_file() -> None:
+    taken = take_out([image(URL), image(URL)])
+    assert taken.images == {NAME: PIXEL}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/cat.png",
+        "http://127.0.0.1/cat.png",
+        "data:image/svg+xml;base64,PHN2Zy8+",
+        "data:application/pdf;base64,JVBERg==",
+        "data:image/png;charset=utf-8;base64,AAAA",
+        "data:image/png,raw",
+    ],
+)
+def test_what_is_no_plain_image_stays_as_it_is(url: str) -> None:
+    taken = take_out([image(url)])
+    assert (taken.parts, taken.images) == ([image(url)], {})
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        image("data:image/png;base64,not base64!"),
+        image("data:image/png;base64,AAA"),
+        image("data:image/png;base64,AB=="),
+        image("data:image/png;base64,"),
+        image(17),
+        image(None),
+        {"type": "image_url"},
+        {"type": "image_url", "image_url": []},
+        image("vault:images/../../../../etc/passwd"),
+        image("vault:images/" + "A" * 32 + ".png"),
+        image("vault:"),
+    ],
+)
+def test_what_is_no_image_is_refused_and_named(part: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        take_out([TEXT, part])
+    assert refused.value.field == "parts[1]"
+    assert refused.value.message.startswith("parts[1]: ")
+
+
+def test_a_reference_stays_and_is_told_apart() -> None:
+    taken = take_out([TEXT, image(reference(NAME))])
+    assert (taken.parts[1], taken.images) == (image(reference(NAME)), {})
+    assert taken.referred == {NAME: "parts[1]"}
+
+
+def test_what_is_gone_is_told_in_words() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [TEXT, image(reference(NAME))]},
+        {"role": "assistant", "content": "A cat."},
+    ]
+    assert list(image_parts(messages)) == [image(reference(NAME))]
+    shown = put_back(messages, {})
+    assert shown == [{"role": "user", "content": [TEXT, {"type": "text", "text": GONE}]}, messages[1]]
+    assert messages[0]["content"][1] == image(reference(NAME))
+
+
+def test_a_file_that_was_exchanged_is_not_what_its_name_says() -> None:
+    assert is_content_of(NAME, PIXEL)
+    assert not is_content_of(NAME, PIXEL + b"!")
+
+
+@pytest.mark.parametrize("name", ["", "a.png", f"../{NAME}", f"{NAME}.md", NAME.upper(), f"{NAME}\n"])
+def test_no_other_name_ever_becomes_part_of_a_path(name: str) -> None:
+    assert not is_image_name(name)
+    assert referred_image(f"vault:images/{name}") is None
+
+
+def test_references_are_found_wherever_they_stand() -> None:
+    other = image_name(b"other", "png")
+    text = f'- parts: [{{"url":"{reference(NAME)}"}}] and {reference(other)}, vault:images/short.png'
+    assert references_in(text) == {NAME, other}
+
+
+def test_texts_are_replaced_anywhere_and_nothing_changes_in_place() -> None:
+    payload = {"messages": [{"images": ["b64"], "content": "b64 in words"}], "n": 1, "b64": None}
+    assert replaced_texts(payload, {"b64": "ref"}) == {
+        "messages": [{"images": ["ref"], "content": "b64 in words"}],
+        "n": 1,
+        "b64": None,
+    }
+    assert payload["messages"] == [{"images": ["b64"], "content": "b64 in words"}]

@@ -1,0 +1,150 @@
+"""Keeping and forgetting images: never gone while a turn shows them, never left when none does."""
+
+import asyncio
+
+import pytest
+
+from recollect.errors import InvalidInput, NotFound, StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.memory.access import Caller
+from recollect.memory.images import data_url, image_name, reference
+from recollect.memory.job import PURGE
+from recollect.memory.model import Append, JsonObject, NewTurn
+from recollect.memory.vault_paths import transcript_path
+from recollect.service.forget import Purger
+from recollect.service.images import Images, add_turn_with_images
+from tests.fake_images import FakeImageReferences, FakeImageStore
+from tests.fakes import START, FakeJournal, FakeVault
+
+CAT = b"GIF89a a cat, as bytes and not as a picture"
+NAME = image_name(CAT, "gif")
+KEY = ("default", "ann", NAME)
+
+
+@pytest.fixture
+def journal() -> FakeJournal:
+    return FakeJournal()
+
+
+@pytest.fixture
+def store() -> FakeImageStore:
+    return FakeImageStore()
+
+
+@pytest.fixture
+def vault() -> FakeVault:
+    return FakeVault()
+
+
+@pytest.fixture
+def images(journal: FakeJournal, store: FakeImageStore, vault: FakeVault) -> Images:
+    return Images(store, FakeImageReferences(journal), vault)
+
+
+def picture(url: str) -> JsonObject:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def showing(url: str) -> NewTurn:
+    return NewTurn("user", "", START, "ann", parts=[picture(url)])
+
+
+async def show(journal: FakeJournal, images: Images, thread: str = "t1", user: str = "ann") -> None:
+    turn = showing(data_url(NAME, CAT))
+    await add_turn_with_images(journal.threads, images, Caller(), thread, user, turn)
+
+
+async def test_what_is_shown_is_kept_and_the_turn_refers_to_it(
+    journal: FakeJournal, images: Images, store: FakeImageStore
+) -> None:
+    await show(journal, images)
+    (turn,) = await journal.threads.get_history("t1")
+    assert (turn.parts, store.files) == ([picture(reference(NAME))], {KEY: CAT})
+
+
+async def test_a_turn_is_not_accepted_where_its_image_cannot_be_kept(
+    journal: FakeJournal, images: Images, store: FakeImageStore
+) -> None:
+    store.broken = "the disk is full"
+    with pytest.raises(StorageUnavailable):
+        await show(journal, images)
+    assert await journal.threads.get_thread("t1") is None
+
+
+async def test_nothing_is_kept_for_a_thread_that_is_anothers(
+    journal: FakeJournal, images: Images, store: FakeImageStore
+) -> None:
+    await journal.threads.append(Append("default", "t1", [NewTurn("user", "hi", START, "bob")], "bob"))
+    with pytest.raises(NotFound):
+        await show(journal, images)
+    assert store.files == {}
+
+
+async def test_a_reference_to_anothers_image_is_refused(journal: FakeJournal, images: Images) -> None:
+    await show(journal, images, user="bob")
+    with pytest.raises(InvalidInput, match=r"^parts\[0\]: there is no image"):
+        await add_turn_with_images(journal.threads, images, Caller(), "t2", "ann", showing(reference(NAME)))
+
+
+async def test_an_image_that_is_about_to_be_shown_again_is_not_forgotten(
+    journal: FakeJournal, images: Images, store: FakeImageStore
+) -> None:
+    await show(journal, images)
+    await journal.threads.delete_thread("t1")
+    shown = await images.taken_out(journal.threads, "default", "t2", [showing(data_url(NAME, CAT))])
+    async with images.kept(journal.threads, Caller(), "t2", "ann", shown):
+        forgetting = asyncio.create_task(images.forget_unused("default", "ann"))
+        await asyncio.sleep(0)  # It has begun, and waits.
+        await journal.threads.append(Append("default", "t2", shown.turns, "ann"))
+    await forgetting
+    assert store.files == {KEY: CAT}
+
+
+async def test_an_image_that_only_a_transcript_still_shows_is_kept(
+    journal: FakeJournal, images: Images, store: FakeImageStore, vault: FakeVault
+) -> None:
+    await store.keep(*KEY, CAT)
+    vault.files[transcript_path("default", "ann", "damaged", 1)] = f"half a transcript {reference(NAME)}"
+    await images.forget_unused("default", "ann")
+    assert store.files == {KEY: CAT}
+    vault.files.clear()
+    await images.forget_unused("default", "ann")
+    assert store.files == {}
+
+
+async def test_the_purge_of_a_thread_takes_its_images(
+    journal: FakeJournal, images: Images, store: FakeImageStore, vault: FakeVault
+) -> None:
+    purger = Purger(journal.transcripts, vault, FailPoints(), forget_images=images.forget_unused)
+    journal.jobs.handlers = {PURGE: purger.handle}
+    await show(journal, images)
+    await show(journal, images, "t2", "bob")
+    await journal.threads.delete_thread("t1")
+    await journal.jobs.run_due()
+    assert list(store.files) == [("default", "bob", NAME)]
+
+
+async def test_a_prompt_is_opened_and_its_request_written_down_with_references(
+    journal: FakeJournal, images: Images
+) -> None:
+    await show(journal, images)
+    gone = image_name(b"gone", "png")
+    messages = [{"role": "user", "content": [picture(reference(NAME)), picture(reference(gone))]}]
+    opened = await images.opened("default", "ann", messages)
+    assert opened.messages[0]["content"][0] == picture(data_url(NAME, CAT))
+    assert opened.receipt() == {"images": {"missing": [reference(gone)]}}
+    written = opened.referring({"model": "m", "messages": opened.messages})
+    assert written is not None
+    assert written["messages"][0]["content"][0] == picture(reference(NAME))
+
+
+async def test_a_short_image_is_not_taken_for_other_words_of_a_request(
+    journal: FakeJournal, images: Images, store: FakeImageStore
+) -> None:
+    tiny = b"\xba\xc7\xab"  # As base64: user.
+    name = image_name(tiny, "png")
+    await store.keep("default", "ann", name, tiny)
+    opened = await images.opened("default", "ann", [{"role": "user", "content": [picture(reference(name))]}])
+    assert opened.referring({"messages": opened.messages}) == {
+        "messages": [{"role": "user", "content": [picture(reference(name))]}]
+    }
