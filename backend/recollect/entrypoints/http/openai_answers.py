@@ -1,0 +1,158 @@
+"""Answers in OpenAI's protocol: whole, in chunks, and the list of models."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from recollect.context.llm import Delta
+from recollect.entrypoints.http.openai_errors import error_chunk
+from recollect.memory.identity import thread_key
+from recollect.memory.model import JsonObject
+from recollect.service.live_turns import LiveTurn
+from recollect.service.model_choice import OfferedModel
+
+THREAD_HEADER = "X-Recollect-Thread"
+TURN_HEADER = "X-Recollect-Turn"
+
+
+class Completion(BaseModel):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: dict[str, Any] | None = None
+
+
+class ModelAnswer(BaseModel):
+    id: str
+    object: str = "model"
+    created: int = 0
+    owned_by: str
+
+    @classmethod
+    def of(cls, model: OfferedModel) -> "ModelAnswer":
+        return cls(id=model.name, owned_by=model.backend)
+
+
+class ModelsAnswer(BaseModel):
+    object: str = "list"
+    data: list[ModelAnswer]
+
+    @classmethod
+    def of(cls, models: Sequence[OfferedModel]) -> "ModelsAnswer":
+        return cls(data=[ModelAnswer.of(model) for model in models])
+
+
+def headers_of(live: LiveTurn) -> dict[str, str]:
+    """Percent-encoded: a header holds ASCII, and a thread may be called anything."""
+    return {
+        THREAD_HEADER: quote(live.accepted.thread.thread_id, safe=""),
+        TURN_HEADER: quote(live.turn.turn_id, safe=""),
+    }
+
+
+def completion(live: LiveTurn, asked_model: str) -> JsonObject:
+    """An answer that has ended."""
+    choices = [
+        {
+            "index": index,
+            "message": _message(live, index),
+            "logprobs": None,
+            "finish_reason": _reason(live, index),
+        }
+        for index in range(len(live.choices))
+    ]
+    model = live.turn.model or asked_model
+    return {**_head(live, model, "chat.completion"), "choices": choices, "usage": _usage(live)}
+
+
+async def chunks(
+    live: LiveTurn, pieces: AsyncGenerator[Delta], asked_model: str, *, include_usage: bool
+) -> AsyncIterator[bytes]:
+    """An answer as it comes; ends with `[DONE]`, or with an error where it broke off."""
+    head = _head(live, asked_model, "chat.completion.chunk")
+    usage: JsonObject = {"usage": None} if include_usage else {}
+
+    def chunk(index: int, delta: JsonObject, reason: str | None = None) -> bytes:
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return _event({**head, "choices": [choice], **usage})
+
+    async with aclosing(pieces):
+        for index in range(len(live.choices)):
+            yield chunk(index, {"role": "assistant", "content": ""})
+        async for piece in pieces:
+            delta = _delta(piece)
+            yield chunk(piece.choice, delta) if delta else b": still here\n\n"
+    if live.error is not None:
+        yield _event(error_chunk(live.error))
+        return
+    for index in range(len(live.choices)):
+        yield chunk(index, {}, _reason(live, index))
+    if include_usage:
+        yield _event({**head, "choices": [], "usage": _usage(live)})
+    yield b"data: [DONE]\n\n"
+
+
+def _head(live: LiveTurn, model: str, kind: str) -> JsonObject:
+    """Turn ids are a thread's own: with its key they are unique."""
+    thread = live.accepted.thread
+    answer = live.accepted.answer
+    key = thread_key(thread.space, thread.thread_id)[:12]
+    created = answer.timestamp // 1000
+    return {"id": f"chatcmpl-{key}-{answer.turn_id}", "object": kind, "created": created, "model": model}
+
+
+def _message(live: LiveTurn, index: int) -> JsonObject:
+    answer = live.choices[index].answer
+    calls = list(answer.tool_calls)
+    message: JsonObject = {
+        "role": "assistant",
+        "content": answer.content if answer.content or not calls else None,
+        "refusal": None,
+    }
+    if calls:
+        message["tool_calls"] = calls
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    return message
+
+
+def _delta(piece: Delta) -> JsonObject:
+    delta: JsonObject = {}
+    if piece.reasoning:
+        delta["reasoning_content"] = piece.reasoning
+    if piece.text:
+        delta["content"] = piece.text
+    if piece.tool_calls:
+        delta["tool_calls"] = list(piece.tool_calls)
+    return delta
+
+
+def _reason(live: LiveTurn, index: int) -> str:
+    if live.finished is not None and index in live.finished.reasons:
+        return live.finished.reasons[index]
+    told = live.receipt.get("finish_reason") if index == 0 else None
+    return str(told) if told else "tool_calls" if live.choices[index].calls else "stop"
+
+
+def _usage(live: LiveTurn) -> JsonObject | None:
+    """As the backend told; None where it told nothing."""
+    told = live.receipt.get("usage") or {}
+    prompt, written = told.get("prompt_tokens"), told.get("completion_tokens")
+    if prompt is None and written is None:
+        return None
+    return {
+        "prompt_tokens": prompt or 0,
+        "completion_tokens": written or 0,
+        "total_tokens": (prompt or 0) + (written or 0),
+        "prompt_tokens_details": {"cached_tokens": told.get("cached_tokens") or 0},
+    }
+
+
+def _event(data: JsonObject) -> bytes:
+    return f"data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()

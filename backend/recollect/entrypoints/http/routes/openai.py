@@ -1,0 +1,163 @@
+"""OpenAI's protocol: any of its clients gets memory by changing its base URL."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from recollect.context.llm import Delta
+from recollect.entrypoints.http import sse
+from recollect.entrypoints.http.dependencies import Calling, Home, PathId, note
+from recollect.entrypoints.http.errors import render_known
+from recollect.entrypoints.http.openai_answers import (
+    Completion,
+    ModelAnswer,
+    ModelsAnswer,
+    chunks,
+    completion,
+    headers_of,
+)
+from recollect.entrypoints.http.openai_bodies import Asking, CompletionBody
+from recollect.entrypoints.http.openai_errors import OpenAiRoute, documented_for_openai, in_openai_shape
+from recollect.errors import InvalidInput, ModelUnavailable, RecollectError
+from recollect.service.live_turns import LiveTurn
+from recollect.service.model_choice import OWN_CHOICE, chosen_model, offered_model, offered_models
+
+router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute)
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its chunks."}
+}
+Pieces = AsyncGenerator[Delta]
+
+
+def _asking(
+    x_recollect_thread: Annotated[
+        str | None, Header(max_length=5000, description="The thread, percent-encoded.")
+    ] = None,
+    x_recollect_user: Annotated[
+        str | None, Header(max_length=5000, description="Whose, percent-encoded.")
+    ] = None,
+    x_recollect_memory: Annotated[
+        str | None, Header(max_length=100, description="`off`: no memory for this call.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, Header(max_length=200, description="Sent again, it joins the turn there is.")
+    ] = None,
+) -> Asking:
+    if x_recollect_memory not in (None, "on", "off"):
+        raise InvalidInput("X-Recollect-Memory: must be on or off", field="X-Recollect-Memory")
+    return Asking(
+        thread_id=_named("X-Recollect-Thread", x_recollect_thread),
+        user_id=_named("X-Recollect-User", x_recollect_user),
+        memory=x_recollect_memory != "off",
+        key=idempotency_key,
+    )
+
+
+def _named(header: str, given: str | None) -> str | None:
+    """An id out of a header; an empty one names nobody."""
+    name = unquote(given, errors="replace") if given else None
+    if name is not None and (len(name) > 512 or "\x00" in name):
+        raise InvalidInput(f"{header}: this is no id", field=header)
+    return name
+
+
+@router.post(
+    "/chat/completions",
+    response_model=Completion,
+    responses={**documented_for_openai(429, 502, 504), **_STREAM},
+)
+async def complete_chat(
+    home: Home,
+    caller: Calling,
+    body: CompletionBody,
+    asking: Annotated[Asking, Depends(_asking)],
+    request: Request,
+) -> Response:
+    """One chat turn of a client that keeps its history itself."""
+    backend, model = await chosen_model(home.talking.backends, body.model)
+    resent = body.resent(asking, backend, model, home.clock())
+    note(request, user=resent.request.user_id)
+    live = await home.resent.handle(caller, resent)
+    note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
+    if body.stream:
+        return await _streamed(live, body, request)
+    if await _ended_or_gone(live, request) and (error := _what_went_wrong(live)) is not None:
+        return await _error(request, live, error)
+    return JSONResponse(completion(live, body.model or OWN_CHOICE), headers=headers_of(live))
+
+
+@router.get("/models", responses=documented_for_openai())
+async def list_models(home: Home, caller: Calling) -> ModelsAnswer:
+    """The models of every backend that answers, and `recollect`: the default's own choice."""
+    return ModelsAnswer.of(await offered_models(home.talking.backends))
+
+
+@router.get("/models/{model_id:path}", include_in_schema=False)
+@router.get("/models/{model_id}", responses=documented_for_openai())
+async def get_model(home: Home, caller: Calling, model_id: PathId) -> ModelAnswer:
+    """One of them, by the name under which it is listed."""
+    return ModelAnswer.of(await offered_model(home.talking.backends, model_id))
+
+
+async def _streamed(live: LiveTurn, body: CompletionBody, request: Request) -> Response:
+    """Begins with the first piece, or when the answer has kept the client waiting: until then an error has a status."""
+    pieces = live.follow()
+    first = asyncio.ensure_future(anext(pieces, None))
+    if not await _first_of(first, request):
+        await pieces.aclose()
+        return Response(status_code=499)
+    piece = first.result()
+    if piece is None and (error := _what_went_wrong(live)) is not None:
+        return await _error(request, live, error)
+    include_usage = bool(body.stream_options and body.stream_options.include_usage)
+    answer = chunks(live, _with_first(piece, pieces), body.model or OWN_CHOICE, include_usage=include_usage)
+    return StreamingResponse(answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **headers_of(live)})
+
+
+async def _with_first(first: Delta | None, rest: Pieces) -> Pieces:
+    try:
+        if first is not None:
+            yield first
+        async for piece in rest:
+            yield piece
+    finally:
+        await rest.aclose()
+
+
+async def _ended_or_gone(live: LiveTurn, request: Request) -> bool:
+    """Waits with the client: one that went away no longer listens. False when it did."""
+    return await _first_of(asyncio.ensure_future(live.wait()), request)
+
+
+async def _first_of(awaited: "asyncio.Future[Any]", request: Request) -> bool:
+    """True when it is there; False, and it is given up, when the client has gone before."""
+    gone = asyncio.ensure_future(_goes_away(request))
+    try:
+        await asyncio.wait((awaited, gone), return_when=asyncio.FIRST_COMPLETED)
+        return awaited.done()
+    finally:
+        for task in (awaited, gone):
+            task.cancel()
+        await asyncio.gather(awaited, gone, return_exceptions=True)
+
+
+async def _goes_away(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
+
+
+def _what_went_wrong(live: LiveTurn) -> RecollectError | None:
+    """Also for an answer that was stopped before it began."""
+    if live.error is None and live.turn.status == "failed":
+        return ModelUnavailable(str(live.receipt.get("error") or "there is no answer"))
+    return live.error
+
+
+async def _error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
+    answer = in_openai_shape(await render_known(request, error))
+    answer.headers.update(headers_of(live))
+    return answer

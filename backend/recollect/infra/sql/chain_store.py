@@ -1,0 +1,172 @@
+"""Finding the thread that a client means which resends its history: a few lookups, however many threads there are."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from recollect.infra.sql.chain_rows import follow_threads
+from recollect.infra.sql.database import Database, Reader, Row, rows
+from recollect.memory import identity
+from recollect.memory.resent import FEWEST_IN_THE_MIDDLE, Sighting, chains_of, owner_root, pair_digest
+
+MOST_SIGHTINGS = 32
+_AT_ONCE = 200
+
+BEHIND = """
+SELECT pk FROM threads WHERE space = ? AND user_id = ? AND (chained < last_number OR chained_revision != revision)"""
+
+# One probe of the index for each digest, however many threads have it.
+WHICH_EXIST = """
+SELECT v.column1 AS digest FROM (VALUES {marks}) v
+WHERE EXISTS (SELECT 1 FROM chains c WHERE c.{column} = v.column1 AND (:pk IS NULL OR c.thread_pk = :pk))"""
+
+SIGHTED = """
+SELECT h.thread_id, c.thread_pk, c.position, c.answered, c.silent,
+    c.position = (SELECT max(position) FROM chains WHERE thread_pk = c.thread_pk) AS is_tip
+FROM chains c JOIN threads h ON h.pk = c.thread_pk
+WHERE c.{column} = :digest AND h.space = :space AND h.user_id = :user_id AND (:pk IS NULL OR c.thread_pk = :pk)
+ORDER BY c.turn_pk DESC LIMIT :limit"""
+
+BACKWARDS = """
+SELECT position, before, said FROM chains WHERE thread_pk = ? AND position <= ? ORDER BY position DESC LIMIT 500"""
+
+
+class SqlChainStore:
+    """Owners never meet: their digests differ from the first message on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def catch_up(self, space: str, user_id: str) -> None:
+        """Take in what was said through other doors, or edited, since the owner's threads were last looked at."""
+        left = [row["pk"] for row in await self._database.read(BEHIND, (space, user_id))]
+        while left:
+            left = await self._database.write(partial(follow_threads, thread_pks=left))
+
+    async def from_the_beginning(
+        self, space: str, user_id: str, said: Sequence[bytes], thread_id: str | None = None
+    ) -> list[Sighting]:
+        """Where the longest run of these messages ends that begins a conversation, newest first."""
+        chains = chains_of(owner_root(space, user_id), said)
+        lookup = _Lookup(space, user_id, "chain")
+        async with self._database.snapshot() as connection:
+            pk = await _thread_pk(connection, space, thread_id)
+            if thread_id is not None and pk is None:
+                return []
+            async for number in _that_exist(connection, "chain", chains, pk):
+                return _sightings(await lookup.rows(connection, chains[number], pk), number + 1)
+        return []
+
+    async def in_the_middle(
+        self,
+        space: str,
+        user_id: str,
+        said: Sequence[bytes],
+        longer_than: int = 0,
+        thread_id: str | None = None,
+    ) -> list[Sighting]:
+        """Where the longest run of these messages ends whatever was said before it; two at least, newest first."""
+        root = owner_root(space, user_id)
+        fewest = max(FEWEST_IN_THE_MIDDLE, longer_than + 1)
+        ends = range(fewest, len(said) + 1)
+        pairs = [pair_digest(root, said[end - 2], said[end - 1]) for end in ends]
+        lookup = _Lookup(space, user_id, "pair")
+        async with self._database.snapshot() as connection:
+            pk = await _thread_pk(connection, space, thread_id)
+            if thread_id is not None and pk is None:
+                return []
+            async for number in _that_exist(connection, "pair", pairs, pk):
+                run = said[: ends[number]]
+                found = [
+                    row
+                    for row in await lookup.rows(connection, pairs[number], pk)
+                    if await _leads_here(connection, row["thread_pk"], row["position"], run)
+                ]
+                if found:
+                    return _sightings(found, len(run))
+        return []
+
+
+class _Lookup:
+    """Reads what is known of one digest of one owner."""
+
+    def __init__(self, space: str, user_id: str, column: str) -> None:
+        self._owner = {"space": space, "user_id": user_id}
+        self._sql = SIGHTED.format(column=column)
+
+    async def rows(self, connection: Reader, digest: bytes, pk: int | None) -> list[Row]:
+        bound: dict[str, Any] = {**self._owner, "digest": digest, "pk": pk, "limit": MOST_SIGHTINGS}
+        return await rows(connection, self._sql, bound)
+
+
+async def _thread_pk(connection: Reader, space: str, thread_id: str | None) -> int | None:
+    if thread_id is None:
+        return None
+    found = await rows(
+        connection, "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    )
+    return int(found[0]["pk"]) if found else None
+
+
+async def _that_exist(
+    connection: Reader, column: str, digests: Sequence[bytes], pk: int | None
+) -> AsyncIterator[int]:
+    """Places of the digests that are known, from the last one down."""
+    for chunk in _chunks_from_the_end(len(digests)):
+        marks = ",".join(f"(:d{number})" for number in chunk)
+        bound = {f"d{number}": digests[number] for number in chunk} | {"pk": pk}
+        found = await rows(connection, WHICH_EXIST.format(marks=marks, column=column), bound)
+        existing = {row["digest"] for row in found}
+        for number in chunk:
+            if digests[number] in existing:
+                yield number
+
+
+def _chunks_from_the_end(count: int) -> Iterator[range]:
+    """The last few first: most clients resend all and add one message."""
+    high, size = count, 4
+    while high > 0:
+        low = max(0, high - size)
+        yield range(high - 1, low - 1, -1)
+        high, size = low, _AT_ONCE
+
+
+def _sightings(found: Sequence[Row], known: int) -> list[Sighting]:
+    """One for each thread: where several of its turns have the same past, the last of them."""
+    last: dict[str, Row] = {}
+    for row in found:
+        if row["position"] > last.get(row["thread_id"], {"position": 0})["position"]:
+            last[row["thread_id"]] = row
+    return [
+        Sighting(
+            thread_id=thread_id,
+            turn_id=identity.turn_id(row["position"]),
+            known=known,
+            is_tip=bool(row["is_tip"]),
+            answered=bool(row["answered"]),
+            silent=bool(row["silent"]),
+        )
+        for thread_id, row in last.items()
+    ]
+
+
+async def _leads_here(connection: Reader, thread_pk: int, position: int, run: Sequence[bytes]) -> bool:
+    """Whether just these messages lead to a turn, one right after another."""
+    links: dict[int, list[Row]] = {}
+    lowest = position + 1
+    wanted: int | None = position
+    for said in reversed(run):
+        if wanted is None:
+            return False
+        while wanted < lowest:
+            page = await rows(connection, BACKWARDS, (thread_pk, lowest - 1))
+            if not page:
+                return False
+            for row in page:
+                links.setdefault(row["position"], []).append(row)
+            lowest = page[-1]["position"]
+        same = next((row for row in links.get(wanted, ()) if row["said"] == said), None)
+        if same is None:
+            return False
+        wanted = same["before"]
+    return True

@@ -1,0 +1,85 @@
+"""The models that all backends have together, and which backend a model's name means."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from recollect.errors import ModelUnavailable, UnknownModel
+from recollect.service.ports import Backend
+
+OWN_CHOICE = "recollect"
+"""The model that thread, preset or default backend choose."""
+
+
+class NamedBackends(Protocol):
+    """Every backend by its name, the default first."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    def get(self, name: str | None = None) -> Backend: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedModel:
+    """A model under the name by which a client asks for it."""
+
+    name: str
+    backend: str
+
+
+async def offered_models(backends: NamedBackends) -> list[OfferedModel]:
+    """Of all backends that answer. A name that several have comes with the backend's in front."""
+    listed = await _listed(backends)
+    count = Counter(model for _, models in listed for model in models)
+    offered = [
+        OfferedModel(model if count[model] == 1 else f"{backend}/{model}", backend)
+        for backend, models in listed
+        for model in models
+    ]
+    return [OfferedModel(OWN_CHOICE, OWN_CHOICE), *offered]
+
+
+async def offered_model(backends: NamedBackends, name: str) -> OfferedModel:
+    """Raises UnknownModel, which names those there are."""
+    offered = await offered_models(backends)
+    for model in offered:
+        if name in (model.name, f"{model.backend}/{model.name}"):
+            return model
+    names = ", ".join(model.name for model in offered[:20])
+    raise UnknownModel(f"there is no model {name!r}. There are: {names}", field="model")
+
+
+async def chosen_model(backends: NamedBackends, name: str | None) -> tuple[str | None, str | None]:
+    """Backend and model that a name means. A name that no backend lists is left for the backend to make sense of."""
+    if name is None or name == OWN_CHOICE:
+        return None, None
+    backend, slash, model = name.partition("/")
+    if backend in backends.names:
+        return backend, model if slash and model else None
+    if len(_distinct(backends)) == 1:
+        return None, name
+    found = [backend for backend, models in await _listed(backends) if name in models]
+    return (found[0] if found else None), name
+
+
+async def _listed(backends: NamedBackends) -> list[tuple[str, tuple[str, ...]]]:
+    """Names of models by backend; a backend that doesn't answer has none."""
+    distinct = _distinct(backends)
+    found = await asyncio.gather(*(_models_of(backend) for backend in distinct.values()))
+    return list(zip(distinct, found, strict=True))
+
+
+async def _models_of(backend: Backend) -> tuple[str, ...]:
+    try:
+        return (await backend.facts()).models
+    except ModelUnavailable:
+        return ()  # It says so in health, and to whoever asks for it.
+
+
+def _distinct(backends: NamedBackends) -> dict[str, Backend]:
+    """Each backend once: the default may have a name of its own, too."""
+    names: dict[int, str] = {id(backends.get(name)): name for name in backends.names}
+    ordered = dict.fromkeys(id(backends.get(name)) for name in backends.names)
+    return {names[key]: backends.get(names[key]) for key in ordered}

@@ -1,0 +1,173 @@
+"""Recognise: which thread a client means that resends its history with every request, and what of it is new.
+
+1. The client names a thread, or one of the owner's own is known by what is resent.
+2. Where all of the history is known the thread goes on, or is answered again; where a part is, it branches there.
+3. Where nothing is, a new thread is opened, and the history stored in it first.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from recollect.errors import InvalidInput
+from recollect.memory.access import Caller
+from recollect.memory.model import NewTurn
+from recollect.memory.resent import (
+    Sighting,
+    all_digest,
+    best_of,
+    count_history,
+    may_go_on,
+    said_digest,
+)
+from recollect.service.chat import Chat, ChatRequest
+from recollect.service.live_turns import LiveTurn
+from recollect.service.ports import ThreadStore
+from recollect.service.threads import DEFAULT_USER, owned_thread
+
+
+class ChainStore(Protocol):
+    """Finds turns by what leads to them, within one owner's threads alone."""
+
+    async def catch_up(self, space: str, user_id: str) -> None: ...
+    async def from_the_beginning(
+        self, space: str, user_id: str, said: Sequence[bytes], thread_id: str | None = None
+    ) -> list[Sighting]: ...
+    async def in_the_middle(
+        self,
+        space: str,
+        user_id: str,
+        said: Sequence[bytes],
+        longer_than: int = 0,
+        thread_id: str | None = None,
+    ) -> list[Sighting]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """All that a client sent, without its system messages, which are instructions. There is at least one message."""
+
+    messages: tuple[NewTurn, ...]
+    request: ChatRequest
+    """What it asks for besides; which thread, and which turns, is found out."""
+    thread_id: str | None = None
+    """Where the client names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    space: str
+    user_id: str
+
+
+class ResentChat:
+    """`handle_chat_turn` for clients that keep their history themselves."""
+
+    def __init__(self, chat: Chat, chains: ChainStore, threads: ThreadStore) -> None:
+        self._chat = chat
+        self._chains = chains
+        self._threads = threads
+
+    async def handle(self, caller: Caller, resent: Resent) -> LiveTurn:
+        """Durable, in its place and on its way when this returns. Raises NotFound for another user's thread."""
+        user_id = caller.acting_for(resent.request.user_id)
+        messages = [message for message in resent.messages if said_digest(message) is not None]
+        if not messages:
+            raise InvalidInput("messages: nothing was said", field="messages")
+        digest = all_digest(messages)
+        if resent.thread_id is not None:
+            thread = await self._threads.get_thread(resent.thread_id, space=caller.space)
+            if thread is not None:
+                await owned_thread(self._threads, caller, resent.thread_id, user_id)
+                user_id = thread.user_id
+            owner = _Owner(caller.space, user_id or DEFAULT_USER)
+            placed: ChatRequest | None = await self._named(
+                owner, resent.thread_id, messages, is_new=thread is None
+            )
+        else:
+            owner = _Owner(caller.space, user_id or DEFAULT_USER)
+            placed = await self._recognised(owner, messages, digest)
+        placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
+        request = replace(
+            resent.request,
+            thread_id=placed.thread_id,
+            turns=placed.turns,
+            earlier=placed.earlier,
+            parent_id=placed.parent_id,
+            user_id=owner.user_id,
+            resent=digest,
+        )
+        return await self._chat.handle_chat_turn(caller, request)
+
+    async def _named(
+        self, owner: _Owner, thread_id: str, messages: Sequence[NewTurn], *, is_new: bool
+    ) -> ChatRequest:
+        """Within the thread that the client names. One that sends only what is new says it at the thread's end."""
+        history = count_history(messages)
+        if is_new:
+            return _opened(thread_id, messages)
+        if history:
+            sighting = best_of(await self._sightings(owner, messages, thread_id))
+            if sighting is not None:
+                return _going_on(sighting, messages)
+        return ChatRequest(thread_id, turns=tuple(messages[history:]))
+
+    async def _recognised(
+        self, owner: _Owner, messages: Sequence[NewTurn], digest: bytes
+    ) -> ChatRequest | None:
+        found = [
+            sighting
+            for sighting in await self._sightings(owner, messages)
+            if may_go_on(sighting, messages) or self._is_waited_for(owner, sighting, digest)
+        ]
+        sighting = best_of(found)
+        return None if sighting is None else _going_on(sighting, messages)
+
+    def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
+        """A client that lost its connection asks for the answer that is on its way."""
+        return self._chat.unheard(owner.space, sighting.thread_id, digest) is not None
+
+    async def _sightings(
+        self, owner: _Owner, messages: Sequence[NewTurn], thread_id: str | None = None
+    ) -> list[Sighting]:
+        """Where the longest parts of the messages end that are known."""
+        said = [digest for message in messages if (digest := said_digest(message)) is not None]
+        if _shows_more_than_text(messages[-1]):
+            said.pop()  # Its words don't tell what it shows: it is said anew.
+        await self._chains.catch_up(owner.space, owner.user_id)
+        found = await self._chains.from_the_beginning(owner.space, owner.user_id, said, thread_id)
+        known = found[0].known if found else 0
+        if known < count_history(messages):
+            found += await self._chains.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
+        return found
+
+
+def _going_on(sighting: Sighting, messages: Sequence[NewTurn]) -> ChatRequest:
+    """What is known keeps its turns; the rest follows the last of them."""
+    rest = messages[sighting.known :]
+    history = count_history(rest)
+    return ChatRequest(
+        sighting.thread_id,
+        turns=tuple(rest[history:]),
+        earlier=tuple(rest[:history]),
+        parent_id=sighting.turn_id,
+    )
+
+
+def _opened(thread_id: str, messages: Sequence[NewTurn]) -> ChatRequest:
+    history = count_history(messages)
+    return ChatRequest(thread_id, turns=tuple(messages[history:]), earlier=tuple(messages[:history]))
+
+
+def _shows_more_than_text(message: NewTurn) -> bool:
+    return any(part.get("type") != "text" for part in message.parts or ())
+
+
+def _new_id(owner: _Owner, key: str | None, digest: bytes) -> str:
+    """The same for a request that is sent again with its key: it joins the thread that it opened."""
+    if key is None:
+        return f"t_{secrets.token_hex(8)}"
+    asked = "\x00".join([owner.space, owner.user_id, key]).encode() + digest
+    return f"t_{hashlib.sha256(asked).hexdigest()[:16]}"

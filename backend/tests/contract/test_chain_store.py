@@ -1,0 +1,216 @@
+"""What finding a conversation by its words promises, of the fake and of SQLite."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from recollect.infra.sql.append import Schedule
+from recollect.infra.sql.chain_store import SqlChainStore
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.infra.sql.transcript_store import SqlTranscriptStore
+from recollect.memory.model import Append, NewTurn, Role
+from recollect.memory.resent import Sighting, said_digest
+from recollect.service.ports import ThreadStore, TranscriptStore
+from recollect.service.recognise import ChainStore
+from tests.fake_chain_store import FakeChainStore
+from tests.fakes import START, FakeClock, FakeJournal
+
+SCHEDULE = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)
+
+
+@dataclass
+class Conversations:
+    """The store, and the threads that it knows."""
+
+    store: ChainStore
+    threads: ThreadStore
+    transcripts: TranscriptStore
+
+    async def say(self, thread: str, *turns: NewTurn, user_id: str = "ann", space: str = "default") -> None:
+        await self.threads.append(Append(space, thread, turns, user_id))
+
+    async def begun(self, *turns: NewTurn, thread: str | None = None, user_id: str = "ann") -> list[Sighting]:
+        await self.store.catch_up("default", user_id)
+        return await self.store.from_the_beginning("default", user_id, digests(turns), thread)
+
+    async def went_on(
+        self, *turns: NewTurn, longer_than: int = 0, thread: str | None = None
+    ) -> list[Sighting]:
+        await self.store.catch_up("default", "ann")
+        return await self.store.in_the_middle("default", "ann", digests(turns), longer_than, thread)
+
+    async def edit(self, thread: str, turn_id: str, words: str) -> None:
+        turn = await self.threads.get_turn(thread, turn_id)
+        assert turn is not None
+        await self.transcripts.revise("default", thread, [replace(turn, content=words)], {})
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+async def conversations(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Conversations]:
+    if request.param == "fake":
+        journal = FakeJournal()
+        yield Conversations(FakeChainStore(journal.threads), journal.threads, journal.transcripts)
+        return
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    threads = SqlThreadStore(database, clock=FakeClock(), schedule=SCHEDULE)
+    yield Conversations(SqlChainStore(database), threads, SqlTranscriptStore(database))
+    await database.close()
+
+
+def digests(turns: tuple[NewTurn, ...]) -> list[bytes]:
+    return [said for turn in turns if (said := said_digest(turn)) is not None]
+
+
+def made(role: Role, text: str, parent: str | None = None, model: str | None = None) -> NewTurn:
+    return NewTurn(role, text, START, role, parent_id=parent, model=model)
+
+
+def asks(text: str, parent: str | None = None) -> NewTurn:
+    return made("user", text, parent)
+
+
+def answers(text: str, parent: str | None = None) -> NewTurn:
+    return made("assistant", text, parent, "m")
+
+
+def turn_ids(sightings: list[Sighting]) -> list[tuple[str, str]]:
+    return [(sighting.thread_id, sighting.turn_id) for sighting in sightings]
+
+
+async def test_what_nobody_said_is_nowhere(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"))
+    assert await conversations.begun(asks("good morning")) == []
+    assert await conversations.went_on(asks("good morning"), answers("hi")) == []
+
+
+async def test_a_whole_conversation_is_known_by_its_tip(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"))
+    assert await conversations.begun(asks("hello"), answers("hi"), asks("new")) == [
+        Sighting("t1", "t-2", known=2, is_tip=True, answered=True, silent=False)
+    ]
+
+
+async def test_the_longest_beginning_counts(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"), asks("how are you?"), answers("fine"))
+    (sighting,) = await conversations.begun(asks("hello"), answers("hi"), asks("what is new?"))
+    assert (sighting.turn_id, sighting.known, sighting.is_tip) == ("t-2", 2, False)
+
+
+async def test_of_several_the_newest_comes_first(conversations: Conversations) -> None:
+    for thread in ("t1", "t2", "t3"):
+        await conversations.say(thread, asks("hello"), answers("hi"))
+    found = await conversations.begun(asks("hello"), answers("hi"))
+    assert turn_ids(found) == [("t3", "t-2"), ("t2", "t-2"), ("t1", "t-2")]
+
+
+async def test_a_thread_can_be_named(conversations: Conversations) -> None:
+    for thread in ("t1", "t2"):
+        await conversations.say(thread, asks("hello"), answers("hi"))
+    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"), thread="t1")) == [("t1", "t-2")]
+    assert turn_ids(await conversations.went_on(asks("hello"), answers("hi"), thread="t1")) == [("t1", "t-2")]
+    assert await conversations.begun(asks("hello"), thread="nowhere") == []
+    assert await conversations.went_on(asks("hello"), answers("hi"), thread="nowhere") == []
+
+
+async def test_owners_never_meet(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"))
+    await conversations.say("t2", asks("hello"), answers("hi"), space="other")
+    assert await conversations.begun(asks("hello"), answers("hi"), user_id="bob") == []
+    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"))) == [("t1", "t-2")]
+
+
+async def test_branches_follow_their_parents(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"), asks("one"), answers("1"))
+    await conversations.say("t1", asks("two", parent="t-2"), answers("2"))
+    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"), asks("two"), answers("2"))) == [
+        ("t1", "t-6")
+    ]
+    (first,) = await conversations.begun(asks("hello"), answers("hi"), asks("one"), answers("1"))
+    assert (first.turn_id, first.is_tip) == ("t-4", False)
+    (mixed,) = await conversations.begun(asks("hello"), answers("hi"), asks("one"), answers("2"))
+    assert (mixed.turn_id, mixed.known) == ("t-3", 3)
+
+
+async def test_an_answer_that_never_came_stands_for_its_question(conversations: Conversations) -> None:
+    await conversations.say(
+        "t1", asks("hello"), NewTurn("assistant", "", START, "assistant", status="failed")
+    )
+    (sighting,) = await conversations.begun(asks("hello"))
+    assert (sighting.turn_id, sighting.silent, sighting.is_tip) == ("t-2", True, True)
+    await conversations.say("t1", asks("are you there?"), answers("yes"))
+    (sighting,) = await conversations.begun(asks("hello"), asks("are you there?"), answers("yes"))
+    assert (sighting.turn_id, sighting.known) == ("t-4", 3)
+
+
+async def test_system_messages_do_not_count(conversations: Conversations) -> None:
+    await conversations.say("t1", made("system", "Be brief."), asks("hello"), answers("hi"))
+    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"))) == [("t1", "t-3")]
+
+
+async def test_an_answer_that_is_still_being_written_is_not_known(conversations: Conversations) -> None:
+    await conversations.say(
+        "t1", asks("hello"), NewTurn("assistant", "h", START, "assistant", status="streaming")
+    )
+    (sighting,) = await conversations.begun(asks("hello"), made("assistant", "h"))
+    assert (sighting.turn_id, sighting.known, sighting.is_tip) == ("t-1", 1, True)
+
+
+async def test_only_answers_that_were_given_here_count_as_such(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("2 + 2"), made("assistant", "4"), asks("3 + 3"), answers("6"))
+    (example,) = await conversations.begun(asks("2 + 2"), made("assistant", "4"))
+    assert not example.answered
+    (whole,) = await conversations.begun(asks("2 + 2"), made("assistant", "4"), asks("3 + 3"), answers("6"))
+    assert whole.answered
+
+
+async def test_a_conversation_is_known_in_its_middle_by_two_messages(conversations: Conversations) -> None:
+    said = [asks("one"), answers("1"), asks("two"), answers("2"), asks("three"), answers("3")]
+    await conversations.say("t1", *said)
+    (tip,) = await conversations.went_on(*said[4:], asks("new"))
+    assert (tip.turn_id, tip.known, tip.is_tip) == ("t-6", 2, True)
+    (middle,) = await conversations.went_on(*said[2:4], asks("new"), answers("newer"))
+    assert (middle.turn_id, middle.known, middle.is_tip) == ("t-4", 2, False)
+    assert await conversations.went_on(said[5], asks("new")) == []
+    assert await conversations.went_on(asks("edited"), *said[3:]) == []
+    assert await conversations.went_on(*said[4:], longer_than=2) == []
+
+
+async def test_what_is_known_in_the_middle_is_known_without_gaps(conversations: Conversations) -> None:
+    said = [asks("one"), answers("ok"), asks("two"), answers("ok"), asks("three"), answers("ok")]
+    await conversations.say("t1", *said)
+    (sighting,) = await conversations.went_on(said[0], said[1], said[4], said[5])
+    assert (sighting.turn_id, sighting.known) == ("t-2", 2)
+
+
+async def test_an_edited_message_is_known_by_its_old_words_and_its_new_ones(
+    conversations: Conversations,
+) -> None:
+    old = [asks("My cat is Tom"), answers("Nice"), asks("yes"), answers("ok")]
+    await conversations.say("t1", *old)
+    assert (await conversations.begun(*old))[0].known == 4
+    await conversations.edit("t1", "t-1", "My cat is Tiger")
+    new = [asks("My cat is Tiger"), *old[1:]]
+    for words in (old, new):
+        (sighting,) = await conversations.begun(*words)
+        assert (sighting.turn_id, sighting.known) == ("t-4", 4)
+    await conversations.say("t1", asks("more"), answers("sure"))
+    for words in (old, new):
+        (sighting,) = await conversations.begun(*words, asks("more"), answers("sure"))
+        assert (sighting.turn_id, sighting.known) == ("t-6", 6)
+        (sighting,) = await conversations.went_on(*words[-3:], asks("more"), answers("sure"))
+        assert sighting.turn_id == "t-6"
+
+
+async def test_what_was_forgotten_is_not_known(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"))
+    await conversations.say("t2", asks("hello"), answers("hi"))
+    assert len(await conversations.begun(asks("hello"))) == 2
+    await conversations.threads.clear_thread("t1")
+    await conversations.threads.delete_thread("t2")
+    assert await conversations.begun(asks("hello")) == []
+    await conversations.say("t1", asks("hello"), answers("hi"))
+    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"))) == [("t1", "t-4")]

@@ -1,0 +1,92 @@
+"""Knowing long conversations, and many of them, in a real journal."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from recollect.infra.sql.append import Schedule
+from recollect.infra.sql.chain_rows import AT_ONCE
+from recollect.infra.sql.chain_store import MOST_SIGHTINGS, SqlChainStore
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.memory.model import Append, NewTurn
+from recollect.memory.resent import Sighting, said_digest
+from tests.fakes import START, FakeClock
+
+SCHEDULE = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def threads(database: Database) -> SqlThreadStore:
+    return SqlThreadStore(database, clock=FakeClock(), schedule=SCHEDULE)
+
+
+def exchanges(count: int, about: str = "") -> list[NewTurn]:
+    return [
+        turn
+        for number in range(count)
+        for turn in (
+            NewTurn("user", f"q{number} {about}", START, "ann"),
+            NewTurn("assistant", f"a{number} {about}", START, "assistant", model="m"),
+        )
+    ]
+
+
+def digests(turns: list[NewTurn]) -> list[bytes]:
+    return [said for turn in turns if (said := said_digest(turn)) is not None]
+
+
+async def begun(database: Database, turns: list[NewTurn]) -> list[Sighting]:
+    store = SqlChainStore(database)
+    await store.catch_up("default", "ann")
+    return await store.from_the_beginning("default", "ann", digests(turns))
+
+
+async def test_a_thread_longer_than_one_transaction_takes_in_is_known_to_its_tip(
+    database: Database, threads: SqlThreadStore
+) -> None:
+    said = exchanges(AT_ONCE)
+    await threads.append(Append("default", "t1", said, "ann"))
+    (tip,) = await begun(database, [*said, *exchanges(1, "new")])
+    assert (tip.turn_id, tip.known, tip.is_tip) == (f"t-{2 * AT_ONCE}", 2 * AT_ONCE, True)
+    (early,) = await begun(database, [*said[:301], *exchanges(250, "other")])
+    assert (early.turn_id, early.known) == ("t-301", 301)
+    store = SqlChainStore(database)
+    (dropped,) = await store.in_the_middle("default", "ann", digests([*said[100:], *exchanges(1, "new")]))
+    assert (dropped.turn_id, dropped.known) == (f"t-{2 * AT_ONCE}", 2 * AT_ONCE - 100)
+
+
+async def test_an_opening_that_thousands_of_threads_share_costs_a_few_rows(
+    database: Database, threads: SqlThreadStore
+) -> None:
+    for number in range(200):
+        await threads.append(Append("default", f"t{number}", exchanges(1), "ann"))
+    found = await begun(database, exchanges(1)[:1])
+    assert len(found) == MOST_SIGHTINGS
+    assert found[0].thread_id == "t199"
+
+
+async def test_catching_up_is_done_once(database: Database, threads: SqlThreadStore) -> None:
+    await threads.append(Append("default", "t1", exchanges(3), "ann"))
+    store = SqlChainStore(database)
+    await store.catch_up("default", "ann")
+    written = database.operations
+    await store.catch_up("default", "ann")
+    assert database.operations == written
+
+
+async def test_what_was_said_leaves_no_digest_behind(database: Database, threads: SqlThreadStore) -> None:
+    await threads.append(Append("default", "t1", exchanges(3), "ann"))
+    await begun(database, exchanges(3))
+    assert await database.read("SELECT count(*) AS n FROM chains") == [{"n": 6}]
+    await threads.delete_thread("t1")
+    assert await database.read("SELECT count(*) AS n FROM chains") == [{"n": 0}]

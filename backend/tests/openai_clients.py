@@ -1,0 +1,84 @@
+"""OpenAI's own client in tests, talking to a server of Recollect's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+
+import httpx2
+from openai import OpenAI
+from openai.types.chat import ChatCompletion
+
+from tests.http_client import Json
+
+
+def openai_client(address: str, *, key: str = "sk-none", user: str | None = None, retries: int = 0) -> OpenAI:
+    """Close it after use, or use it in a `with` block."""
+    headers = {} if user is None else {"X-Recollect-User": quote(user)}
+    return OpenAI(
+        base_url=f"{address}/v1",
+        api_key=key,
+        max_retries=retries,
+        default_headers=headers,
+        http_client=httpx2.Client(trust_env=False, timeout=60),
+    )
+
+
+def user_says(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def system_says(text: str) -> Json:
+    return {"role": "system", "content": text}
+
+
+def assistant_says(text: str) -> Json:
+    return {"role": "assistant", "content": text}
+
+
+@dataclass
+class Answered:
+    """An answer, and where it went."""
+
+    completion: ChatCompletion
+    thread: str
+    turn: str
+
+    @property
+    def text(self) -> str:
+        return self.completion.choices[0].message.content or ""
+
+
+def ask(
+    client: OpenAI, messages: Sequence[Json], *, headers: dict[str, str] | None = None, **fields: Any
+) -> Answered:
+    raw = client.chat.completions.with_raw_response.create(
+        **{"model": "recollect", "messages": list(messages), "extra_headers": headers or {}, **fields}
+    )
+    return Answered(
+        raw.parse(), unquote(raw.headers["X-Recollect-Thread"]), unquote(raw.headers["X-Recollect-Turn"])
+    )
+
+
+@dataclass
+class ResendingClient:
+    """Keeps its history itself and sends all of it with every request, as most clients do."""
+
+    client: OpenAI
+    system: str | None = None
+    history: list[Json] = field(default_factory=list)
+
+    def say(self, text: str, **fields: Any) -> Answered:
+        self.history.append(user_says(text))
+        answered = ask(self.client, self.sent(), **fields)
+        self.history.append(assistant_says(answered.text))
+        return answered
+
+    def say_messages(self, count: int) -> str:
+        """`message 0`, `message 1`, …; returns their thread."""
+        threads = [self.say(f"message {number}").thread for number in range(count)]
+        assert len(set(threads)) == 1
+        return threads[0]
+
+    def sent(self) -> list[Json]:
+        return [*([system_says(self.system)] if self.system else []), *self.history]

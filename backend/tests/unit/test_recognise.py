@@ -1,0 +1,296 @@
+"""Which thread a client means that resends its history, and what of it is new."""
+
+from typing import cast
+
+import pytest
+
+from recollect.errors import InvalidInput, NotFound
+from recollect.memory.access import Caller
+from recollect.memory.model import Append, NewTurn, Role
+from recollect.memory.resent import (
+    Sighting,
+    all_digest,
+    best_of,
+    chains_of,
+    count_history,
+    is_asked_again,
+    may_go_on,
+    owner_root,
+    said_digest,
+)
+from recollect.service.chat import Chat, ChatRequest
+from recollect.service.recognise import Resent, ResentChat
+from tests.fake_chain_store import FakeChainStore
+from tests.fakes import FakeJournal
+
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city": "Porto", "days": 2}'},
+}
+
+
+def made(role: Role, content: str, **fields: object) -> NewTurn:
+    return NewTurn(role, content, 0, role, **fields)  # type: ignore[arg-type]
+
+
+def asks(text: str) -> NewTurn:
+    return made("user", text)
+
+
+def answers(text: str) -> NewTurn:
+    return made("assistant", text)
+
+
+HISTORY = [asks("hello"), answers("hi")]
+
+
+def seen(**fields: object) -> Sighting:
+    given = {
+        "thread_id": "t1",
+        "turn_id": "t-2",
+        "known": 2,
+        "is_tip": False,
+        "answered": False,
+        "silent": False,
+    }
+    return Sighting(**{**given, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        asks("  hello there\n"),
+        made("user", "", parts=[{"type": "text", "text": "hello there"}]),
+        made("user", "hello there", parts=[{"type": "text", "text": "hello there "}, {"type": "image_url"}]),
+        made("user", "hello there", reasoning="a thought", model="m", message_id="m1"),
+    ],
+)
+def test_what_does_not_change_a_message(same: NewTurn) -> None:
+    assert said_digest(same) == said_digest(asks("hello there"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        asks("hello  there"),
+        answers("hello there"),
+        made("tool", "hello there", tool_call_id="c1"),
+        made("assistant", "hello there", tool_calls=[CALL]),
+        asks("Hello there"),
+    ],
+)
+def test_what_makes_it_another(other: NewTurn) -> None:
+    assert said_digest(other) != said_digest(asks("hello there"))
+
+
+def test_tool_calls_are_compared_by_id_name_and_meaning() -> None:
+    def calling(**changes: str) -> bytes | None:
+        function = {**CALL["function"], **{k: v for k, v in changes.items() if k != "id"}}  # type: ignore[dict-item]
+        call = {**CALL, "id": changes.get("id", "c1"), "function": function}
+        return said_digest(made("assistant", "", tool_calls=[call]))
+
+    assert calling(arguments='{"days":2,"city":"Porto"}') == calling()
+    assert calling(arguments="{broken") == calling(arguments="{broken")
+    different = {calling(), calling(id="c2"), calling(name="time"), calling(arguments="{broken")}
+    assert len(different) == 4
+
+
+def test_results_of_tools_are_told_apart_by_their_calls() -> None:
+    assert said_digest(made("tool", "5", tool_call_id="c1")) != said_digest(
+        made("tool", "5", tool_call_id="c2")
+    )
+
+
+@pytest.mark.parametrize("nothing", [made("system", "Be brief."), answers(""), answers(" \n")])
+def test_instructions_and_empty_answers_are_no_messages(nothing: NewTurn) -> None:
+    assert said_digest(nothing) is None
+
+
+def test_a_chain_knows_its_owner_and_every_message_before() -> None:
+    ann, bob = owner_root("default", "ann"), owner_root("default", "bob")
+    said = [b"1", b"2", b"3"]
+    assert chains_of(ann, said)[:2] == chains_of(ann, said[:2])
+    assert not set(chains_of(ann, said)) & set(chains_of(bob, said))
+    assert chains_of(ann, said)[2] != chains_of(ann, [b"x", b"2", b"3"])[2]
+    assert owner_root("a", "bc") != owner_root("ab", "c")
+
+
+def test_history_ends_with_the_last_answer() -> None:
+    assert count_history([asks("a")]) == 0
+    assert count_history([*HISTORY, asks("a"), asks("b")]) == 2
+    assert count_history([*HISTORY, made("tool", "5", tool_call_id="c1")]) == 2
+    assert count_history(HISTORY) == 2
+
+
+def test_the_longest_wins_then_a_tip_then_the_newest() -> None:
+    newest, tip = seen(thread_id="newest"), seen(thread_id="tip", is_tip=True)
+    longer = seen(thread_id="longer", known=3)
+    assert best_of([newest, tip]) is tip
+    assert best_of([newest, seen(thread_id="older")]) is newest
+    assert best_of([newest, tip, longer]) is longer
+    assert best_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("sighting", "goes_on"),
+    [
+        (seen(known=2, answered=True), True),
+        (seen(known=2, is_tip=True), True),
+        (seen(known=2), False),
+        (seen(known=1), False),
+        (seen(known=3, answered=True), True),
+        (seen(known=3, is_tip=True), False),
+        (seen(known=3, is_tip=True, silent=True), True),
+        (seen(known=3, silent=True), False),
+    ],
+)
+def test_a_conversation_is_known_by_an_answer_or_by_its_whole_tip(sighting: Sighting, goes_on: bool) -> None:
+    assert may_go_on(sighting, [*HISTORY, asks("and now?")]) is goes_on
+
+
+def test_a_first_message_opens_a_thread_unless_its_answer_never_came() -> None:
+    first = [asks("hello")]
+    assert not may_go_on(seen(known=1, is_tip=True), first)
+    assert may_go_on(seen(known=1, is_tip=True, silent=True), first)
+
+
+def test_an_answer_at_the_end_is_gone_on_from_and_not_asked_again() -> None:
+    assert not is_asked_again(seen(known=2), HISTORY)
+    assert is_asked_again(seen(known=1), HISTORY[:1])
+    assert not is_asked_again(seen(known=1), [*HISTORY, asks("more")])
+
+
+def test_the_same_request_has_the_same_digest() -> None:
+    assert all_digest(HISTORY) == all_digest([asks("hello"), answers("hi")])
+    assert all_digest(HISTORY) != all_digest([*HISTORY, asks("more")])
+
+
+# --- the whole verb -----------------------------------------------------------------------------------------
+
+
+class RecordingChat:
+    """Stands where chats are answered, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[ChatRequest] = []
+        self.waited_for: str | None = None
+
+    async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> None:
+        self.requests.append(request)
+
+    def unheard(self, space: str, thread_id: str, digest: bytes) -> object | None:
+        return self if thread_id == self.waited_for else None
+
+
+class Door:
+    def __init__(self) -> None:
+        journal = FakeJournal()
+        self.threads = journal.threads
+        self.chat = RecordingChat()
+        self._resent = ResentChat(cast(Chat, self.chat), FakeChainStore(journal.threads), journal.threads)
+
+    async def knows(self, thread_id: str, *turns: NewTurn, user_id: str = "me") -> None:
+        await self.threads.append(Append("default", thread_id, turns, user_id))
+
+    async def asked(self, *messages: NewTurn, thread_id: str | None = None, **fields: object) -> ChatRequest:
+        request = ChatRequest("", **fields)  # type: ignore[arg-type]
+        await self._resent.handle(Caller(), Resent(messages, request, thread_id))
+        return self.chat.requests[-1]
+
+
+@pytest.fixture
+def door() -> Door:
+    return Door()
+
+
+def given(text: str) -> NewTurn:
+    return made("assistant", text, model="m")
+
+
+def said(turns: tuple[NewTurn, ...]) -> list[str]:
+    return [turn.content for turn in turns]
+
+
+async def test_only_what_is_new_is_said_at_the_tip(door: Door) -> None:
+    await door.knows("t1", asks("hello"), given("hi"))
+    request = await door.asked(*HISTORY, asks("and now?"))
+    assert (request.thread_id, request.parent_id) == ("t1", "t-2")
+    assert (said(request.earlier), said(request.turns)) == ([], ["and now?"])
+
+
+async def test_an_unknown_history_is_kept_before_what_is_asked(door: Door) -> None:
+    request = await door.asked(*HISTORY, asks("and now?"))
+    assert request.thread_id.startswith("t_")
+    assert request.parent_id is None
+    assert (said(request.earlier), said(request.turns)) == (["hello", "hi"], ["and now?"])
+
+
+async def test_a_branch_begins_after_the_last_message_that_is_known(door: Door) -> None:
+    await door.knows("t1", asks("hello"), given("hi"), asks("one"), given("1"))
+    request = await door.asked(*HISTORY, asks("two"), answers("2"), asks("three"))
+    assert (request.thread_id, request.parent_id) == ("t1", "t-2")
+    assert (said(request.earlier), said(request.turns)) == (["two", "2"], ["three"])
+
+
+async def test_all_of_it_known_asks_for_another_answer(door: Door) -> None:
+    await door.knows("t1", asks("hello"), given("hi"), asks("one"), given("1"))
+    request = await door.asked(*HISTORY, asks("one"))
+    assert (request.thread_id, request.parent_id, request.turns) == ("t1", "t-3", ())
+
+
+async def test_a_message_that_shows_something_is_said_anew(door: Door) -> None:
+    await door.knows("t1", asks("hello"), given("hi"), asks("what is this?"), given("a cat"))
+    shown = made(
+        "user", "what is this?", parts=[{"type": "text", "text": "what is this?"}, {"type": "image_url"}]
+    )
+    request = await door.asked(*HISTORY, shown)
+    assert (request.parent_id, request.turns) == ("t-2", (shown,))
+
+
+async def test_a_first_message_opens_a_thread_each_time(door: Door) -> None:
+    await door.knows("t1", asks("hello"), given("hi"))
+    first, second = await door.asked(asks("hello")), await door.asked(asks("hello"))
+    assert len({"t1", first.thread_id, second.thread_id}) == 3
+
+
+async def test_a_first_message_whose_answer_is_on_its_way_unheard_is_waited_for(door: Door) -> None:
+    await door.knows("t1", asks("hello"), made("assistant", "", status="streaming"))
+    assert (await door.asked(asks("hello"))).thread_id != "t1"
+    door.chat.waited_for = "t1"
+    assert (await door.asked(asks("hello"))).thread_id == "t1"
+
+
+async def test_the_same_key_and_words_open_the_same_thread(door: Door) -> None:
+    first = await door.asked(asks("hello"), key="k")
+    assert (await door.asked(asks("hello"), key="k")).thread_id == first.thread_id
+    assert (await door.asked(asks("hello"), key="k2")).thread_id != first.thread_id
+    assert (await door.asked(asks("hello"), key="k", user_id="bob")).thread_id != first.thread_id
+    assert (await door.asked(asks("good morning"), key="k")).thread_id != first.thread_id
+
+
+async def test_a_named_thread_that_is_not_there_is_opened_with_all_of_it(door: Door) -> None:
+    request = await door.asked(*HISTORY, asks("and now?"), thread_id="mine")
+    assert request.thread_id == "mine"
+    assert (said(request.earlier), said(request.turns)) == (["hello", "hi"], ["and now?"])
+
+
+async def test_a_named_thread_that_knows_nothing_of_it_gets_what_is_new(door: Door) -> None:
+    await door.knows("t1", asks("good morning"), given("hi"))
+    request = await door.asked(*HISTORY, asks("and now?"), thread_id="t1")
+    assert (request.thread_id, request.parent_id) == ("t1", None)
+    assert (said(request.earlier), said(request.turns)) == ([], ["and now?"])
+
+
+async def test_another_users_thread_is_not_there(door: Door) -> None:
+    await door.knows("t1", asks("hello"), given("hi"), user_id="ann")
+    with pytest.raises(NotFound):
+        await door.asked(*HISTORY, asks("and now?"), thread_id="t1", user_id="bob")
+    assert (await door.asked(*HISTORY, asks("and now?"), user_id="bob")).thread_id != "t1"
+    owner = await door.asked(*HISTORY, asks("and now?"), thread_id="t1")
+    assert owner.user_id == "ann"
+
+
+async def test_a_request_that_says_nothing_is_refused(door: Door) -> None:
+    with pytest.raises(InvalidInput):
+        await door.asked(answers(""))
