@@ -17,7 +17,7 @@ from tests.processes import Server, StandInModel, recollect, recollect_json
 
 COMMANDS = [
     ["serve"], ["add"], ["threads"], ["verify"], ["rebuild"], ["backup"], ["restore"],
-    ["jobs"], ["jobs", "retry"], ["keys", "create"], ["keys", "list"], ["keys", "revoke"],
+    ["chat"], ["search"], ["jobs"], ["jobs", "retry"], ["keys", "create"], ["keys", "list"], ["keys", "revoke"],
 ]  # fmt: skip
 HELP_SECONDS = 0.5
 

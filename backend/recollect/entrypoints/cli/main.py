@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import searching, setting_up
+from recollect.entrypoints.cli import chatting, searching, setting_up
 from recollect.entrypoints.cli.benching import bench_cli
+from recollect.entrypoints.cli.presets import presets_cli
 from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ jobs_cli = typer.Typer(help="See jobs that are not done, and retry dead ones.", 
 keys_cli = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 cli.add_typer(jobs_cli, name="jobs")
 cli.add_typer(keys_cli, name="keys")
+cli.add_typer(presets_cli, name="presets")
 cli.add_typer(bench_cli, name="bench")
+cli.command(epilog=chatting.EPILOG)(chatting.chat)
 cli.command(epilog=searching.EPILOG)(searching.search)
 cli.command(epilog=searching.REINDEX_EPILOG)(searching.reindex)
 cli.command(epilog=setting_up.EPILOG)(setting_up.setup)
@@ -222,6 +225,7 @@ def rebuild(home: Home = None, json: Json = False) -> None:
         print_json({**asdict(report), "verification": verification})
     else:
         say(f"brought back {report.threads} threads, {report.turns} turns, {report.memcells} memcells,")
+        say(f"{report.presets} presets, the preferences of {report.preferences} users")
         say(f"and {report.forgotten} tombstones; the vault does not hold: {', '.join(report.lost)}")
         for problem in report.problems:
             say(f"PROBLEM: {problem}")
