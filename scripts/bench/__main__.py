@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import servers
+from caching import measure_caching
 from footprint import measure_memory, measure_soak
+from gateway import measure_gateway
 from reporting import progress, row, show
 from searching import measure_search
 
@@ -172,7 +174,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, fewer rounds")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
-        "--only", choices=["add", "growth", "start", "search", "memory", "soak"], help="measure only this"
+        "--only",
+        choices=["add", "growth", "start", "search", "memory", "soak", "gateway", "caching"],
+        help="measure only this",
     )
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -193,6 +197,13 @@ def main() -> int:
             rows += measure_memory(folder, 1_000 if arguments.quick else 10_000)
         if arguments.only in (None, "soak"):
             rows += measure_soak(folder, 2_000 if arguments.quick else 20_000)
+        if arguments.only in (None, "gateway"):
+            small = arguments.quick
+            rows += measure_gateway(
+                folder, 3 if small else 7, 160 if small else 480, 1_000 if small else 10_000
+            )
+        if arguments.only in (None, "caching"):
+            rows += measure_caching(folder, arguments.quick)
     print(json.dumps(rows, indent=2)) if arguments.json else show(rows)
     return 0 if all(item["holds"] is not False for item in rows) else 1
 

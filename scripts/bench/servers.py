@@ -82,6 +82,13 @@ def standin_embedder() -> Iterator[dict[str, str]]:
         }
 
 
+@contextmanager
+def quick_backend(behind: str | None = None) -> Iterator[int]:
+    """The port of a model's server that answers at once, or of a bare proxy in front of another."""
+    with _answering([str(HERE / "quick_backend.py"), *([behind] if behind else [])]) as process:
+        yield int(_line(process))
+
+
 def real_embedder() -> dict[str, str]:
     """The settings of the embedder that this machine uses, else of the one that came with the development tools."""
     given = {key: value for key, value in os.environ.items() if key.startswith("RECOLLECT_EMBEDDING__")}
