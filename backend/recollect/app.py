@@ -8,32 +8,58 @@ from typing import Self
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
 from recollect.infra.archive import TarArchiver
-from recollect.infra.boundary_model import BoundaryModel
 from recollect.infra.home_lock import HomeLock
-from recollect.infra.job_engine import JobEngine
+from recollect.infra.image_files import ImageFiles
+from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.lance.index import LanceIndex
+from recollect.infra.local_model.child import LocalModel
 from recollect.infra.metrics import Metrics
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.cell_store import SqlCellStore
+from recollect.infra.sql.chain_store import SqlChainStore
+from recollect.infra.sql.chat_store import SqlChatStore
 from recollect.infra.sql.coverage import SqlCoverage
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.image_references import SqlImageReferences
 from recollect.infra.sql.importer import SqlCopier
 from recollect.infra.sql.index_ledger import SqlIndexLedger
 from recollect.infra.sql.job_store import SqlJobStore
 from recollect.infra.sql.key_store import SqlKeyStore
 from recollect.infra.sql.note_store import SqlNoteStore
+from recollect.infra.sql.people_store import SqlPeopleStore
 from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.infra.vault import Vault
 from recollect.infra.vault_watcher import VaultWatcher
-from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TAKE_IN, TRANSCRIBE
+from recollect.memory.identity import thread_key
+from recollect.memory.job import (
+    BOUNDARY,
+    FLUSH,
+    PEOPLE,
+    PURGE,
+    SKILLS,
+    SUMMARY,
+    TAKE_IN,
+    TITLE,
+    TRANSCRIBE,
+)
+from recollect.service.background_model import ChatPrefix
 from recollect.service.boundaries import Boundaries
+from recollect.service.chat import Chat, session_of
+from recollect.service.follow_up import SkillWork
 from recollect.service.forget import Purger
 from recollect.service.hand_edits import HandEdits
+from recollect.service.images import Images
+from recollect.service.people_files import PeopleFiles
+from recollect.service.recognise import ResentChat
+from recollect.service.summaries import Summariser
+from recollect.service.titles import Titles
 from recollect.service.transcribe import Transcriber
 from recollect.service.verify import Verifier
-from recollect.settings import TOML_NAME, Settings
-from recollect.wiring.models import boundary_model, boundary_rules
+from recollect.settings import MODELS, TOML_NAME, Settings
+from recollect.wiring.backends import Backends
+from recollect.wiring.chat import Talking, build_talking
+from recollect.wiring.models import boundary_rules
 from recollect.wiring.search import Engines, Search, build_search
 
 Clock = Callable[[], int]
@@ -76,11 +102,26 @@ class App:
             on_due=self.jobs.notify,
             on_change=self._thread_changed,
         )
+        self.chats = SqlChatStore(
+            self.database,
+            clock=clock,
+            schedule=schedule,
+            on_due=self.jobs.notify,
+            on_change=self._thread_changed,
+        )
+        self.small_model = LocalModel(settings.home / MODELS)
+        self.chains = SqlChainStore(self.database)
+        self.people = SqlPeopleStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
         self.transcripts = SqlTranscriptStore(self.database)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.keys = SqlKeyStore(self.database)
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
+        self.images = Images(
+            ImageFiles(self.vault, fail_points=self.fail_points),
+            SqlImageReferences(self.database),
+            self.vault,
+        )
         self.transcriber = Transcriber(
             self.transcripts, self.vault, self.fail_points, on_revised=self._thread_changed
         )
@@ -92,6 +133,7 @@ class App:
             self.transcriber,
             index_problems=self._index_problems,
         )
+        self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
         self.notes = SqlNoteStore(self.database)
         self.watcher = VaultWatcher(settings.vault_path)
         self.hand_edits = HandEdits(
@@ -104,6 +146,7 @@ class App:
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,
             on_due=self.jobs.notify,
+            followers=[self.people_files],
         )
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
@@ -111,7 +154,7 @@ class App:
         self.copier = SqlCopier(self.database)
         self.archiver = TarArchiver()
         self.metrics = Metrics()
-        self._model: BoundaryModel | None = None
+        self.talking: Talking = self._talking()
 
     async def start(self) -> None:
         """Take the home, bring its journal up to date, and run the jobs that wait."""
@@ -121,27 +164,82 @@ class App:
             await self.database.open()
             await self.vault.open(expected=await self.transcripts.any_parts())
             await self.keys.load()
-            self._model = boundary_model(self.settings)
-            boundaries = Boundaries(
-                self.cells, boundary_rules(self.settings), self._model, self.fail_points, self.clock
-            )
+            self.people.start_anew()
             self.search = self._search()
             await self.search.indexer.start()
-            purger = Purger(self.transcripts, self.vault, self.fail_points, self.search.indexer.forget_thread)
-            await self.jobs.start(
-                [
-                    {BOUNDARY: boundaries.look, FLUSH: boundaries.finish},
-                    {
-                        TRANSCRIBE: self.transcriber.handle,
-                        PURGE: purger.handle,
-                        TAKE_IN: self.transcriber.handle_take_in,
-                    },
-                ]
-            )
+            self.talking = self._talking()
+            await self.chat.start()
+            await self.jobs.start(self._handlers())
             await self.hand_edits.start()
         except BaseException:
             await self._close()
             raise
+
+    @property
+    def chat(self) -> Chat:
+        return self.talking.chat
+
+    @property
+    def resent(self) -> ResentChat:
+        """Chats of clients that resend their history."""
+        return ResentChat(self.chat, self.chains, self.THREADS)
+
+    def _handlers(self) -> list[dict[str, Handler]]:
+        """In pools of their own: what waits at the gate keeps no other kind of work waiting."""
+        model = self.talking.background
+        boundaries = Boundaries(
+            self.cells, boundary_rules(self.settings), model, self.fail_points, self.clock
+        )
+        purger = Purger(
+            self.transcripts, self.vault, self.fail_points, self._forget_thread, self.images.forget_unused
+        )
+        asking: dict[str, Handler] = {
+            BOUNDARY: boundaries.look,
+            FLUSH: boundaries.finish,
+        }
+        soon: dict[str, Handler] = {
+            TITLE: Titles(self.THREADS, model).handle,
+            SUMMARY: Summariser(self.transcripts, self.chats, model, self._live_prompt).handle,
+        }
+        skills: dict[str, Handler] = {SKILLS: SkillWork((), self.chats.record_receipt).handle}
+        writing: dict[str, Handler] = {
+            TRANSCRIBE: self.transcriber.handle,
+            PURGE: purger.handle,
+            TAKE_IN: self.transcriber.handle_take_in,
+            PEOPLE: self.people_files.handle,
+        }
+        return [asking, soon, skills, writing]
+
+    async def _forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
+        self.talking.slots.release(thread_key(space, thread_id))
+        self.chat.live.forget(space, thread_id)
+        await self.search.indexer.forget_thread(space, user_id, thread_id)
+
+    async def _live_prompt(self, space: str, thread_id: str, epoch: int) -> ChatPrefix | None:
+        """What the chat's backend has in its cache, where that does the background work too."""
+        backends = self.talking.backends
+        if backends.tasks is not backends.get():
+            return None
+        messages = await self.chats.live_prompt(space, thread_id, epoch)
+        thread = await self.THREADS.get_thread(thread_id, space=space)
+        if messages is None or thread is None:
+            return None
+        shown = await self.images.opened(space, thread.user_id, messages)
+        return ChatPrefix(shown.messages, session_of(space, thread_id))
+
+    def _talking(self) -> Talking:
+        """New backends for every start: connections that were closed stay closed."""
+        return build_talking(
+            self.settings,
+            Backends(self.settings, self.small_model.address),
+            self.chats,
+            self.THREADS,
+            self.people,
+            self.search,
+            self.images,
+            clock=self.clock,
+            on_answer=self.metrics.observe_answer,
+        )
 
     async def warm_up(self) -> None:
         """Load what takes a second to load, so that the first message is found as soon as any other."""
@@ -185,15 +283,17 @@ class App:
         """Let running jobs end, put the rest back, and let go of the home."""
         try:
             await self.hand_edits.stop()
+            await self.chat.stop()
+            self.talking.gate.shut()
             await self.jobs.stop()
             await self.search.indexer.stop()
         finally:
             await self._close()
 
     async def _close(self) -> None:
-        if self._model is not None:
-            await self._model.aclose()
-            self._model = None
+        await self.talking.recall.close()
+        await self.talking.backends.aclose()
+        await self.small_model.aclose()
         if self.search.embedder is not None:
             await self.search.embedder.aclose()
         await self.search.recall.close()

@@ -3,7 +3,7 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -29,22 +29,98 @@ PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
 MODELS = "models"
 DEFAULT_MODEL = "all-minilm-l6-v2"
+RESERVED_BACKENDS = ("default", "tasks")
+"""Names of the backends that have groups of their own."""
+BackendKind = Literal[
+    "llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"
+]
+_ADDRESS = r"^https?://[^\s/]+"
+_ADDRESS_MEANING = "Address of a model's server, such as http://127.0.0.1:8080/v1; /v1 may be left out."
 
 
 class _Group(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class LlmSettings(_Group):
-    """An OpenAI-compatible model endpoint."""
+class _ModelServer(_Group):
+    """What is known of a model's server before it is asked."""
 
-    base_url: str | None = Field(
-        None,
-        pattern=r"^https?://[^\s/]+",
-        description="Address of an OpenAI-compatible API, such as http://127.0.0.1:8080/v1.",
-    )
     model: str | None = Field(None, description="Model name; unset: the first one the endpoint lists.")
     api_key: SecretStr | None = Field(None, description="Key for the endpoint, if it wants one.")
+    headers: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Further headers for every request to it, as JSON."
+    )
+    models: list[str] = Field(
+        default_factory=list, description="The models it has, as JSON; empty: those that it lists."
+    )
+    kind: BackendKind | None = Field(
+        None, description="The engine: " + ", ".join(get_args(BackendKind)) + "; unset: found by asking."
+    )
+    local: bool | None = Field(
+        None, description="Whether it runs on this machine or network; unset: told by its address."
+    )
+    gate_group: str | None = Field(
+        None, description="Backends on the same hardware share one; unset: host and port."
+    )
+    context_tokens: int | None = Field(
+        None,
+        ge=256,
+        description="What one request may hold, prompt and answer; unset: as the endpoint tells.",
+    )
+    keep_alive: str = Field("30m", description="How long Ollama keeps the model loaded after a call.")
+
+
+class BackendSettings(_ModelServer):
+    """One of several named model backends."""
+
+    base_url: str = Field(pattern=_ADDRESS, description=_ADDRESS_MEANING)
+
+
+class TasksSettings(_ModelServer):
+    """The model backend for background work."""
+
+    base_url: str | None = Field(None, pattern=_ADDRESS, description=_ADDRESS_MEANING)
+
+
+class LlmSettings(TasksSettings):
+    """The default model backend."""
+
+    discover: bool = Field(
+        True, description="With no backend configured, look for one that runs on this machine."
+    )
+
+
+class ChatSettings(_Group):
+    """How chats are answered, and how long their parts may take."""
+
+    max_turns: int = Field(
+        80,
+        ge=2,
+        le=100_000,
+        description="A prompt holds at most so many messages; then the newer half goes on.",
+    )
+    answer_seconds: float = Field(
+        600.0, gt=0, le=86_400, description="How long an answer may take; then it is kept as far as it got."
+    )
+    orphan_seconds: float = Field(
+        10.0, ge=0, le=86_400, description="How long an answer goes on when nobody listens to it any more."
+    )
+    rewrite_seconds: float = Field(
+        1.5, gt=0, le=60, description="How long the model may take to complete a follow-up; then rules do it."
+    )
+    recall_seconds: float = Field(
+        1.0, gt=0, le=60, description="How long recall may take; then the answer goes on without."
+    )
+
+    connect_seconds: float = Field(
+        3.0, gt=0, le=60, description="How long a model's server may take to accept a connection."
+    )
+    first_token_seconds: float = Field(
+        120.0, gt=0, le=3600, description="Silence before an answer's first piece after which it has failed."
+    )
+    stall_seconds: float = Field(
+        60.0, gt=0, le=3600, description="Silence within an answer after which it has failed."
+    )
 
 
 class MemorizeSettings(_Group):
@@ -193,10 +269,14 @@ class Settings(BaseSettings):
         description="How long a message may wait for others before its transcript is written.",
     )
     llm: LlmSettings = Field(default_factory=LlmSettings, description="The default model backend.")
-    tasks: LlmSettings = Field(
-        default_factory=LlmSettings,
+    tasks: TasksSettings = Field(
+        default_factory=TasksSettings,
         description="The model backend for background work; unset: the default one.",
     )
+    backends: dict[str, BackendSettings] = Field(
+        default_factory=dict, description="Further model backends by name, as JSON; a thread picks one."
+    )
+    chat: ChatSettings = Field(default_factory=ChatSettings, description="How long a model may take.")
     memorize: MemorizeSettings = Field(default_factory=MemorizeSettings, description="How memcells are made.")
     jobs: JobSettings = Field(default_factory=JobSettings, description="The job engine.")
     embedding: EmbeddingSettings = Field(
@@ -216,6 +296,13 @@ class Settings(BaseSettings):
     @classmethod
     def _known_fail_point(cls, value: str | None) -> str | None:
         FailPoints(value)
+        return value
+
+    @field_validator("backends")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, BackendSettings]) -> dict[str, BackendSettings]:
+        if taken := [name for name in value if name in RESERVED_BACKENDS]:
+            raise ValueError(f"{taken[0]!r} has settings of its own and cannot name a further backend")
         return value
 
     @field_validator("allowed_hosts", "allowed_origins", mode="before")
@@ -320,4 +407,9 @@ def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> di
 def unknown_variables() -> list[str]:
     """Variables that look like settings and are none: most often a typing mistake."""
     known = setting_names()
-    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    named = f"{PREFIX}BACKENDS__"
+    return sorted(
+        name
+        for name in os.environ
+        if name.startswith(PREFIX) and name not in known and not name.startswith(named)
+    )

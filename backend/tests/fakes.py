@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from recollect.errors import AlreadyExists, ModelUnavailable, NotFound, StorageUnavailable, Unavailable
+from recollect.errors import AlreadyExists, NotFound, StorageUnavailable, Unavailable
 from recollect.memory import identity
 from recollect.memory.access import ApiKey
-from recollect.memory.boundary import BoundaryAnswer
 from recollect.memory.job import (
     BOUNDARY,
     FLUSH,
@@ -21,6 +20,7 @@ from recollect.memory.job import (
     TRANSCRIBE,
     Job,
     JobState,
+    Preempted,
     Unfinished,
     cells_lane,
     vault_lane,
@@ -31,7 +31,6 @@ from recollect.memory.tombstones import TombstoneFile
 from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.memory.vault_file import FileStamp, VaultFile
 from recollect.service.ports import (
-    BoundaryModel,
     CellStore,
     Clock,
     CoverageStore,
@@ -192,13 +191,15 @@ class FakeJobRunner:
         try:
             await self.handlers[job.kind](running)
         except Unfinished:
-            self._put_back(running, 0, 0, None)
+            self._put_back(running, self._clock(), 0, None)
+        except Preempted:
+            self._put_back(running, running.run_at, running.attempts, running.error)
         except Unavailable as error:
-            self._put_back(running, 500, running.attempts, error)
+            self._put_back(running, self._clock() + 500, running.attempts, _in_words(error))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is recorded with its job
             attempts = running.attempts + 1
             if attempts < self._max_attempts:
-                self._put_back(running, 500 * 2**attempts, attempts, error)
+                self._put_back(running, self._clock() + 500 * 2**attempts, attempts, _in_words(error))
             else:
                 self._jobs[job.job_id] = replace(
                     running, state="dead", attempts=attempts, error=_in_words(error)
@@ -206,14 +207,11 @@ class FakeJobRunner:
         else:
             del self._jobs[job.job_id]
 
-    def _put_back(self, job: Job, delay: int, attempts: int, error: Exception | None) -> None:
-        run_at = self._clock() + delay
+    def _put_back(self, job: Job, run_at: int, attempts: int, error: str | None) -> None:
         waiting = self._waiting_twin(job.kind, job.lane, self._dedupe[job.job_id])
         if waiting is not None:
             del self._jobs[waiting.job_id]
-        self._jobs[job.job_id] = replace(
-            job, state="queued", run_at=run_at, attempts=attempts, error=_in_words(error) if error else None
-        )
+        self._jobs[job.job_id] = replace(job, state="queued", run_at=run_at, attempts=attempts, error=error)
 
 
 def _in_words(error: Exception) -> str:
@@ -367,6 +365,15 @@ class FakeThreadStore:
         if not rows.thread.incognito:
             self._journal.queue_transcript(space, thread_id, self._journal.transcript_delay_ms)
         return rows.thread
+
+    async def replace_title(
+        self, thread_id: str, old: str | None, new: str, *, space: str = "default"
+    ) -> bool:
+        rows = self._journal.rows.get((space, thread_id))
+        if rows is None or rows.thread.title != old:
+            return False
+        await self.update_thread(thread_id, {"title": new}, space=space)
+        return True
 
     async def append(self, append: Append) -> list[Receipt]:
         is_new = (append.space, append.thread_id) not in self._journal.rows
@@ -846,25 +853,18 @@ class FakeVault:
             raise StorageUnavailable(self.broken)
         self.files = {name: text for name, text in self.files.items() if not name.startswith(f"{path}/")}
 
+    async def remove_file(self, path: str, ours: frozenset[str]) -> str | None:
+        if self.broken is not None:
+            raise StorageUnavailable(self.broken)
+        if (there := self.files.get(path)) is None:
+            return None
+        digest = identity.text_digest(there)
+        conflict = None if digest in ours else await self.keep_copy(path, digest)
+        del self.files[path]
+        return conflict
+
     async def list_files(self, folder: str = "") -> list[str]:
         return sorted(name for name in self.files if not folder or name.startswith(f"{folder}/"))
-
-
-class FakeBoundaryModel:
-    """Answers as it is told; without an answer it fails. `release` holds its answers back until it is set."""
-
-    def __init__(self, answer: Callable[[Sequence[Turn]], BoundaryAnswer] | None) -> None:
-        self._answer = answer
-        self.asked: list[list[str]] = []
-        self.release = asyncio.Event()
-        self.release.set()
-
-    async def ask(self, turns: Sequence[Turn]) -> BoundaryAnswer:
-        self.asked.append([turn.turn_id for turn in turns])
-        await self.release.wait()
-        if self._answer is None:
-            raise ModelUnavailable("the model was told to fail")
-        return self._answer(turns)
 
 
 class FakeKeyStore:
@@ -943,7 +943,6 @@ def _each_fake_has_its_port(journal: FakeJournal) -> None:
     _6: JobRunner = journal.jobs
     _7: JournalBuilder = journal.builder
     _8: Vault = FakeVault()
-    _9: BoundaryModel = FakeBoundaryModel(None)
     _10: KeyStore = FakeKeyStore()
     _11: NoteStore = FakeNoteStore()
     _12: VaultWatcher = FakeVaultWatcher()

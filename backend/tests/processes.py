@@ -38,6 +38,7 @@ def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[s
     given = dict(settings or {})
     if not any(name.startswith("RECOLLECT_EMBEDDING__") for name in given):
         given["RECOLLECT_EMBEDDING__KIND"] = "none"  # Tests of something else don't wait for a model.
+    given.setdefault("RECOLLECT_LLM__DISCOVER", "false")
     return {**kept, "RECOLLECT_HOME": str(home), **given}
 
 

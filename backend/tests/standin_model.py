@@ -14,6 +14,22 @@
 | silent | nothing, until the client goes |
 | die | half a stream; the process exits |
 
+A call that asks for no boundaries is a chat. By default it gets `I see: ` and every one of ENTITIES (and of the
+control's own `entities`) that stands in any message it was given, in the order of first appearance: a chat that
+lost its history can't name them. `chunk_delay_seconds` passes between two pieces. Besides the modes above:
+
+| mode | a chat gets |
+| --- | --- |
+| stall | half a stream, then nothing until the client goes |
+| early_end | half a stream, and no end |
+| rubbish | half a stream, then what is no JSON |
+| rate_limit | status 429, with `retry_after` in its header |
+| tool_call | a call of the tool `weather` |
+| reasoning | a thought, then the answer |
+
+Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted
+together, so that overlaps show), whether it asked for boundaries, its last user message, and its session_id.
+
 Embeddings are made of a text's words alone. `error`, `silent` and a delay work as above, and besides:
 
 | mode | a call for embeddings gets |
@@ -34,7 +50,7 @@ import math
 import os
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
@@ -42,7 +58,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.fake_index import DIMENSIONS, word_vectors
 
@@ -55,7 +71,18 @@ Mode = Literal[
     "answer", "rude", "truncated", "wrong_schema", "error", "refuse_schema", "silent", "die",
     "shuffled", "wrong_dimensions", "uneven", "wrong_count", "not_finite", "no_json",
     "refuse_text",
+    "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
 ]  # fmt: skip
+
+ENTITIES = (
+    "Donald Trump", "Ivanka Trump", "Barron Trump", "Melania Trump", "Angela Merkel", "Barack Obama",
+    "Michelle Obama", "Marie Curie", "Pierre Curie", "Irène Joliot-Curie", "Albert Einstein", "Isaac Newton",
+    "Ada Lovelace", "Lord Byron", "Alan Turing", "Grace Hopper", "Nikola Tesla", "Charles Darwin",
+    "Leonardo da Vinci", "Frida Kahlo", "Pablo Picasso", "Wolfgang Amadeus Mozart", "Johann Sebastian Bach",
+    "Ludwig van Beethoven", "William Shakespeare", "Jane Austen", "Leo Tolstoy", "Nelson Mandela",
+    "Mahatma Gandhi", "Cleopatra", "Marta", "Ann", "Bob", "Porto", "Lisbon", "Paris", "Berlin", "London",
+    "Tokyo", "New York", "Rome", "Vienna", "Madrid", "Cairo",
+)  # fmt: skip
 
 
 class Control(BaseModel):
@@ -67,6 +94,9 @@ class Control(BaseModel):
     delay_seconds: float = 0
     answer: dict[str, Any] | str | None = None
     times: int | None = None
+    chunk_delay_seconds: float = 0
+    entities: list[str] = []
+    retry_after: str = "7"
 
     def after_one_call(self) -> Self:
         if self.times is None:
@@ -84,6 +114,12 @@ class Calls:
     model_listings: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
+    log: list[dict[str, Any]] = field(default_factory=list)
+    moments: int = 0
+
+    def next_moment(self) -> int:
+        self.moments += 1
+        return self.moments
 
 
 class InFlight:
@@ -98,11 +134,26 @@ class InFlight:
         if scope.get("path") != COMPLETIONS:
             await self.app(scope, receive, send)
             return
+        entry: dict[str, Any] = {"started": self.calls.next_moment(), "ended": None}
+        self.calls.log.append(entry)
+        scope["log_entry"] = entry
         await self._count(+1)
+
+        async def end() -> None:
+            if entry["ended"] is None:
+                entry["ended"] = self.calls.next_moment()
+                await self._count(-1)
+
+        async def sending(message: Message) -> None:
+            # Before the last byte leaves: whoever has it may call again at once.
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                await end()
+            await send(message)
+
         try:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, sending)
         finally:
-            await self._count(-1)
+            await end()
 
     async def _count(self, difference: int) -> None:
         async with self.changed:
@@ -147,6 +198,7 @@ def create_app() -> FastAPI:
         body = await request.json()
         calls.bodies.append(body)
         calls.authorizations.append(request.headers.get("authorization"))
+        request.scope["log_entry"] |= _logged(body)
         chosen, control = control, control.after_one_call()
         return await _respond(request, body, chosen)
 
@@ -167,13 +219,18 @@ async def _respond(request: Request, body: dict[str, Any], control: Control) -> 
         return refusal
     if control.mode == "refuse_schema" and "response_format" in body:
         return _error(400, "response_format is not supported")
+    if control.mode == "rate_limit":
+        return _error(429, "slow down", {"Retry-After": control.retry_after})
     if body.get("stream"):
-        stream = _stream(_text(body, control), control.mode)
-        return StreamingResponse(stream, media_type="text/event-stream")
+        return StreamingResponse(_stream(body, control), media_type="text/event-stream")
     if control.mode == "die":
         os._exit(1)
-    message = {"role": "assistant", "content": _text(body, control)}
-    return JSONResponse(_completion({"message": message, "finish_reason": _finish_reason(control.mode)}))
+    message: dict[str, Any] = {"role": "assistant"}
+    for delta in _deltas(body, control):
+        for name, piece in delta.items():
+            message[name] = message[name] + piece if name in message else piece
+    choice = {"message": message, "finish_reason": _finish_reason(control.mode)}
+    return JSONResponse({**_completion(choice), "usage": _usage(body, message)})
 
 
 async def _respond_with_vectors(request: Request, body: dict[str, Any], control: Control) -> Response:
@@ -221,19 +278,54 @@ async def _client_goes(request: Request, seconds: float | None) -> bool:
     return True
 
 
-async def _stream(text: str, mode: Mode) -> AsyncIterator[str]:
+async def _stream(body: dict[str, Any], control: Control) -> AsyncIterator[bytes]:
+    mode = control.mode
     yield _event({"delta": {"role": "assistant", "content": ""}})
-    pieces = re.findall(r"(?s).{1,12}", text)
-    for number, piece in enumerate(pieces):
-        if mode == "die" and number >= len(pieces) // 2:
-            os._exit(1)
-        yield _event({"delta": {"content": piece}})
+    deltas = list(_deltas(body, control))
+    half = mode in ("die", "stall", "early_end", "rubbish")
+    for delta in deltas[: len(deltas) // 2] if half else deltas:
+        yield _event({"delta": delta})
+        if control.chunk_delay_seconds:
+            await asyncio.sleep(control.chunk_delay_seconds)
+    if mode == "die":
+        os._exit(1)
+    if mode == "stall":
+        await asyncio.Event().wait()
+    if mode == "rubbish":
+        yield b"data: \xff\xfe{not json\n\n"
+    if half:
+        return
     yield _event({"delta": {}, "finish_reason": _finish_reason(mode)})
-    yield "data: [DONE]\n\n"
+    if (body.get("stream_options") or {}).get("include_usage"):
+        usage = {"choices": [], "usage": _usage(body, *deltas)}
+        yield f"data: {json.dumps({**_completion({}), **usage})}\n\n".encode()
+    yield b"data: [DONE]\n\n"
+
+
+def _deltas(body: dict[str, Any], control: Control) -> Iterator[dict[str, Any]]:
+    """The answer in pieces."""
+    if control.mode == "tool_call":
+        function = {"name": "weather", "arguments": '{"city": "Porto"}'}
+        yield {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]}
+        return
+    if control.mode == "reasoning":
+        yield {"reasoning_content": "Let me look at "}
+        yield {"reasoning_content": "what was said."}
+    for piece in re.findall(r"(?s).{1,12}", _text(body, control)):
+        yield {"content": piece}
+
+
+def _usage(body: dict[str, Any], *pieces: dict[str, Any]) -> dict[str, int]:
+    """Words for tokens; nothing is remembered between calls."""
+    prompt = sum(len(_content(message).split()) + 1 for message in body["messages"])
+    written = len("".join(str(piece.get("content") or "") for piece in pieces).split())
+    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
 
 def _text(body: dict[str, Any], control: Control) -> str:
-    answer = _every_fourth(body) if control.answer is None else control.answer
+    answer = control.answer
+    if answer is None:
+        answer = _every_fourth(body) if _asks_for_boundaries(body) else _seen(body, control.entities)
     text = answer if isinstance(answer, str) else json.dumps(answer)
     if control.mode == "rude":
         return f"Sure! Here {{you}} go:\n```json\n{text}\n```\nAnything else?"
@@ -244,6 +336,37 @@ def _text(body: dict[str, Any], control: Control) -> str:
     return text
 
 
+def _asks_for_boundaries(body: dict[str, Any]) -> bool:
+    return re.search(r"(?m)^\[\d+\] \d{4}-\d\d-\d\dT", _content(body["messages"][-1])) is not None
+
+
+def _seen(body: dict[str, Any], entities: list[str]) -> str:
+    """Whom and what the messages name, in the order of first appearance."""
+    text = "\n".join(_content(message) for message in body["messages"])
+    places = {
+        entity: found.start()
+        for entity in [*ENTITIES, *entities]
+        if (found := re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", text))
+    }
+    return "I see: " + (", ".join(sorted(places, key=places.__getitem__)) or "nothing")
+
+
+def _logged(body: dict[str, Any]) -> dict[str, Any]:
+    users = [_content(message) for message in body["messages"] if message["role"] == "user"]
+    return {
+        "boundaries": _asks_for_boundaries(body),
+        "last_user": users[-1] if users else None,
+        "session_id": body.get("session_id"),
+    }
+
+
+def _content(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return " ".join(str(part.get("text") or "") for part in content)
+
+
 def _every_fourth(body: dict[str, Any]) -> dict[str, Any]:
     numbers = [int(n) for n in re.findall(r"(?m)^\[(\d+)\] ", str(body["messages"][-1]["content"]))]
     ends = list(range(BOUNDARY_EVERY, max(numbers, default=0) + 1, BOUNDARY_EVERY))
@@ -251,19 +374,19 @@ def _every_fourth(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish_reason(mode: Mode) -> str:
-    return "length" if mode == "truncated" else "stop"
+    return {"truncated": "length", "tool_call": "tool_calls"}.get(mode, "stop")
 
 
 def _completion(choice: dict[str, Any]) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "created": 0, "model": MODEL, "choices": [{"index": 0, **choice}]}
 
 
-def _event(choice: dict[str, Any]) -> str:
-    return f"data: {json.dumps(_completion({'finish_reason': None, **choice}))}\n\n"
+def _event(choice: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(_completion({'finish_reason': None, **choice}))}\n\n".encode()
 
 
-def _error(status: int, message: str) -> Response:
-    return JSONResponse({"error": {"message": message}}, status_code=status)
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": {"message": message}}, status_code=status, headers=headers)
 
 
 def main() -> None:

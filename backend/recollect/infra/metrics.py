@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from recollect.context.llm import Usage
+
 
 class Metrics:
     """What the server counts as it runs."""
@@ -68,6 +70,35 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.prompt_tokens = Counter(
+            "recollect_prompt_tokens",
+            "Tokens of prompts as the backends told, by whether their cache held them.",
+            ["backend", "kind"],
+            registry=self.registry,
+        )
+        self.first_token = Histogram(
+            "recollect_first_token_seconds",
+            "From sending a prompt to the first piece of its answer.",
+            ["backend"],
+            registry=self.registry,
+        )
+        self.gate = Gauge(
+            "recollect_gate",
+            "At the gate: chats, running and waiting calls.",
+            ["what"],
+            registry=self.registry,
+        )
+        self.gate_oldest_wait = Gauge(
+            "recollect_gate_oldest_wait_seconds",
+            "How long the background call that has waited longest has waited.",
+            registry=self.registry,
+        )
+        self.gate_preempted = Gauge(
+            "recollect_gate_preempted",
+            "Background calls that made way for a chat since the start.",
+            registry=self.registry,
+        )
+
         self._message_children = {
             status: self.messages.labels(status) for status in ("accepted", "duplicate", "forgotten")
         }
@@ -91,6 +122,13 @@ class Metrics:
     def observe_messages(self, statuses: Iterable[str]) -> None:
         for status in statuses:
             self._message_children[status].inc()
+
+    def observe_answer(self, backend: str, usage: Usage, first_token_ms: float | None) -> None:
+        for kind, tokens in (("cached", usage.cached_tokens), ("evaluated", usage.evaluated_tokens)):
+            if tokens is not None:
+                self.prompt_tokens.labels(backend, kind).inc(tokens)
+        if first_token_ms is not None:
+            self.first_token.labels(backend).observe(first_token_ms / 1000)
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

@@ -40,6 +40,14 @@ def turn_number(turn_id: str) -> int | None:
     return int(digits) if made_by_us else None
 
 
+def place_of(turn: Turn) -> int:
+    """The place in its thread of a turn that is stored."""
+    number = turn_number(turn.turn_id)
+    if number is None:
+        raise ValueError(f"{turn.turn_id!r} is no turn id")
+    return number
+
+
 def turn_digest(turn: NewTurn | Turn, message_id: str) -> bytes:
     """16 bytes over everything that was said: equal digests mean equal turns."""
     fields = (

@@ -92,6 +92,10 @@ class Receipt:
     turn_id: str | None
     status: Literal["accepted", "duplicate", "forgotten"]
     detail: str | None = None
+    indexed: bool = False
+    """Whether it is in the index, and found by its words from there."""
+    embedded: bool = False
+    """Whether it is found by its meaning too."""
 
 
 @dataclass(frozen=True, slots=True)

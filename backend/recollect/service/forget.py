@@ -17,15 +17,21 @@ async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
     """For a home without an index."""
 
 
+async def _no_images(space: str, user_id: str) -> None:
+    """For a home without images."""
+
+
 @dataclass(frozen=True, slots=True)
 class Purger:
-    """The index, tombstones and then the transcript, then the free space of the journal."""
+    """The index, tombstones and then the transcript, images, then the free space of the journal."""
 
     store: TranscriptStore
     vault: Vault
     fail_points: FailPoints
     forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
     """Removes what the index holds of a space's user's thread."""
+    forget_images: Callable[[str, str], Awaitable[None]] = _no_images
+    """Removes those of a space's user that nothing refers to any more."""
 
     async def handle(self, job: Job) -> None:
         """The handler of purge jobs."""
@@ -35,6 +41,7 @@ class Purger:
         finally:
             # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
             await self._bury(job.space, user_id, thread_id)
+        await self.forget_images(job.space, user_id)
         await self.store.forget_parts(job.space, user_id, thread_id)
         await self.store.fold_log()
 

@@ -1,6 +1,5 @@
 """The models that the settings ask for."""
 
-from recollect.infra.boundary_model import BoundaryModel
 from recollect.infra.embedding.onnx import OnnxEmbedder
 from recollect.infra.embedding.openai import OpenAiEmbedder
 from recollect.memory.boundary import BoundaryRules
@@ -12,22 +11,6 @@ def boundary_rules(settings: Settings) -> BoundaryRules:
         gap_ms=int(settings.memorize.gap_minutes * 60_000),
         max_turns=settings.memorize.max_turns,
         max_chars=settings.memorize.max_chars,
-    )
-
-
-def boundary_model(settings: Settings) -> BoundaryModel | None:
-    """The model for background work, if one is configured: its own backend, else the chat's."""
-    tasks, chat = settings.tasks, settings.llm
-    base_url = tasks.base_url or chat.base_url
-    if base_url is None:
-        return None
-    own = tasks.base_url is not None
-    key = tasks.api_key or (None if own else chat.api_key)
-    return BoundaryModel(
-        base_url=base_url,
-        model=tasks.model or (None if own else chat.model),
-        api_key=key.get_secret_value() if key else None,
-        timeout=settings.memorize.model_timeout_seconds,
     )
 
 

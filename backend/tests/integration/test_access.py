@@ -236,6 +236,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("POST", "/api/v1/threads"): {},
     ("PATCH", "/api/v1/threads/{thread_id}"): {"title": "taken over"},
     ("POST", "/api/v1/threads/{thread_id}/turns"): {"role": "user", "content": "intruding"},
+    ("POST", "/api/v1/threads/{thread_id}/messages"): {"content": "intruding"},
     ("POST", "/api/v1/memory/add"): {"messages": [message("intruding")]},
     ("POST", "/api/v1/memory/flush"): {},
     ("POST", "/api/v1/memory/search"): {"query": "secret"},
@@ -244,6 +245,7 @@ BODIES: dict[tuple[str, str], Json] = {
 OPENING = {
     ("POST", "/api/v1/threads"),
     ("POST", "/api/v1/threads/{thread_id}/turns"),
+    ("POST", "/api/v1/threads/{thread_id}/messages"),
     ("POST", "/api/v1/memory/add"),
 }
 """Routes that open a thread which is not there; ids are unique in a space, so another's is refused."""

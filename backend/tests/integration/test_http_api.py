@@ -104,7 +104,7 @@ class TestThreads:
         assert [thread["thread_id"] for thread in listed["threads"]] == ["of-bob"]
 
     async def test_a_change_leaves_what_it_does_not_name(self, home: Home) -> None:
-        body = {"thread_id": "t1", "title": "old", "tags": ["kept"], "preset": "p"}
+        body = {"thread_id": "t1", "title": "old", "tags": ["kept"], "preset": "default"}
         await home.client.post("/api/v1/threads", json=body)
         changed = (
             await home.client.patch("/api/v1/threads/t1", json={"title": "new", "preset": None})

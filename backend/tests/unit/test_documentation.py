@@ -284,7 +284,7 @@ def is_command(line: str) -> bool:
 def test_an_unknown_command_or_option_is_noticed() -> None:
     assert is_command("recollect jobs retry 17")
     assert is_command("recollect verify --repair --json")
-    assert not is_command("recollect chat")
+    assert not is_command("recollect dance")
     assert not is_command("recollect verify --fix")
 
 

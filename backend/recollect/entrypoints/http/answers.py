@@ -90,6 +90,8 @@ class ReceiptAnswer(BaseModel):
     turn_id: str | None
     status: Literal["accepted", "duplicate", "forgotten"]
     detail: str | None = None
+    indexed: bool = Field(description="In the index, and found by its words from there; false for a new one.")
+    embedded: bool = Field(description="Found by its meaning too; false for a new one.")
 
     @classmethod
     def of(cls, receipt: Receipt) -> "ReceiptAnswer":
@@ -98,6 +100,8 @@ class ReceiptAnswer(BaseModel):
             turn_id=receipt.turn_id,
             status=receipt.status,
             detail=receipt.detail,
+            indexed=receipt.indexed,
+            embedded=receipt.embedded,
         )
 
 
@@ -131,6 +135,9 @@ class SearchAnswer(BaseModel):
     degraded: list[str] = Field(
         description="What this search could not use, in words; empty when all is well."
     )
+    left_out: dict[str, int] = Field(
+        description="`hits` and `neighbours` that were found and did not fit into `max_tokens`."
+    )
     searched: dict[str, int] = Field(
         description="`texts` searched; `embedded`: those with vectors; `from_journal`: those not indexed yet."
     )
@@ -145,6 +152,7 @@ class SearchAnswer(BaseModel):
                 for hit, path, turns in zip(found.hits, found.paths, around, strict=True)
             ],
             degraded=found.degraded,
+            left_out=found.left_out,
             searched={
                 "texts": found.rows,
                 "embedded": found.embedded,
@@ -239,12 +247,19 @@ class LiveAnswer(BaseModel):
     version: str
 
 
+class BackendHealth(BaseModel):
+    name: str
+    last_activity: int | None = Field(description="When it last sent anything; null: not since the start.")
+    problem: str | None = Field(description="What was wrong with its last call, in words.")
+
+
 class HealthAnswer(BaseModel):
     status: Literal["ok", "degraded", "unavailable"]
     version: str
     degraded: list[str] = Field(description="What does not work, and what to do about it.")
     jobs: dict[str, int]
     oldest_job_wait_ms: int
+    backends: list[BackendHealth] = Field(description="The models' servers.")
 
 
 class KeyAnswer(BaseModel):

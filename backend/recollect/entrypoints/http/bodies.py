@@ -143,7 +143,10 @@ class SearchBody(Body):
         str, Field(min_length=1, max_length=10_000), AfterValidator(_storable), AfterValidator(_not_blank)
     ]
     user_id: Id | None = Field(None, description="Whose memory; unset: the key's user.")
-    agent_id: Id | None = Field(None, description="Only threads of this agent; alone: those of whoever asks.")
+    agent_id: Id | None = Field(
+        None,
+        description="Only threads of this agent; alone: those it has with the key's user, else with `me`.",
+    )
     mode: Mode = Field("hybrid", description="By words and meaning, by words alone, or by meaning alone.")
     types: Annotated[list[RowType], Field(max_length=20)] = Field(
         default_factory=list, description="Only these: turn, stretch, note; none given: turns and notes."
@@ -160,7 +163,7 @@ class SearchBody(Body):
         ge=1,
         le=1_000_000,
         strict=True,
-        description="The best hits whose texts have so many tokens together.",
+        description="The best hits whose texts have so many tokens together, with those of their neighbours.",
     )
     neighbours: int = Field(0, ge=0, le=20, strict=True, description="Turns before and after each hit.")
     passages: bool = Field(True, description="Of a long text only the best passage; false: all of it.")

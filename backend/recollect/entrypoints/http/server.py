@@ -21,7 +21,7 @@ from recollect.app import App
 from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.errors import render_http, render_invalid, render_known, render_unexpected
 from recollect.entrypoints.http.guard import Guard, is_loopback
-from recollect.entrypoints.http.routes import memory, operations, operator, threads
+from recollect.entrypoints.http.routes import chat, memory, openai, operations, operator, people, threads
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.settings import unknown_variables
 
@@ -39,7 +39,7 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for module in (memory, threads, operations, operator):
+    for module in (memory, threads, chat, openai, people, operations, operator):
         api.include_router(module.router)
     api.add_exception_handler(RecollectError, render_known)
     api.add_exception_handler(RequestValidationError, render_invalid)

@@ -24,6 +24,11 @@ INSERT INTO turns (thread_pk, position, message_id, role, sender_id, content, pa
     tool_calls_json, tool_call_id, reasoning, parent_id, model, timestamp, status, skip_reason, accepted, digest)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
+# While another index is made beside the live one, the live one is the older of the two.
+REACHED = """
+SELECT words_to, iif(refused, 0, vectors_to) FROM index_progress
+WHERE thread_pk = ? AND generation = (SELECT min(name) FROM index_generations)"""
+
 BUFFER_NEW_TURNS = """
 INSERT INTO unprocessed_buffer (turn_pk, thread_pk, space, session_id, message_id)
 SELECT pk, thread_pk, ?, ?, message_id FROM turns
@@ -69,22 +74,25 @@ def append_turns(
     receipts: list[Receipt] = []
     given = {turn.message_id for turn in append.turns if turn.message_id is not None}
     known = _known_ids(connection, head, append, list(given))
+    reached = connection.execute(REACHED, (head.pk,)).fetchone() if known else None
     first_number = head.last_number
     number = first_number
     accepted = []
     for turn in append.turns:
         if turn.message_id is not None and (earlier := known.get(turn.message_id)) is not None:
-            receipts.append(_again(earlier, turn))
+            receipts.append(_again(earlier, turn, *(reached or (0, 0))))
             continue
         number += 1
-        message_id = turn.message_id or make_message_id(connection, head, append, turn.timestamp, number, given)
+        message_id = turn.message_id or make_message_id(
+            connection, head, append, turn.timestamp, number, given
+        )
         if turn.message_id is not None and identity.looks_made(turn.message_id):
             head.lookalikes += 1
         skip_reason = _skip_reason(turn, incognito=head.incognito)
         digest = identity.turn_digest(turn, message_id)
         accepted.append(turn_row(head.pk, number, message_id, turn, skip_reason, now, digest))
         receipt = Receipt(message_id, identity.turn_id(number), "accepted")
-        known[message_id] = _Known(receipt.turn_id, digest)
+        known[message_id] = _Known(receipt.turn_id, digest, number, is_searched=skip_reason is None)
         receipts.append(receipt)
     if not accepted:
         return receipts, _nothing_new(connection, append, head, now, schedule)
@@ -120,6 +128,8 @@ class _Known:
     turn_id: str | None
     digest: bytes | None
     """None for a message that was forgotten."""
+    position: int = 0
+    is_searched: bool = False
 
 
 def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> ThreadHead:
@@ -196,11 +206,12 @@ def _known_ids(
     for start in range(0, len(given), 500):
         chunk = given[start : start + 500]
         marks = ",".join("?" * len(chunk))
-        for message_id, position, digest in connection.execute(
-            f"SELECT message_id, position, digest FROM turns WHERE thread_pk = ? AND message_id IN ({marks})",
+        for message_id, position, digest, is_searched in connection.execute(
+            "SELECT message_id, position, digest, skip_reason IS NULL FROM turns"
+            f" WHERE thread_pk = ? AND message_id IN ({marks})",
             (head.pk, *chunk),
         ):
-            known[message_id] = _Known(identity.turn_id(position), digest)
+            known[message_id] = _Known(identity.turn_id(position), digest, position, bool(is_searched))
         if head.forgotten:
             by_key = {identity.message_key(message_id): message_id for message_id in chunk}
             for (message_key,) in connection.execute(
@@ -245,7 +256,8 @@ def _was_given(connection: sqlite3.Connection, head: ThreadHead, append: Append,
     return False
 
 
-def _again(known: _Known, turn: NewTurn) -> Receipt:
+def _again(known: _Known, turn: NewTurn, words_to: int, vectors_to: int) -> Receipt:
+    """The receipt of a message that was taken before, with how far the index is with it by now."""
     assert turn.message_id is not None
     if known.digest is None:
         return Receipt(
@@ -253,7 +265,14 @@ def _again(known: _Known, turn: NewTurn) -> Receipt:
         )
     same = identity.turn_digest(turn, turn.message_id) == known.digest
     detail = None if same else "a different message with this id is stored; the stored one is kept"
-    return Receipt(turn.message_id, known.turn_id, "duplicate", detail)
+    return Receipt(
+        turn.message_id,
+        known.turn_id,
+        "duplicate",
+        detail,
+        indexed=known.is_searched and known.position <= words_to,
+        embedded=known.is_searched and known.position <= vectors_to,
+    )
 
 
 def _skip_reason(turn: NewTurn, *, incognito: bool) -> str | None:

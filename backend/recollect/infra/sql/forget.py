@@ -6,10 +6,15 @@ import sqlite3
 from recollect.errors import NotFound
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
 from recollect.memory.identity import message_key, thread_key
-from recollect.memory.job import PURGE, TRANSCRIBE, cells_lane, vault_lane
+from recollect.memory.job import PURGE, TRANSCRIBE, cells_lane, chat_lane, vault_lane
 
 BURY = """
 INSERT OR IGNORE INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)"""
+
+_OF_A_THREAD = (
+    "unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts", "epochs", "summaries", "prompts",
+    "chat_requests",
+)  # fmt: skip
 
 
 def forget_turns(
@@ -35,8 +40,8 @@ def forget_turns(
     else:
         _empty(connection, pk, len(buried))
     connection.execute(
-        "DELETE FROM jobs WHERE lane IN (?, ?) AND state != 'running' AND kind != ?",
-        (cells_lane(key), vault_lane(key), PURGE),
+        "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
+        (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
     )
     jobs = [NewJob(PURGE, vault_lane(key), space, thread_id, now, json.dumps({"user_id": user_id}), user_id)]
     if not delete:
@@ -45,7 +50,7 @@ def forget_turns(
 
 
 def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:
-    for table in ("unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts"):
+    for table in _OF_A_THREAD:
         connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (thread_pk,))
     connection.execute(
         "UPDATE threads SET turn_count = 0, unasked = 0, forgotten = forgotten + ? WHERE pk = ?",

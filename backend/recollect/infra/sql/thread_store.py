@@ -156,6 +156,27 @@ class SqlThreadStore:
         self._on_change(space, thread_id)
         return await self._existing(space, thread_id)
 
+    async def replace_title(
+        self, thread_id: str, old: str | None, new: str, *, space: str = DEFAULT_SPACE
+    ) -> bool:
+        """Change the title while it is still the old one; the transcript follows. False when it was not, or no more."""
+
+        def replace(connection: sqlite3.Connection) -> tuple[bool, int | None]:
+            changed = connection.execute(
+                "UPDATE threads SET title = ?, header_revision = header_revision + 1"
+                " WHERE space = ? AND thread_id = ? AND title IS ? RETURNING incognito",
+                (new, space, thread_id, old),
+            ).fetchone()
+            if changed is None:
+                return False, None
+            return True, None if changed[0] else self._queue_transcript(connection, space, thread_id)
+
+        replaced, due = await self._database.write(replace)
+        self._notify(due)
+        if replaced:
+            self._on_change(space, thread_id)
+        return replaced
+
     async def append(self, append: Append) -> list[Receipt]:
         """Durable when it returns: turns, buffer rows and the jobs that follow in one transaction."""
         now = self._clock()

@@ -8,7 +8,15 @@ from typing import Any
 from recollect.errors import Unavailable
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.infra.sql.rows import FIRST_OPEN, THREAD_COLUMNS, TURN_COLUMNS, dumped, memcell_of, thread_of, turn_of
+from recollect.infra.sql.rows import (
+    FIRST_OPEN,
+    THREAD_COLUMNS,
+    TURN_COLUMNS,
+    dumped,
+    memcell_of,
+    thread_of,
+    turn_of,
+)
 from recollect.memory.identity import thread_key, turn_digest, turn_number
 from recollect.memory.job import TAKE_IN, vault_lane
 from recollect.memory.model import Memcell, Turn
@@ -76,7 +84,10 @@ class SqlTranscriptStore:
         found = await self._database.read(
             f"{FINAL_TURNS} AND position >= :first AND position <= :last ORDER BY position LIMIT :limit",
             {
-                "space": space, "thread_id": thread_id, "first": first, "last": 2**62 if last is None else last,
+                "space": space,
+                "thread_id": thread_id,
+                "first": first,
+                "last": 2**62 if last is None else last,
                 "limit": limit,
             },
         )

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from recollect import __version__
 from recollect.app import App
 from recollect.entrypoints.http.answers import (
+    BackendHealth,
     CoverageAnswer,
     HealthAnswer,
     JobAnswer,
@@ -23,6 +24,7 @@ from recollect.service.coverage import get_coverage
 from recollect.service.health import check_health
 from recollect.service.index_health import compaction_problem, index_problem, meaning_problem
 from recollect.service.jobs import list_jobs, retry_job
+from recollect.wiring.backends import AnyBackend
 
 router = APIRouter(tags=["operations"])
 LARGEST_ID = 2**62
@@ -76,10 +78,12 @@ async def health(home: Home) -> JSONResponse:
         home.vault,
         home.jobs,
         home.hand_edits.problem,
+        home.hand_edits.notes_problem,
         home.watcher.problem,
         lambda: index_problem(indexer),
         lambda: meaning_problem(indexer),
         lambda: compaction_problem(home.index.last_problem),
+        *(backend.problem for backend in home.talking.backends.all()),
     )
     status = "unavailable" if not checked.ready else "degraded" if checked.degraded else "ok"
     answer = HealthAnswer(
@@ -88,8 +92,18 @@ async def health(home: Home) -> JSONResponse:
         degraded=checked.degraded,
         jobs=checked.jobs,
         oldest_job_wait_ms=checked.oldest_job_wait_ms,
+        backends=[_backend(backend) for backend in home.talking.backends.all()],
     )
     return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
+
+
+def _backend(backend: AnyBackend) -> BackendHealth:
+    last = backend.last_activity
+    return BackendHealth(
+        name=backend.name,
+        last_activity=None if last is None else int(last.timestamp() * 1000),
+        problem=backend.problem(),
+    )
 
 
 @router.get(
@@ -109,8 +123,17 @@ async def metrics(home: Home, caller: Calling) -> Response:
     home.metrics.writes.set(home.database.operations)
     home.metrics.conflicts.set(home.vault.conflicts)
     await _observe_search(home)
+    _observe_gate(home)
     text = await asyncio.to_thread(home.metrics.render)
     return Response(text, media_type="text/plain; version=0.0.4")
+
+
+def _observe_gate(home: App) -> None:
+    state, metrics = home.talking.gate.state(), home.metrics
+    for what, number in (("chats", state.chats), ("running", state.running), ("waiting", state.waiting)):
+        metrics.gate.labels(what).set(number)
+    metrics.gate_oldest_wait.set(state.oldest_wait_seconds)
+    metrics.gate_preempted.set(state.preempted)
 
 
 async def _observe_search(home: App) -> None:

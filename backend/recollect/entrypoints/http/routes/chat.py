@@ -1,0 +1,134 @@
+"""Chat: messages that are answered, streams that are joined, prompts as they were sent."""
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from recollect.entrypoints.http import sse
+from recollect.entrypoints.http.bodies import Id
+from recollect.entrypoints.http.chat_bodies import (
+    CancelAnswer,
+    CancelBody,
+    ChatAnswer,
+    MessageBody,
+    PromptAnswer,
+)
+from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.errors import documented, error_body, status_of
+from recollect.service import prompts
+from recollect.service.live_turns import LiveTurn
+from recollect.service.threads import owned_thread
+
+router = APIRouter(prefix="/api/v1/threads", tags=["chat"])
+_STOP_SECONDS = 5.0
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its events."}
+}
+
+
+@router.post(
+    "/{thread_id}/messages",
+    response_model=ChatAnswer,
+    responses={**documented(404, 429, 502, 504), **_STREAM},
+)
+async def post_message(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    body: MessageBody,
+    request: Request,
+    idempotency_key: Annotated[
+        str | None, Header(max_length=200, description="Sent again, it joins the turn there is.")
+    ] = None,
+) -> Response:
+    """One chat turn. A thread that doesn't exist is opened for the user."""
+    note(request, thread=thread_id, user=body.user_id)
+    asked = body.request(thread_id, home.clock(), idempotency_key)
+    live = await home.chat.handle_chat_turn(caller, asked)
+    note(request, turn=live.turn.turn_id)
+    if body.stream:
+        return StreamingResponse(sse.events(live), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+    await _ended_or_gone(live, request)
+    return _answer(live)
+
+
+@router.get("/{thread_id}/stream", response_class=StreamingResponse, responses={**documented(404), **_STREAM})
+async def join_stream(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    request: Request,
+    user_id: UserQuery = None,
+    turn_id: Annotated[
+        Id | None, Query(description="An answer; unset: the one that streams, else the last.")
+    ] = None,
+    after: Annotated[
+        Id | None, Query(description="The id of the last event seen; unset: from the beginning.")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=100)] = None,
+) -> StreamingResponse:
+    """Follow an answer, from its beginning or from an event on; one that has ended is told at once."""
+    note(request, thread=thread_id, user=user_id)
+    thread = await owned_thread(home.THREADS, caller, thread_id, user_id)
+    offset = None
+    if seen := after or last_event_id:
+        turn_id, offset = sse.read_event_id(seen)
+    live = await home.chat.join(thread, turn_id)
+    return StreamingResponse(sse.events(live, offset), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+
+
+@router.post("/{thread_id}/cancel", responses=documented(404))
+async def cancel(
+    home: Home, caller: Calling, thread_id: PathId, request: Request, body: CancelBody | None = None
+) -> CancelAnswer:
+    """Stop the answer that streams; with `all` the turns that wait, too. What has streamed is kept."""
+    wanted = body or CancelBody()
+    note(request, thread=thread_id, user=wanted.user_id)
+    thread = await owned_thread(home.THREADS, caller, thread_id, wanted.user_id)
+    stopped = home.chat.cancel(thread, everything=wanted.all)
+    if stopped:
+        await asyncio.wait([asyncio.ensure_future(live.wait()) for live in stopped], timeout=_STOP_SECONDS)
+    return CancelAnswer(cancelled=[live.turn.turn_id for live in stopped])
+
+
+@router.get("/{thread_id}/turns/{turn_id}/prompt", responses=documented(404))
+async def get_prompt(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    turn_id: PathId,
+    request: Request,
+    user_id: UserQuery = None,
+) -> PromptAnswer:
+    """What exactly was sent for a turn: of an answer, or of the message that it answers."""
+    note(request, thread=thread_id, user=user_id, turn=turn_id)
+    receipt = await prompts.prompt_of(home.THREADS, home.chats, caller, thread_id, user_id, turn_id)
+    return PromptAnswer.of(receipt)
+
+
+async def _ended_or_gone(live: LiveTurn, request: Request) -> None:
+    """Waits with the client: one that went away no longer listens."""
+    ended = asyncio.create_task(live.wait())
+    gone = asyncio.create_task(_goes_away(request))
+    try:
+        await asyncio.wait((ended, gone), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (ended, gone):
+            task.cancel()
+        await asyncio.gather(ended, gone, return_exceptions=True)
+
+
+async def _goes_away(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
+
+
+def _answer(live: LiveTurn) -> Response:
+    answer = ChatAnswer.of(live)
+    if live.error is None:
+        return JSONResponse(answer.model_dump())
+    body = error_body(live.error.code, live.error.message, field=live.error.field)
+    turns = answer.model_dump(include={"thread_id", "user_turn", "assistant_turn"})
+    return JSONResponse({**body, **turns}, status_of(live.error))

@@ -1,0 +1,197 @@
+"""The Backend port over HTTP, for every engine."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+
+from recollect.context.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.errors import BackendDown, ModelRefused, ModelUnavailable, StreamBroken, UnknownModel
+from recollect.infra.backends.address import cloud_kind
+from recollect.infra.backends.answers import Answer
+from recollect.infra.backends.choices import merged
+from recollect.infra.backends.dialect import Dialect, Outgoing
+from recollect.infra.backends.dialects import DIALECTS
+from recollect.infra.backends.endpoint import Endpoint
+from recollect.infra.backends.fingerprint import fingerprint, local_of
+from recollect.infra.backends.model_names import find_model, is_alias, nearest_names
+from recollect.infra.backends.refusals import EXTRAS_REFUSED
+from recollect.infra.backends.server import ModelServer, StatusError
+from recollect.infra.backends.token_guess import guess_tokens
+from recollect.memory.model import JsonObject
+
+_NAME_REQUIRED = frozenset({"ollama", "anthropic", "openai", "openrouter"})
+
+
+class HttpBackend:
+    """A model's server. Calls may run at the same time; `aclose` ends its use."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._endpoint = endpoint
+        # A proxy of the environment is for the world outside: it could not reach what is local.
+        outside = not local_of(endpoint, endpoint.kind or cloud_kind(endpoint.base_url))
+        self._server = ModelServer(
+            endpoint, trust_proxies=outside, transport=transport, monotonic=monotonic, now=now
+        )
+        self._facts: BackendFacts | None = None
+        self._asking = asyncio.Lock()
+        self._takes_extras = True
+        self._problem: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.name
+
+    @property
+    def gate_group(self) -> str:
+        return self._endpoint.group
+
+    @property
+    def last_activity(self) -> datetime | None:
+        """When the server last sent anything."""
+        return self._server.last_activity
+
+    def problem(self) -> str | None:
+        return self._problem
+
+    async def aclose(self) -> None:
+        await self._server.aclose()
+
+    async def facts(self) -> BackendFacts:
+        """Asked once, then remembered until a call shows that the server went away."""
+        known = self._facts
+        if known is None:
+            async with self._asking:
+                known = self._facts or await self._ask_facts()
+        return known
+
+    async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        """Sent, Deltas, Finished. Closing it drops the request at once."""
+        facts = await self.facts()
+        model = await self._model(call.model, facts)
+        dialect = DIALECTS[facts.kind]
+        outgoing = Outgoing(call, model, facts, self._takes_extras, self._endpoint.keep_alive)
+        several = call.choices > 1 and not dialect.takes_choices
+        answers = self._one_by_one(dialect, outgoing) if several else self._answer(dialect, outgoing)
+        try:
+            async with aclosing(answers) as events:
+                async for event in events:
+                    yield event
+        except ModelUnavailable as error:
+            self._failed(error)
+            raise
+        self._problem = None
+
+    async def count_tokens(self, text: str) -> int:
+        """By llama.cpp's tokenizer; a careful guess for other engines, and whenever it doesn't answer."""
+        try:
+            facts = await self.facts()
+            if facts.kind == "llama.cpp":
+                answer = await self._ask("/tokenize", {"content": text})
+                if isinstance(answer, dict) and isinstance(answer.get("tokens"), list):
+                    return len(answer["tokens"])
+        except ModelUnavailable as error:
+            self._failed(error)
+        except StatusError as error:
+            self._failed(error.error)
+        return guess_tokens(text)
+
+    async def _one_by_one(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
+        """Several choices of a server that gives one at a time."""
+        ends: list[Finished] = []
+        single = replace(outgoing, call=replace(outgoing.call, choices=1))
+        for choice in range(outgoing.call.choices):
+            async with aclosing(self._answer(dialect, single)) as events:
+                async for event in events:
+                    if isinstance(event, Delta):
+                        yield replace(event, choice=choice)
+                    elif isinstance(event, Finished):
+                        ends.append(event)
+                    elif choice == 0:
+                        yield event
+        yield merged(ends)
+
+    async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
+        payload = dialect.payload(outgoing)
+        bare = dialect.payload(replace(outgoing, extras=False))
+        yield Sent(payload)
+        try:
+            async with aclosing(self._exchange(dialect, outgoing, payload)) as events:
+                async for event in events:
+                    yield event
+        except StatusError as refused:
+            if refused.status not in EXTRAS_REFUSED or bare == payload:
+                raise refused.error from None
+        else:
+            return
+        yield Sent(bare)
+        try:
+            async with aclosing(self._exchange(dialect, outgoing, bare)) as events:
+                async for event in events:
+                    self._takes_extras = False  # It answers now: it was the extras.
+                    yield event
+        except StatusError as refused:
+            raise refused.error from None
+
+    async def _exchange(
+        self, dialect: Dialect, outgoing: Outgoing, payload: JsonObject
+    ) -> AsyncGenerator[Delta | Finished]:
+        headers = dialect.headers(self._endpoint.api_key)
+        answer = Answer(self._server, self._endpoint.patience, dialect, outgoing)
+        async with (
+            self._server.post(dialect.route, headers, payload) as response,
+            aclosing(answer.read(response)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    async def _ask_facts(self) -> BackendFacts:
+        try:
+            facts = await fingerprint(self._endpoint, self._ask)
+        except ModelUnavailable as error:
+            self._failed(error)
+            raise
+        self._facts, self._takes_extras, self._problem = facts, True, None
+        return facts
+
+    async def _ask(self, route: str, body: JsonObject | None) -> Any:
+        kind = self._endpoint.kind or cloud_kind(self._endpoint.base_url) or "other"
+        return await self._server.ask(route, DIALECTS[kind].headers(self._endpoint.api_key), body)
+
+    async def _model(self, asked: str | None, facts: BackendFacts) -> str | None:
+        """The name to send. A name that is not in the list is looked for once more in a fresh one."""
+        wanted = asked or self._endpoint.model
+        if wanted is None:
+            if not facts.models and facts.kind in _NAME_REQUIRED:
+                raise ModelRefused(f"{self._server.who} lists no model, and none is set.")
+            return next(iter(facts.models), None)
+        if not facts.selects_by_name or not facts.models:
+            return wanted
+        found = find_model(wanted, facts.models)
+        if found is None:
+            async with self._asking:
+                facts = await self._ask_facts()
+            found = find_model(wanted, facts.models)
+        if found is None and not facts.local and is_alias(wanted, facts.models):
+            return wanted
+        if found is None:
+            names = ", ".join(nearest_names(wanted, facts.models))
+            raise UnknownModel(f"{self._server.who} has no model {wanted!r}. It has: {names}", field="model")
+        return found
+
+    def _failed(self, error: ModelUnavailable) -> None:
+        self._problem = error.message
+        if isinstance(error, BackendDown | StreamBroken):
+            self._facts = None  # Whoever answers at this address next may be another engine.

@@ -1,0 +1,194 @@
+"""Ollama by its own protocol, the only one that says how much context a request gets."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from recollect.context.llm import BackendFacts, Delta, Finished, Usage
+from recollect.errors import InvalidInput
+from recollect.infra.backends.chat_templates import drops_reasoning, wants_alternation
+from recollect.infra.backends.dialect import Answers, Outgoing, bearer, session_fields
+from recollect.infra.backends.engines.messages import arguments_of, image_url, inline_image, parts_of, text_of
+from recollect.infra.backends.engines.openai_compatible import OWN_FIELDS
+from recollect.infra.backends.lines import JsonLines
+from recollect.infra.backends.listings import dicts_in, positive_int, text_or_none
+from recollect.infra.backends.thinking import ThoughtSplitter
+from recollect.memory.model import JsonObject
+
+DEFAULT_CONTEXT = 8192
+"""A model's whole context may need more memory than the machine has: that much is a person's choice."""
+
+_OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "frequency_penalty", "presence_penalty")
+_FIELDS = ("tools", "think")
+
+
+class Ollama:
+    """`/api/chat`."""
+
+    route = "/api/chat"
+    takes_choices = False
+
+    def headers(self, api_key: str | None) -> dict[str, str]:
+        return bearer(api_key)
+
+    def framing(self) -> JsonLines:
+        return JsonLines()
+
+    def payload(self, outgoing: Outgoing) -> JsonObject:
+        call = outgoing.call
+        given = {name: value for name, value in call.options.items() if name not in OWN_FIELDS}
+        options = {name: given[name] for name in _OPTIONS if given.get(name) is not None}
+        if isinstance(options.get("stop"), str):
+            options["stop"] = [options["stop"]]
+        if call.max_tokens is not None:
+            options["num_predict"] = call.max_tokens
+        body: JsonObject = {
+            "model": outgoing.model,
+            "messages": _messages(call.messages),
+            "stream": True,
+            **{name: given[name] for name in _FIELDS if name in given},
+        }
+        if (wanted := _format(given.get("response_format"))) is not None:
+            body["format"] = wanted
+        if outgoing.local_extras:
+            if outgoing.facts.context_tokens is not None:
+                options["num_ctx"] = outgoing.facts.context_tokens
+            body["keep_alive"] = outgoing.keep_alive
+        return body | ({"options": options} if options else {}) | session_fields(outgoing)
+
+    def reader(self, outgoing: Outgoing) -> "OllamaReader":
+        return OllamaReader()
+
+
+class OllamaReader:
+    """Reads one JSON object after another; the last one says `done`."""
+
+    def __init__(self) -> None:
+        self._splitter = ThoughtSplitter()
+        self._calls = 0
+        self._last: JsonObject = {}
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._last)
+
+    def read(self, event: JsonObject) -> Iterator[Delta]:
+        message = event.get("message") or {}
+        text, reasoning = self._splitter.feed(str(message.get("content") or ""))
+        calls = tuple(self._tool_call(call) for call in message.get("tool_calls") or ())
+        reasoning = str(message.get("thinking") or "") + reasoning
+        if text or reasoning or calls:
+            yield Delta(text, reasoning, calls)
+        if event.get("done"):
+            self._last = event
+
+    def flush(self) -> Iterator[Delta]:
+        text, reasoning = self._splitter.flush()
+        if text or reasoning:
+            yield Delta(text, reasoning)
+
+    def finished(self) -> Finished:
+        reason = "tool_calls" if self._calls else str(self._last.get("done_reason") or "stop")
+        usage = Usage(
+            prompt_tokens=self._last.get("prompt_eval_count"),
+            completion_tokens=self._last.get("eval_count"),
+        )
+        return Finished({0: reason}, usage, self._last.get("model"))
+
+    def _tool_call(self, call: JsonObject) -> JsonObject:
+        function = call["function"]
+        index = self._calls
+        self._calls += 1
+        return {
+            "index": index,
+            "id": call.get("id") or f"call_{index}",
+            "type": "function",
+            "function": {
+                "name": function["name"],
+                "arguments": json.dumps(function.get("arguments") or {}, ensure_ascii=False),
+            },
+        }
+
+
+def recognise_ollama(answers: Answers) -> bool:
+    version, tags = answers.get("/api/version"), answers.get("/api/tags")
+    return (
+        isinstance(version, dict)
+        and isinstance(version.get("version"), str)
+        and isinstance(tags, dict)
+        and "models" in tags
+    )
+
+
+def ollama_models(answers: Answers) -> tuple[str, ...]:
+    tags = answers.get("/api/tags") or {}
+    return tuple(item["name"] for item in dicts_in(tags.get("models")) if text_or_none(item.get("name")))
+
+
+def ollama_facts(
+    models: tuple[str, ...], model: str | None, shown: Any, *, local: bool, context_tokens: int | None
+) -> BackendFacts:
+    """`shown` is what `/api/show` told of the model."""
+    told = shown if isinstance(shown, dict) else {}
+    capabilities = told.get("capabilities")
+    thinks = isinstance(capabilities, list) and "thinking" in capabilities
+    return BackendFacts(
+        "ollama",
+        local,
+        context_tokens=context_tokens or _context(told),
+        models=models,
+        alternating_roles=wants_alternation(None, model),
+        drops_reasoning=thinks or drops_reasoning(None, model),
+    )
+
+
+def _context(shown: JsonObject) -> int:
+    """What the model was set up with, else the default, as far as the model reaches."""
+    chosen = re.search(r"(?m)^num_ctx\s+(\d+)", str(shown.get("parameters") or ""))
+    if chosen:
+        return int(chosen[1])
+    information = shown.get("model_info")
+    sizes = [
+        size
+        for name, value in (information.items() if isinstance(information, dict) else ())
+        if name.endswith(".context_length") and (size := positive_int(value))
+    ]
+    return min([DEFAULT_CONTEXT, *sizes])
+
+
+def _messages(messages: Any) -> list[JsonObject]:
+    names = {
+        call.get("id"): call.get("function", {}).get("name")
+        for message in messages
+        for call in message.get("tool_calls") or ()
+    }
+    return [_message(message, names) for message in messages]
+
+
+def _message(message: JsonObject, names: dict[Any, Any]) -> JsonObject:
+    shaped: JsonObject = {"role": message["role"], "content": text_of(message)}
+    if images := [_image(part) for part in parts_of(message) if part.get("type") == "image_url"]:
+        shaped["images"] = images
+    if calls := message.get("tool_calls"):
+        shaped["tool_calls"] = [
+            {"function": {"name": call["function"]["name"], "arguments": arguments_of(call)}}
+            for call in calls
+        ]
+    if name := names.get(message.get("tool_call_id")) if message["role"] == "tool" else None:
+        shaped["tool_name"] = name
+    return shaped
+
+
+def _image(part: JsonObject) -> str:
+    inline = inline_image(image_url(part))
+    if inline is None:
+        raise InvalidInput("Ollama takes images as base64 data URLs only, not by address", field="parts")
+    return inline[1]
+
+
+def _format(response_format: Any) -> Any:
+    kind = response_format.get("type") if isinstance(response_format, dict) else None
+    if kind == "json_schema":
+        return response_format["json_schema"]["schema"]
+    return "json" if kind == "json_object" else None

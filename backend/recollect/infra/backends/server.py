@@ -1,0 +1,193 @@
+"""HTTP to one model's server: time-outs, faults, and whether anybody answers there at all."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+
+from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
+from recollect.infra.backends.address import api_root, server_root
+from recollect.infra.backends.endpoint import Endpoint
+from recollect.infra.backends.refusals import Quoter, body_error, refusal, seconds_to_wait
+from recollect.memory.model import JsonObject
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+"""Of an answer that is read as a whole."""
+MAX_ERROR_BYTES = 64 * 1024
+KEEP_ALIVE_SECONDS = 4
+"""Servers close idle connections after 5 seconds and more: ours are closed before that."""
+
+
+class StatusError(Exception):
+    """The server answered, and not with 200."""
+
+    def __init__(self, status: int, error: ModelUnavailable) -> None:
+        super().__init__(error.message)
+        self.status = status
+        self.error = error
+
+
+class ModelServer:
+    """Calls may run at the same time. A server that nobody answered for fails at once for a moment."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        trust_proxies: bool,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.who = f"the backend {endpoint.name!r} ({endpoint.address})"
+        self.quoter = Quoter([*([endpoint.api_key] if endpoint.api_key else []), *endpoint.headers.values()])
+        self.last_activity: datetime | None = None
+        """When it last sent anything."""
+        self._endpoint = endpoint
+        self._patience = endpoint.patience
+        self._api = api_root(endpoint.base_url)
+        self._root = server_root(endpoint.base_url)
+        self._monotonic = monotonic
+        self._now = now
+        self._dead_until = 0.0
+        self._client = httpx2.AsyncClient(
+            transport=transport,
+            trust_env=trust_proxies,
+            timeout=httpx2.Timeout(None, connect=self._patience.connect),
+            limits=httpx2.Limits(
+                max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
+            ),
+        )
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
+        """The JSON that a route answers with, in good time. A status that is not 200 raises StatusError."""
+        seconds = self._patience.question
+        try:
+            async with asyncio.timeout(seconds), self._open(route, headers, body) as response:
+                return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
+        except TimeoutError:
+            raise ModelTooSlow(f"{self.who} did not answer within {seconds:g} s.") from None
+
+    @asynccontextmanager
+    async def post(
+        self, route: str, headers: dict[str, str], body: JsonObject
+    ) -> AsyncGenerator[httpx2.Response]:
+        """An answer whose head is there and says 200; its body is still to come."""
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._patience.first_token):
+                    response = await stack.enter_async_context(self._open(route, headers, body))
+            except TimeoutError:
+                raise ModelTooSlow(self._silence(self._patience.first_token)) from None
+            yield response
+
+    async def chunks(self, response: httpx2.Response, patience: Callable[[], float]) -> AsyncGenerator[bytes]:
+        """The pieces of a body as they come; `patience` says how long the next one may take."""
+        async with aclosing(_pieces(response)) as pieces:
+            while True:
+                seconds = patience()
+                try:
+                    async with asyncio.timeout(seconds):
+                        piece = await anext(pieces, None)
+                except TimeoutError:
+                    raise ModelTooSlow(self._silence(seconds)) from None
+                if piece is None:
+                    return
+                self.last_activity = self._now()
+                yield piece
+
+    async def whole(self, response: httpx2.Response) -> Any:
+        """The JSON of a body that is no stream."""
+        try:
+            async with asyncio.timeout(self._patience.first_token):
+                return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
+        except TimeoutError:
+            raise ModelTooSlow(self._silence(self._patience.first_token)) from None
+
+    @asynccontextmanager
+    async def _open(
+        self, route: str, headers: dict[str, str], body: JsonObject | None
+    ) -> AsyncGenerator[httpx2.Response]:
+        self._check_alive()
+        url = f"{self._root}{route}" if route.startswith("/") else f"{self._api}/{route}"
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        typed = {} if body is None else {"Content-Type": "application/json"}
+        request = self._client.build_request(
+            "GET" if body is None else "POST",
+            url,
+            content=content,
+            headers={**typed, **headers, **self._endpoint.headers},
+        )
+        try:
+            async with aclosing(await self._sent(request)) as response:
+                self._dead_until = 0.0
+                self.last_activity = self._now()
+                if response.status_code != 200:
+                    raise StatusError(response.status_code, await self._refusal(response))
+                yield response
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            self._dead_until = self._monotonic() + self._patience.dead
+            raise self._down(str(error) or "it did not answer in time") from error
+        except httpx2.RequestError as error:
+            told = self.quoter.quote(str(error) or type(error).__name__)
+            raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more."""
+        try:
+            return await self._client.send(request, stream=True)
+        except httpx2.RemoteProtocolError:
+            return await self._client.send(request, stream=True)
+
+    async def _refusal(self, response: httpx2.Response) -> ModelUnavailable:
+        try:
+            async with asyncio.timeout(self._patience.question):
+                body = await self._bounded(response, MAX_ERROR_BYTES, cut=True)
+        except TimeoutError:
+            body = b""
+        wait = seconds_to_wait(response.headers.get("retry-after"), self._now())
+        return refusal(self.who, response.status_code, self.quoter.quote(body_error(body)).rstrip("."), wait)
+
+    async def _bounded(self, response: httpx2.Response, limit: int, *, cut: bool = False) -> bytes:
+        body = bytearray()
+        async with aclosing(_pieces(response)) as pieces:
+            async for piece in pieces:
+                body += piece
+                if len(body) > limit:
+                    if cut:
+                        break
+                    raise StreamBroken(f"{self.who} sent an answer of more than {limit} bytes.")
+        return bytes(body[:limit])
+
+    def _check_alive(self) -> None:
+        if self._monotonic() < self._dead_until:
+            raise self._down("it did not answer a moment ago")
+
+    def _down(self, cause: str) -> BackendDown:
+        return BackendDown(
+            f"nobody answers for {self.who}: {self.quoter.quote(cause)}. "
+            f"It is asked again after {self._patience.dead:g} s; is it running?"
+        )
+
+    def _silence(self, seconds: float) -> str:
+        return f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
+
+
+async def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    async for piece in response.aiter_bytes():
+        yield piece
+
+
+def _json(body: bytes, who: str) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise StreamBroken(f"{who} sent something that is not JSON.") from None

@@ -1,0 +1,296 @@
+"""Rows of a chat: requests, answers as they grow, epochs, frozen blocks, the path a prompt takes."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from recollect.errors import InvalidInput, NotFound
+from recollect.infra.sql.append import (
+    ADVANCE_THREAD,
+    BUFFER_NEW_TURNS,
+    INSERT_TURN,
+    ThreadHead,
+    find_or_create,
+    make_message_id,
+    turn_row,
+)
+from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, named_rows, thread_of, turn_of
+from recollect.memory import identity
+from recollect.memory.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentTurn
+from recollect.memory.model import Append, NewTurn, Status, Turn
+
+_TURN = ", ".join(f"t.{name.strip()}" for name in TURN_COLUMNS.split(","))
+
+FIND_ANSWER = f"""
+SELECT t.pk AS turn_pk, t.thread_pk, {_TURN}
+FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE h.space = :space AND h.thread_id = :thread_id AND t.position = :position"""
+
+OPEN_TURNS = f"""
+SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {_TURN}
+FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', 'streaming')"""
+
+TIP = f"""
+SELECT {TURN_COLUMNS} FROM turns
+WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
+ORDER BY position DESC LIMIT :limit"""
+
+UPDATE_ANSWER = """
+UPDATE turns SET content = ?, reasoning = ?, tool_calls_json = ?, model = ?, status = ?, skip_reason = ?, timestamp = ?,
+    digest = ? WHERE pk = ?"""
+
+PATH_PAGE = f"""
+SELECT {_TURN}, b.text AS block, b.memories_json
+FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
+WHERE t.thread_pk = :pk AND t.position <= :last
+ORDER BY t.position DESC LIMIT :limit"""
+
+
+def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
+    if _went_unanswered(connection, asked):
+        asked = replace(asked, turns=(), earlier=())
+    given_turns = (*asked.earlier, *asked.turns)
+    first = given_turns[0].timestamp if given_turns else now
+    anchor = NewTurn("assistant", "", first, "assistant", status="queued")
+    append = Append(asked.space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags)
+    head = find_or_create(connection, append, now)
+    if head.is_new and not given_turns:
+        raise NotFound(f"there is no thread {asked.thread_id!r}")
+    given_turns = tuple(
+        replace(turn, sender_id=turn.sender_id or (head.user_id if turn.role == "user" else turn.role))
+        for turn in given_turns
+    )
+    given = {turn.message_id for turn in given_turns if turn.message_id is not None}
+    _refuse_known_ids(connection, head, given)
+    parent = _parent(connection, head, asked.parent_id)
+    before = number = head.last_number
+    stored: list[tuple[int, NewTurn, str]] = []
+    for turn in given_turns:
+        number += 1
+        link = parent if number == before + 1 else None
+        said = number <= before + len(asked.earlier)
+        waiting = replace(turn, status="complete" if said else "queued", parent_id=link)
+        stored.append(
+            (
+                number,
+                waiting,
+                turn.message_id or make_message_id(connection, head, append, turn.timestamp, number, given),
+            )
+        )
+    for choice in range(asked.choices):
+        number += 1
+        link = parent if not given_turns and choice == 0 else None
+        if choice:  # All answers follow the same turn.
+            same = identity.turn_id(before + len(given_turns))
+            link = same if given_turns or parent is None else parent
+        answer = NewTurn("assistant", "", now, "assistant", parent_id=link, status="queued")
+        stored.append((number, answer, make_message_id(connection, head, append, now, number, given)))
+    last_answer = number
+    for position, turn, message_id in stored:
+        spare = before + len(given_turns) < position < last_answer
+        reason = _skip_reason(turn, head, asked.skip_reason, spare=spare)
+        digest = identity.turn_digest(turn, message_id)
+        connection.execute(INSERT_TURN, turn_row(head.pk, position, message_id, turn, reason, now, digest))
+    connection.execute(BUFFER_NEW_TURNS, (asked.space, asked.thread_id, head.pk, before))
+    connection.execute(ADVANCE_THREAD, (number, len(stored), len(stored), head.lookalikes, now, head.pk))
+    if asked.key is not None:
+        connection.execute(
+            "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
+            (head.pk, asked.key, asked.digest, last_answer),
+        )
+    return _accepted(connection, head.pk, before + len(asked.earlier), len(asked.turns))
+
+
+def _went_unanswered(connection: sqlite3.Connection, asked: Asked) -> bool:
+    """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
+    if not asked.turns or asked.parent_id is not None:
+        return False
+    place = {"space": asked.space, "thread_id": asked.thread_id, "limit": len(asked.turns) + 1}
+    tip = [turn_of(row) for row in named_rows(connection, TIP, place)]
+    if len(tip) <= len(asked.turns) or tip[0].status != "failed" or tip[0].content:
+        return False
+    return [_said(turn) for turn in reversed(tip[1:])] == [_said(turn) for turn in asked.turns]
+
+
+def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
+    return turn.role, turn.content, turn.parts, turn.tool_call_id
+
+
+def _accepted(connection: sqlite3.Connection, thread_pk: int, before: int, count: int) -> Accepted:
+    (thread,) = named_rows(connection, f"SELECT {THREAD_COLUMNS} FROM threads WHERE pk = ?", (thread_pk,))
+    turns = [
+        turn_of(row)
+        for row in named_rows(
+            connection,
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position > ? ORDER BY position",
+            (thread_pk, before),
+        )
+    ]
+    return Accepted(thread_of(thread), tuple(turns[:count]), tuple(turns[count:]))
+
+
+def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: set[str]) -> None:
+    for message_id in given:
+        known = connection.execute(
+            "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?", (head.pk, message_id)
+        ).fetchone()
+        if known:
+            raise InvalidInput(f"message_id: {message_id!r} is in this thread already", field="message_id")
+
+
+def _parent(connection: sqlite3.Connection, head: ThreadHead, parent_id: str | None) -> str | None:
+    """None where the parent is the thread's last turn anyway."""
+    if parent_id is None:
+        return None
+    position = identity.turn_number(parent_id)
+    known = connection.execute(
+        "SELECT 1 FROM turns WHERE thread_pk = ? AND position = ?", (head.pk, position)
+    ).fetchone()
+    if not known:
+        raise InvalidInput(f"parent_id: there is no turn {parent_id!r} in this thread", field="parent_id")
+    return None if position == head.last_number else parent_id
+
+
+def _skip_reason(turn: NewTurn, head: ThreadHead, given: str | None, *, spare: bool) -> str | None:
+    if head.incognito:
+        return "incognito thread"
+    if turn.role == "system":
+        return "system message"
+    return given or ("another choice" if spare else None)
+
+
+def thread_pk_of(connection: sqlite3.Connection, space: str, thread_id: str) -> int:
+    row = connection.execute(
+        "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    return int(row[0])
+
+
+def settle_turns(
+    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, answers: Status | None
+) -> int:
+    """The turns of a request are said now; its answers get this status, if any."""
+    thread_pk = thread_pk_of(connection, space, thread_id)
+    for turn in (*accepted.turns, *(accepted.answers if answers else ())):
+        status: Status = (
+            answers if answers and turn.role == "assistant" and turn in accepted.answers else "complete"
+        )
+        found = list(
+            named_rows(
+                connection, FIND_ANSWER,
+                {"space": space, "thread_id": thread_id, "position": identity.place_of(turn)},
+            )
+        )  # fmt: skip
+        for row in found:
+            if row["message_id"] == turn.message_id and row["status"] == "queued":
+                update_turn(connection, row["turn_pk"], thread_pk, turn_of(row), status)
+    return thread_pk
+
+
+def update_turn(
+    connection: sqlite3.Connection, turn_pk: int, thread_pk: int, turn: Turn, status: Status
+) -> Turn:
+    """Write a turn with another status: empty answers are left alone by memory."""
+    said_nothing = turn.role == "assistant" and not (turn.content.strip() or turn.tool_calls)
+    over = status not in ("queued", "streaming")
+    reason = turn.skip_reason or ("no answer" if said_nothing and over else None)
+    turn = replace(turn, status=status, skip_reason=reason)
+    connection.execute(
+        UPDATE_ANSWER,
+        (
+            turn.content, turn.reasoning, dumped(turn.tool_calls), turn.model, status, reason, turn.timestamp,
+            identity.turn_digest(turn, turn.message_id), turn_pk,
+        ),
+    )  # fmt: skip
+    if reason is not None:
+        connection.execute(
+            "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?", (thread_pk, turn_pk)
+        )
+    return turn
+
+
+def write_answer(
+    connection: sqlite3.Connection,
+    space: str,
+    thread_id: str,
+    answer: Turn,
+    text: AnswerText,
+    status: Status,
+    model: str | None,
+    at: int | None,
+) -> Turn:
+    position = identity.place_of(answer)
+    found = list(
+        named_rows(connection, FIND_ANSWER, {"space": space, "thread_id": thread_id, "position": position})
+    )
+    if not found or found[0]["message_id"] != answer.message_id:
+        raise NotFound("the thread was forgotten while it was answered")
+    row = found[0]
+    turn = replace(
+        turn_of(row),
+        content=text.content,
+        reasoning=text.reasoning or None,
+        tool_calls=list(text.tool_calls) or None,
+        model=model,
+        timestamp=row["timestamp"] if at is None else at,
+    )
+    return update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
+
+
+def open_epoch(connection: sqlite3.Connection, thread_pk: int, epoch: Epoch, now: int) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO epochs (thread_pk, number, first_position, reason, system_digest, backend, revision,"
+        " summary, opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            thread_pk, epoch.number, epoch.first_position, epoch.reason, epoch.system_digest, epoch.backend,
+            epoch.revision, epoch.summary, now,
+        ),
+    )  # fmt: skip
+
+
+def keep_block(connection: sqlite3.Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO context_blocks (turn_pk, text, memories_json)"
+        " SELECT pk, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        (block.text, json.dumps(dict(block.memories), ensure_ascii=False), thread_pk, position),
+    )
+
+
+def path_of(
+    connection: sqlite3.Connection, thread_pk: int, first_new: Turn, epoch: Epoch | None, most_turns: int
+) -> tuple[SentTurn, ...]:
+    """From the turn before the new ones back to where the epoch began, along the parents."""
+    path: list[SentTurn] = []
+    wanted = _before(first_new)
+    page: dict[int, Mapping[str, Any]] = {}
+    lowest = None
+    while wanted >= 1 and len(path) < most_turns and not (epoch and wanted < epoch.first_position and path):
+        if lowest is None or wanted < lowest:
+            bound = {"pk": thread_pk, "last": wanted, "limit": most_turns - len(path)}
+            found = list(named_rows(connection, PATH_PAGE, bound))
+            if not found:
+                break
+            page = {row["position"]: row for row in found}
+            lowest = found[-1]["position"]
+        row = page.get(wanted)
+        if row is None:  # Forgotten: its place stays empty.
+            wanted -= 1
+            continue
+        turn = turn_of(row)
+        block = None
+        if row["block"] is not None:
+            block = ContextBlock(row["block"], json.loads(row["memories_json"]))
+        path.append(SentTurn(wanted, turn, block))
+        wanted = _before(turn)
+    return tuple(reversed(path))
+
+
+def _before(turn: Turn) -> int:
+    parent = identity.turn_number(turn.parent_id) if turn.parent_id else None
+    if parent is not None:
+        return parent
+    return identity.place_of(turn) - 1

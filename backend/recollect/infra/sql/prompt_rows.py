@@ -1,0 +1,120 @@
+"""Prompts as they were sent, byte for byte. The newest of a thread is kept whole, those before it by what they
+have in common with the one that followed: while prompts only grow, that is all of them.
+"""
+
+import json
+import sqlite3
+import zlib
+from typing import Any
+
+from recollect.context.prefix import common_prefix
+from recollect.infra.sql.database import Reader, rows
+from recollect.infra.sql.rows import dumped
+from recollect.memory.chat import LastPrompt, PromptReceipt, SentPrompt
+from recollect.memory.identity import turn_id
+from recollect.memory.model import JsonObject
+
+NEWEST = """
+SELECT position, epoch, rest, detail_json FROM prompts WHERE thread_pk = ? AND base IS NULL
+ORDER BY position DESC LIMIT 1"""
+
+FIND = """
+SELECT p.* FROM prompts p JOIN threads h ON h.pk = p.thread_pk
+WHERE h.space = ? AND h.thread_id = ? AND p.position = ?"""
+
+
+def keep_prompt(
+    connection: sqlite3.Connection, thread_pk: int, position: int, prompt: SentPrompt, now: int
+) -> None:
+    before = connection.execute(NEWEST, (thread_pk,)).fetchone()
+    if before is not None:
+        earlier, _, rest, _ = before
+        text = zlib.decompress(rest)
+        shared = common_prefix(text, prompt.messages)
+        connection.execute(
+            "UPDATE prompts SET base = ?, shared = ?, rest = ? WHERE thread_pk = ? AND position = ?",
+            (position, shared, zlib.compress(text[shared:]), thread_pk, earlier),
+        )
+    connection.execute(
+        "INSERT OR REPLACE INTO prompts (turn_pk, thread_pk, position, epoch, base, shared, rest, new_from,"
+        " payload_json, detail_json, at)"
+        " SELECT pk, thread_pk, position, ?, NULL, 0, ?, ?, NULL, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        (
+            prompt.epoch.number, zlib.compress(prompt.messages, 1), prompt.new_from, dumped(prompt.detail), now,
+            thread_pk, position,
+        ),
+    )  # fmt: skip
+
+
+def set_payload(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    position: int,
+    payload: JsonObject | None,
+    detail: JsonObject,
+) -> None:
+    """The request on the wire without its messages, where they are those of the prompt; and what came of it."""
+    row = connection.execute(
+        "SELECT rest, detail_json FROM prompts WHERE thread_pk = ? AND position = ? AND base IS NULL",
+        (thread_pk, position),
+    ).fetchone()
+    if row is None:
+        return
+    head = None
+    if payload is not None:
+        same = _lines(zlib.decompress(row[0])) == payload.get("messages")
+        head = dumped({**payload, "messages": None} if same else payload)
+    connection.execute(
+        "UPDATE prompts SET payload_json = ?, detail_json = ? WHERE thread_pk = ? AND position = ?",
+        (head, dumped({**json.loads(row[1]), **detail}), thread_pk, position),
+    )
+
+
+def last_prompt(connection: sqlite3.Connection, thread_pk: int) -> LastPrompt | None:
+    row = connection.execute(NEWEST, (thread_pk,)).fetchone()
+    if row is None:
+        return None
+    position, epoch, rest, detail = row
+    return LastPrompt(position, epoch, zlib.decompress(rest), json.loads(detail))
+
+
+async def read_prompt(
+    connection: Reader, space: str, thread_id: str, position: int | None
+) -> PromptReceipt | None:
+    found = await rows(connection, FIND, (space, thread_id, position))
+    if not found:
+        return None
+    row = found[0]
+    messages = _lines(await _whole(connection, row))
+    payload = None if row["payload_json"] is None else json.loads(row["payload_json"])
+    if payload is not None and payload.get("messages") is None:
+        payload["messages"] = messages
+    return PromptReceipt(
+        turn_id=turn_id(row["position"]),
+        epoch=row["epoch"],
+        messages=tuple(messages),
+        payload=payload,
+        new_from=row["new_from"],
+        detail=json.loads(row["detail_json"]),
+        at=row["at"],
+    )
+
+
+async def _whole(connection: Reader, row: dict[str, Any]) -> bytes:
+    """Follow the prompts to the one that is kept whole, and take back what each of them has in common."""
+    chain = [row]
+    while chain[-1]["base"] is not None:
+        found = await rows(
+            connection,
+            "SELECT base, shared, rest FROM prompts WHERE thread_pk = ? AND position = ?",
+            (row["thread_pk"], chain[-1]["base"]),
+        )
+        chain.append({**found[0], "thread_pk": row["thread_pk"]})
+    text = b""
+    for each in reversed(chain):
+        text = text[: each["shared"]] + zlib.decompress(each["rest"])
+    return text
+
+
+def _lines(text: bytes) -> list[JsonObject]:
+    return [json.loads(line) for line in text.split(b"\n") if line]

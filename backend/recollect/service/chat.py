@@ -1,0 +1,498 @@
+"""Chat: one turn of a conversation, from the user's words to the stored answer and the work that follows.
+
+1. On arrival the user's turn and a place for its answer are in the journal, as `queued`.
+2. Turns of one thread run one after another, in the order in which they arrived; threads don't wait for each other.
+3. The prompt is made (`prompting.py`), written down, and sent; the answer streams (`answering.py`).
+4. The answer is stored as it ended, and the follow-up work queued with it.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from recollect.context.llm import ChatCall, Usage
+from recollect.errors import InvalidInput, NotFound, RecollectError
+from recollect.memory.access import Caller
+from recollect.memory.chat import Accepted, AnswerText, Asked
+from recollect.memory.identity import thread_key
+from recollect.memory.model import JsonObject, NewTurn, Thread, Turn
+from recollect.memory.preferences import Preferences
+from recollect.memory.preset import Preset
+from recollect.service.answering import Outcome, Patience, stream_llm
+from recollect.service.follow_up import FinishedTurn, run_post_response_tasks
+from recollect.service.gate import Gate
+from recollect.service.images import Images
+from recollect.service.live_turns import LiveTurn, LiveTurns
+from recollect.service.ports import Backends, ChatStore, Clock, PeopleStore, ThreadStore
+from recollect.service.presets import preset_in_force, require_preset
+from recollect.service.prompting import Prepared, PromptMaker, Wanted, instructions_of
+from recollect.service.slot_maps import SlotMaps
+from recollect.service.threads import DEFAULT_USER
+
+_log = logging.getLogger("recollect.chat")
+_STOPS = "the server was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What somebody asks. Without turns, the end of the thread (or of the branch `parent_id`) is answered again."""
+
+    thread_id: str
+    turns: tuple[NewTurn, ...] = ()
+    earlier: tuple[NewTurn, ...] = ()
+    """What was said before them elsewhere: it is stored first."""
+    user_id: str | None = None
+    tags: tuple[str, ...] = ()
+    preset: str | None = None
+    backend: str | None = None
+    model: str | None = None
+    memory: bool = True
+    extract_skills: bool = False
+    parent_id: str | None = None
+    key: str | None = None
+    time_zone: str | None = None
+    max_tokens: int | None = None
+    options: JsonObject = field(default_factory=dict)
+    choices: int = 1
+    system_texts: tuple[str, ...] | None = None
+    """A client's own system messages, in place of the preset's instructions."""
+    resent: bytes | None = None
+    """Digest of all that a client sent which resends its history: what of it is new differs from call to call."""
+
+    def digest(self) -> bytes:
+        """Equal for requests that ask the same."""
+        if self.resent is not None:
+            return self.resent
+        said = [
+            [turn.role, turn.content, turn.parts, turn.tool_calls, turn.tool_call_id] for turn in self.turns
+        ]
+        return hashlib.sha256(json.dumps([said, self.parent_id], sort_keys=True).encode()).digest()[:16]
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The turns of one thread that wait, and the task that runs them."""
+
+    waiting: deque[tuple[LiveTurn, Caller, ChatRequest]] = field(default_factory=deque)
+    accepting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    arrivals: int = 0
+    runner: "asyncio.Task[None] | None" = None
+
+
+class Chat:
+    """`handle_chat_turn` and what belongs to it."""
+
+    def __init__(
+        self,
+        store: ChatStore,
+        threads: ThreadStore,
+        people: PeopleStore,
+        backends: Backends,
+        prompts: PromptMaker,
+        gate: Gate,
+        slots: SlotMaps,
+        live: LiveTurns,
+        images: Images,
+        *,
+        clock: Clock,
+        max_turns: int,
+        patience: Patience,
+        on_answer: Callable[[str, Usage, float | None], None] = lambda backend, usage, ms: None,
+    ) -> None:
+        self._store = store
+        self._threads = threads
+        self._people = people
+        self._backends = backends
+        self._prompts = prompts
+        self._gate = gate
+        self._slots = slots
+        self.live = live
+        self._images = images
+        self._clock = clock
+        self._max_turns = max_turns
+        self._patience = patience
+        self._on_answer = on_answer
+        self._lanes: dict[str, _Lane] = {}
+
+    async def start(self) -> None:
+        """After a kill: what was being answered is marked, and the next turn works."""
+        if count := await self._store.recover():
+            _log.info("%d turns were cut short by the last stop and are marked", count)
+
+    async def stop(self) -> None:
+        """What streams is stored as far as it got."""
+        for lane in list(self._lanes.values()):
+            for live, _, _ in lane.waiting:
+                live.stop(_STOPS)
+        for live in self.live.all():
+            live.stop(_STOPS)
+        runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
+        await asyncio.gather(*runners, return_exceptions=True)
+
+    async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> LiveTurn:
+        """Accept one turn; it is durable, in its place and on its way when this returns.
+
+        A request whose key was used before, or the same unanswered message of a client that lost its connection,
+        joins the turn that there is.
+        """
+        user_id = caller.acting_for(request.user_id)
+        request = replace(
+            request,
+            user_id=user_id,
+            turns=tuple(_with_text(turn) for turn in request.turns),
+            earlier=tuple(_with_text(turn) for turn in request.earlier),
+        )
+        await require_preset(self._people, caller.space, request.preset)
+        shown = await self._images.taken_out(
+            self._threads, caller.space, request.thread_id, (*request.earlier, *request.turns)
+        )
+        earlier = len(request.earlier)
+        request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
+        key = thread_key(caller.space, request.thread_id)
+        lane = self._lanes.setdefault(key, _Lane())
+        lane.arrivals += 1
+        try:
+            async with lane.accepting:
+                joined = await self._joined(caller, request)
+                if joined is not None:
+                    return joined
+                digest = request.digest()
+                async with self._images.kept(self._threads, caller, request.thread_id, user_id, shown):
+                    accepted = await self._store.accept(await self._asked(caller, request, digest))
+                live = LiveTurn(accepted, digest)
+                self.live.add(live)
+                lane.waiting.append((live, caller, request))
+                if lane.runner is None:
+                    lane.runner = asyncio.create_task(self._run_lane(key, lane), name=f"chat-{key[:8]}")
+                return live
+        finally:
+            lane.arrivals -= 1
+            self._tidy(key, lane)
+
+    async def _asked(self, caller: Caller, request: ChatRequest, digest: bytes) -> Asked:
+        owner = request.user_id
+        if owner is None:
+            thread = await self._threads.get_thread(request.thread_id, space=caller.space)
+            owner = thread.user_id if thread else DEFAULT_USER
+        preferences = await self._people.preferences(caller.space, owner)
+        skip = None
+        if not request.memory:
+            skip = "memory is off for this message"
+        elif not preferences.auto_memory:
+            skip = "auto_memory is off"
+        return Asked(
+            space=caller.space,
+            thread_id=request.thread_id,
+            turns=request.turns,
+            earlier=request.earlier,
+            user_id=request.user_id,
+            tags=request.tags,
+            choices=request.choices,
+            parent_id=request.parent_id,
+            key=request.key,
+            digest=digest,
+            skip_reason=skip,
+        )
+
+    async def _joined(self, caller: Caller, request: ChatRequest) -> LiveTurn | None:
+        """The turn that this request asked for already, if it did."""
+        if request.key is None and not self.live.running(caller.space, request.thread_id):
+            return None
+        thread = await self._threads.get_thread(request.thread_id, space=caller.space)
+        if thread is None:
+            return None
+        if request.user_id is not None and thread.user_id != request.user_id:
+            raise NotFound(f"there is no thread {request.thread_id!r}")
+        if request.key is not None:
+            known = await self._store.requested(caller.space, request.thread_id, request.key)
+            if known is None:
+                return None
+            digest, answer = known
+            if digest != request.digest():
+                raise InvalidInput(
+                    "Idempotency-Key: it was used for another message of this thread", field="Idempotency-Key"
+                )
+            if answer.status == "failed":
+                return None  # It was never answered: the client may well ask again.
+            return await self._live_or_stored(thread, answer)
+        return self.unheard(thread.space, thread.thread_id, request.digest())
+
+    def unheard(self, space: str, thread_id: str, digest: bytes) -> LiveTurn | None:
+        """The answer to just this request that runs and that nobody listens to: its client lost its connection."""
+        running = self.live.running(space, thread_id)
+        if not running or running[-1].listeners:
+            return None
+        last = running[-1]
+        return last if last.asked == digest and not last.stop_reason else None
+
+    async def _live_or_stored(self, thread: Thread, answer: Turn) -> LiveTurn:
+        found = self.live.get(thread.space, thread.thread_id, answer.turn_id)
+        if found is not None:
+            return found
+        question = await self._threads.get_history(
+            thread.thread_id, 1, space=thread.space, before=answer.turn_id
+        )
+        live = LiveTurn(Accepted(thread, tuple(question), (answer,)))
+        receipt = await self._store.prompt(thread.space, thread.thread_id, answer.turn_id)
+        live.replay(answer, receipt.detail if receipt else {})
+        return live
+
+    async def join(self, thread: Thread, turn_id: str | None) -> LiveTurn:
+        """A thread's answer to follow: the one named, else the one that streams, else the last one."""
+        if turn_id is None:
+            running = self.live.running(thread.space, thread.thread_id)
+            if running:
+                return running[0]
+            answers = [
+                turn
+                for turn in await self._store.tip(thread.space, thread.thread_id)
+                if turn.role == "assistant"
+            ]
+            if not answers:
+                raise NotFound("nothing streams in this thread, and nothing was answered yet")
+            return await self._live_or_stored(thread, answers[-1])
+        answer = await self._threads.get_turn(thread.thread_id, turn_id, space=thread.space)
+        if answer is None or answer.role != "assistant":
+            raise NotFound(f"there is no answer {turn_id!r} in this thread")
+        return await self._live_or_stored(thread, answer)
+
+    def cancel(self, thread: Thread, *, everything: bool = False) -> list[LiveTurn]:
+        """Stop the turn that runs; with `everything` those that wait, too."""
+        running = self.live.running(thread.space, thread.thread_id)
+        stopped = running if everything else running[:1]
+        for live in stopped:
+            live.stop("it was cancelled")
+        return stopped
+
+    async def _run_lane(self, key: str, lane: _Lane) -> None:
+        try:
+            while lane.waiting:
+                live, caller, request = lane.waiting[0]
+                await self._run(live, caller, request)
+                lane.waiting.popleft()
+        finally:
+            lane.runner = None
+            self._tidy(key, lane)
+
+    def _tidy(self, key: str, lane: _Lane) -> None:
+        if not lane.arrivals and not lane.waiting and lane.runner is None:
+            self._lanes.pop(key, None)
+
+    async def _run(self, live: LiveTurn, caller: Caller, request: ChatRequest) -> None:
+        outcome, prepared = Outcome(status="failed"), None
+        detail: JsonObject = {}
+        try:
+            if live.stop_reason is not None:
+                outcome.why = live.stop_reason
+            else:
+                prepared, outcome, detail = await self._answered(live, caller, request)
+        except RecollectError as error:
+            outcome.error = error
+        except Exception as error:  # noqa: BLE001 - the turn ends with it, and the next one works
+            _log.exception("a chat turn failed inside Recollect")
+            outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
+        await self._finish(live, request, outcome, detail, prepared)
+
+    async def _answered(
+        self, live: LiveTurn, caller: Caller, request: ChatRequest
+    ) -> tuple[Prepared, Outcome, JsonObject]:
+        accepted = live.accepted
+        thread = accepted.thread
+        preferences = await self._people.preferences(thread.space, thread.user_id)
+        thread = await self._with_preset(thread, request)
+        preset = await preset_in_force(self._people, thread.space, thread.preset, preferences.preset)
+        backend = self._backends.get(request.backend or preset.backend or thread.backend)
+        facts = await backend.facts()
+        wanted = Wanted(
+            caller=caller,
+            accepted=accepted,
+            backend=backend,
+            facts=facts,
+            model=request.model or preset.model,
+            instructions=_instructions(request, preset),
+            max_turns=self._max_turns,
+            max_tokens=request.max_tokens or preset.max_tokens,
+            now=self._clock(),
+            time_zone=request.time_zone or preferences.time_zone,
+            memory=request.memory,
+        )
+        conversation = await self._store.conversation(
+            thread.space, thread.thread_id, accepted, self._max_turns + 1
+        )
+        prepared = await self._prompts.prepare(wanted, conversation)
+        live.begun(prepared.sent.detail)
+        # Beside the stream, which it need not hold up: what the user said is durable since it was accepted.
+        written = asyncio.create_task(self._write_down(accepted, prepared))
+        try:
+            outcome, detail = await self._stream(live, request, preset, wanted, prepared)
+        finally:
+            problem = await written
+        return prepared, outcome, {**detail, **({"not_written_down": problem} if problem else {})}
+
+    async def _write_down(self, accepted: Accepted, prepared: Prepared) -> str | None:
+        """What is sent; returns why it could not be written, if so. The turn goes on all the same."""
+        thread = accepted.thread
+        try:
+            await self._store.begin(thread.space, thread.thread_id, accepted, prepared.sent)
+        except RecollectError as error:
+            _log.warning("a prompt could not be written down: %s", error.message)
+            return error.message
+        return None
+
+    async def _with_preset(self, thread: Thread, request: ChatRequest) -> Thread:
+        """A preset that a request names is the thread's from then on."""
+        if request.preset is None or request.preset == thread.preset:
+            return thread
+        return await self._threads.update_thread(
+            thread.thread_id, {"preset": request.preset}, space=thread.space
+        )
+
+    async def _stream(
+        self, live: LiveTurn, request: ChatRequest, preset: Preset, wanted: Wanted, prepared: Prepared
+    ) -> tuple[Outcome, JsonObject]:
+        thread = live.accepted.thread
+        key = thread_key(thread.space, thread.thread_id)
+        options = dict(request.options)
+        if preset.temperature is not None:
+            options.setdefault("temperature", preset.temperature)
+        async with self._gate.chat(wanted.backend, key):
+            shown = await self._images.opened(thread.space, thread.user_id, prepared.messages)
+            call = ChatCall(
+                messages=shown.messages,
+                model=wanted.model,
+                max_tokens=prepared.max_tokens,
+                options=options,
+                choices=request.choices,
+                session=session_of(thread.space, thread.thread_id),
+                slot=self._slots.take(wanted.backend, wanted.facts, key, begins=prepared.sent.opens_epoch),
+                space=thread.space,
+            )
+            usage = Usage()
+            try:
+                outcome = await stream_llm(self._store, wanted.backend, call, live, self._patience)
+                usage = outcome.finished.usage if outcome.finished else usage
+            finally:
+                self._slots.done(wanted.backend, key, usage)
+        self._on_answer(wanted.backend.name, usage, outcome.first_token_ms)
+        outcome.payload = shown.referring(outcome.payload)
+        return outcome, {**_told(outcome), **shown.receipt()}
+
+    async def _finish(
+        self,
+        live: LiveTurn,
+        request: ChatRequest,
+        outcome: Outcome,
+        detail: JsonObject,
+        prepared: Prepared | None,
+    ) -> None:
+        accepted, thread = live.accepted, live.accepted.thread
+        if outcome.error is not None:
+            detail = {**detail, "error": outcome.error.message, "code": outcome.error.code}
+        elif outcome.why is not None:
+            detail = {**detail, "error": outcome.why}
+        texts = [choice.answer for choice in live.in_stored_order()]
+        model = outcome.finished.model if outcome.finished else None
+        try:
+            turn = await self._store.finish(
+                thread.space,
+                thread.thread_id,
+                accepted,
+                texts,
+                status=outcome.status,
+                model=model,
+                payload=outcome.payload,
+                detail=detail,
+                jobs=await self._follow_up(live, request, outcome, prepared, texts[-1]),
+            )
+        except RecollectError as error:
+            _log.error("an answer could not be stored: %s", error.message)
+            turn = replace(accepted.answer, content=texts[-1].content, status="failed")
+            outcome.error = outcome.error or error
+        receipt = {**(prepared.sent.detail if prepared else {}), **detail}
+        live.end(turn, receipt, outcome.error)
+        self.live.ended(live)
+
+    async def _follow_up(
+        self,
+        live: LiveTurn,
+        request: ChatRequest,
+        outcome: Outcome,
+        prepared: Prepared | None,
+        text: AnswerText,
+    ) -> tuple[Any, ...]:
+        if prepared is None:
+            return ()
+        accepted = live.accepted
+        preferences: Preferences = await self._people.preferences(
+            accepted.thread.space, accepted.thread.user_id
+        )
+        answer = replace(
+            accepted.answer,
+            content=text.content,
+            tool_calls=list(text.tool_calls) or None,
+            status=outcome.status,
+        )
+        turns = [*prepared.recent, *accepted.turns]
+        asked = next((n for n in range(len(turns) - 1, -1, -1) if turns[n].role == "user"), None)
+        if asked is None:
+            return ()
+        finished = FinishedTurn(
+            thread=accepted.thread,
+            question=turns[asked],
+            answer=answer,
+            since_question=[*turns[asked + 1 :], answer],
+            first_answer=prepared.is_first_answer,
+            extract_skills=request.extract_skills,
+            auto_memory=preferences.auto_memory and request.memory,
+            auto_skills=preferences.auto_skills and request.memory,
+            leaving=prepared.leaving,
+        )
+        return run_post_response_tasks(finished).jobs
+
+
+def _with_text(turn: NewTurn) -> NewTurn:
+    """What the parts of a message say in words is its content, too: memory works on that."""
+    if turn.content or not turn.parts:
+        return turn
+    texts = (part.get("text") for part in turn.parts if part.get("type") == "text")
+    return replace(turn, content="\n".join(text for text in texts if isinstance(text, str)))
+
+
+def session_of(space: str, thread_id: str) -> str:
+    """Names a thread to a backend's cache: the same for its whole life, another for every thread of every space."""
+    return f"recollect-{thread_key(space, thread_id)}"
+
+
+def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
+    return turn.role, turn.content, turn.parts, turn.tool_call_id
+
+
+def _instructions(request: ChatRequest, preset: Preset) -> tuple[str, ...]:
+    if request.system_texts is not None:
+        return instructions_of(request.system_texts)
+    persona = f"You are {preset.persona}." if preset.persona else None
+    return instructions_of((preset.instructions, persona))
+
+
+def _told(outcome: Outcome) -> JsonObject:
+    """What the backend told, and how long it took."""
+    usage = outcome.finished.usage if outcome.finished else Usage()
+    told: Mapping[str, object] = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "evaluated_tokens": usage.evaluated_tokens,
+    }
+    return {
+        **told,
+        "usage": dict(told),
+        "model": outcome.finished.model if outcome.finished else None,
+        "finish_reason": outcome.finished.reasons.get(0) if outcome.finished else None,
+        "time_to_first_token_ms": outcome.first_token_ms,
+        "total_ms": outcome.total_ms,
+    }

@@ -1,0 +1,108 @@
+"""Everything that talks: backends, the gate, prompts, chat turns, and the background work that asks a model."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from recollect.context.llm import Usage
+from recollect.infra.sql.chat_store import SqlChatStore
+from recollect.infra.sql.people_store import SqlPeopleStore
+from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.service.answering import Patience
+from recollect.service.background_model import BackgroundModel
+from recollect.service.breaker import Breaker
+from recollect.service.chat import Chat
+from recollect.service.gate import Gate
+from recollect.service.images import Images
+from recollect.service.likeness import Likeness
+from recollect.service.live_turns import LiveTurns
+from recollect.service.ports import Backend
+from recollect.service.prompting import PromptMaker
+from recollect.service.recall_source import RecallSource
+from recollect.service.rewriter import Rewriter
+from recollect.service.slot_maps import SlotMaps
+from recollect.settings import Settings
+from recollect.wiring.backends import Backends
+from recollect.wiring.search import Search
+
+
+@dataclass(frozen=True, slots=True)
+class Talking:
+    """The parts of an App that ask models."""
+
+    backends: Backends
+    gate: Gate
+    slots: SlotMaps
+    recall: RecallSource
+    rewriter: Rewriter
+    chat: Chat
+    background: BackgroundModel | None
+    """None where nobody configured a model: then rules do the background work."""
+
+
+def build_talking(
+    settings: Settings,
+    backends: Backends,
+    chats: SqlChatStore,
+    threads: SqlThreadStore,
+    people: SqlPeopleStore,
+    search: Search,
+    images: Images,
+    *,
+    clock: Callable[[], int],
+    on_answer: Callable[[str, Usage, float | None], None],
+) -> Talking:
+    gate, slots = Gate(), SlotMaps()
+    new_breaker = partial(Breaker, clock=time.monotonic)
+    rewriter = Rewriter(
+        clock=time.monotonic, new_breaker=new_breaker, deadline_seconds=settings.chat.rewrite_seconds
+    )
+    recall = RecallSource(
+        search.recall,
+        Likeness(search.corpora),
+        breaker=new_breaker(),
+        clock=time.monotonic,
+        deadline_seconds=settings.chat.recall_seconds,
+    )
+    chat = Chat(
+        chats,
+        threads,
+        people,
+        backends,
+        PromptMaker(rewriter, recall),
+        gate,
+        slots,
+        LiveTurns(),
+        images,
+        clock=clock,
+        max_turns=settings.chat.max_turns,
+        patience=Patience(settings.chat.answer_seconds, settings.chat.orphan_seconds),
+        on_answer=on_answer,
+    )
+    return Talking(
+        backends, gate, slots, recall, rewriter, chat, _background(settings, backends, gate, slots, threads)
+    )
+
+
+def _background(
+    settings: Settings, backends: Backends, gate: Gate, slots: SlotMaps, threads: SqlThreadStore
+) -> BackgroundModel | None:
+    if not backends.configured and settings.tasks.base_url is None:
+        return None
+
+    async def backend_for(space: str, thread_id: str) -> Backend:
+        if backends.tasks is not backends.get():
+            return backends.tasks
+        thread = await threads.get_thread(thread_id, space=space)
+        return backends.get(thread.backend if thread else None)
+
+    lease = settings.jobs.lease_seconds
+    answering = min(settings.memorize.model_timeout_seconds, lease / 2)
+    return BackgroundModel(
+        backend_for,
+        gate,
+        answer_seconds=answering,
+        patience_seconds=min(45.0, lease * 0.9 - answering),
+        on_own_prompt=slots.disturbed,
+    )

@@ -1,0 +1,243 @@
+"""What the journal of chats promises, of SQLite: a turn has its place when it arrives, and every prompt is kept."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.context.prefix import prompt_bytes
+from recollect.errors import InvalidInput, NotFound
+from recollect.infra.sql.append import Schedule
+from recollect.infra.sql.cell_store import SqlCellStore
+from recollect.infra.sql.chat_store import SqlChatStore
+from recollect.infra.sql.coverage import SqlCoverage
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.job_store import SqlJobStore
+from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.memory.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
+from recollect.memory.job import TITLE, JobSpec, chat_lane
+from recollect.memory.model import Append, JsonObject, NewTurn, Status, Thread, Turn
+from tests.fakes import START, FakeClock
+
+EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
+
+
+@dataclass(frozen=True)
+class Journal:
+    chats: SqlChatStore
+    threads: SqlThreadStore
+    cells: SqlCellStore
+    coverage: SqlCoverage
+    jobs: SqlJobStore
+    clock: FakeClock
+
+    async def ask(self, *texts: str, thread: str = "t", **fields: Any) -> Accepted:
+        turns = tuple(NewTurn("user", text, self.clock(), "ann") for text in texts)
+        return await self.chats.accept(Asked("default", thread, turns, user_id="ann", **fields))
+
+    async def send(self, accepted: Accepted, *messages: str, **fields: Any) -> None:
+        said: list[JsonObject] = [{"role": "user", "content": text} for text in messages]
+        prompt = SentPrompt(EPOCH, True, None, None, prompt_bytes(said), 0, {"epoch": 1})
+        await self.chats.begin("default", accepted.thread.thread_id, accepted, replace(prompt, **fields))
+
+    async def answer(self, accepted: Accepted, text: str, status: Status = "complete", **fields: Any) -> Turn:
+        return await self.chats.finish(
+            "default", accepted.thread.thread_id, accepted, [AnswerText(text)], status=status, **fields
+        )
+
+    async def kinds(self) -> set[str]:
+        found = await self.jobs.list_jobs(space="default", user_id=None, state=None, limit=10, after=0)
+        return {job.kind for job in found}
+
+    async def turns(self, thread: str = "t") -> list[tuple[str, str, str]]:
+        return [(turn.role, turn.content, turn.status) for turn in await self.threads.get_history(thread)]
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    database, clock = Database(tmp_path / "journal.db"), FakeClock()
+    await database.open()
+    schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
+    given: Any = {"clock": clock, "schedule": schedule}
+    yield Journal(
+        SqlChatStore(database, **given),
+        SqlThreadStore(database, **given),
+        SqlCellStore(database, **given),
+        SqlCoverage(database),
+        SqlJobStore(database),
+        clock,
+    )
+    await database.close()
+
+
+async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Journal) -> None:
+    first, second = await journal.ask("one"), await journal.ask("two")
+    assert [turn.turn_id for turn in (*first.turns, *first.answers)] == ["t-1", "t-2"]
+    assert [turn.turn_id for turn in (*second.turns, *second.answers)] == ["t-3", "t-4"]
+    assert {status for _, _, status in await journal.turns()} == {"queued"}
+    await journal.send(second, "two")
+    await journal.answer(second, "second")
+    await journal.send(first, "one")
+    await journal.answer(first, "first")
+    assert [content for _, content, _ in await journal.turns()] == ["one", "first", "two", "second"]
+
+
+async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.send(asked, "one")
+    await journal.threads.append(Append("default", "t", [NewTurn("user", "aside", START, "ann")], "ann"))
+    await journal.answer(asked, "first")
+    assert [content for _, content, _ in await journal.turns()] == ["one", "first", "aside"]
+
+
+async def test_memory_sees_no_answer_that_is_still_coming(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.send(asked, "one")
+    assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one"]
+    await journal.answer(asked, "first")
+    assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one", "first"]
+
+
+async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.answer(asked, "", "failed")
+    await journal.ask("two", skip_reason="memory is off")
+    counted = await journal.coverage.coverage(space="default")
+    assert (counted.messages, counted.buffered, counted.skipped, counted.missing) == (4, 1, 3, 0)
+    assert await journal.coverage.inconsistencies() == []
+
+
+async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.send(asked, "one")
+    await journal.chats.save("default", "t", asked.answer, AnswerText("the first", "hm"))
+    waiting = await journal.ask("two")
+    assert await journal.chats.recover() == 3
+    assert await journal.turns() == [
+        ("user", "one", "complete"), ("assistant", "the first", "partial"),
+        ("user", "two", "complete"), ("assistant", "", "failed"),
+    ]  # fmt: skip
+    assert await journal.coverage.inconsistencies() == []
+    assert waiting.answer.turn_id == "t-4"
+    receipt = await journal.chats.prompt("default", "t", "t-2")
+    assert receipt is not None
+    assert "stopped" in receipt.detail["error"]
+
+
+async def test_a_key_finds_what_was_asked_under_it(journal: Journal) -> None:
+    asked = await journal.ask("one", key="k", digest=b"d")
+    assert await journal.chats.requested("default", "t", "other") is None
+    found = await journal.chats.requested("default", "t", "k")
+    assert found is not None
+    assert (found[0], found[1].turn_id) == (b"d", asked.answer.turn_id)
+
+
+async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:
+    sent = [["a"], ["a", "b", "c"], ["a", "b", "c", "d\u2028e"], ["x", "b"], ["x", "b", "y"]]
+    for number, messages in enumerate(sent):
+        asked = await journal.ask(f"message {number}")
+        await journal.send(asked, *messages)
+        payload = {"model": "m", "messages": [{"role": "user", "content": text} for text in messages]}
+        await journal.answer(asked, "fine", payload=payload, detail={"cached_tokens": number})
+    for number, messages in enumerate(sent):
+        receipt = await journal.chats.prompt("default", "t", f"t-{2 * number + 2}")
+        assert receipt is not None
+        assert [message["content"] for message in receipt.messages] == messages
+        assert receipt.payload == {"model": "m", "messages": list(receipt.messages)}
+        assert receipt.detail["cached_tokens"] == number
+
+
+async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.send(asked, "one")
+    payload = {"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "one"}]}]}
+    await journal.answer(asked, "fine", payload=payload)
+    receipt = await journal.chats.prompt("default", "t", "t-2")
+    assert receipt is not None
+    assert receipt.payload == payload
+
+
+async def test_the_next_prompt_is_made_of_the_path_with_its_frozen_blocks(journal: Journal) -> None:
+    first = await journal.ask("one")
+    block = ContextBlock("[Context]", {"m": "d"})
+    await journal.send(first, "one", block=block, block_position=1)
+    await journal.answer(first, "first")
+    second = await journal.ask("two")
+    found = await journal.chats.conversation("default", "t", second, 10)
+    assert [(each.position, each.turn.content, each.block) for each in found.path] == [
+        (1, "one", block), (2, "first", None),
+    ]  # fmt: skip
+    assert (found.epoch, found.last_prompt and found.last_prompt.position) == (EPOCH, 2)
+
+
+async def test_a_branch_follows_its_parents(journal: Journal) -> None:
+    for text in ("one", "two"):
+        asked = await journal.ask(text)
+        await journal.answer(asked, f"to {text}")
+    branch = await journal.ask("three", parent_id="t-2")
+    found = await journal.chats.conversation("default", "t", branch, 10)
+    assert [each.turn.content for each in found.path] == ["one", "to one"]
+    await journal.answer(branch, "to three")
+    after = await journal.ask("four")
+    found = await journal.chats.conversation("default", "t", after, 10)
+    assert [each.turn.content for each in found.path] == ["one", "to one", "three", "to three"]
+
+
+async def test_further_choices_stand_beside_the_one_that_goes_on(journal: Journal) -> None:
+    asked = await journal.ask("one", choices=2)
+    texts = [AnswerText("other"), AnswerText("chosen")]
+    await journal.chats.finish("default", "t", asked, texts, status="complete")
+    after = await journal.ask("two")
+    found = await journal.chats.conversation("default", "t", after, 10)
+    assert [each.turn.content for each in found.path] == ["one", "chosen"]
+    assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one", "chosen"]
+
+
+async def test_unknown_parents_and_known_ids_are_refused_and_change_nothing(journal: Journal) -> None:
+    await journal.ask("one")
+    with pytest.raises(InvalidInput, match="parent_id"):
+        await journal.ask("two", parent_id="t-9")
+    with pytest.raises(NotFound):
+        await journal.chats.accept(
+            Asked("default", "t", (NewTurn("user", "hello", START, "bob"),), user_id="bob")
+        )
+    assert len(await journal.turns()) == 2
+
+
+async def test_the_work_that_follows_is_queued_with_the_answer(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.answer(asked, "first", jobs=[JobSpec(TITLE, chat_lane("k"), "default", "t")])
+    assert await journal.kinds() == {"boundary", "transcribe", "title"}
+
+
+async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Journal) -> None:
+    await journal.threads.create_thread(Thread("default", "t", "ann", START, START, incognito=True))
+    asked = await journal.ask("a secret")
+    await journal.send(asked, "a secret")
+    await journal.answer(asked, "hush")
+    assert await journal.chats.prompt("default", "t", "t-2") is None
+    assert await journal.kinds() == set()
+
+
+async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.send(asked, "one")
+    await journal.answer(asked, "first")
+    await journal.chats.keep("default", "t", 1, 3, "d", "what was said")
+    await journal.chats.keep("default", "t", 7, 3, "d", "too late")
+    found = await journal.chats.conversation("default", "t", await journal.ask("two"), 10)
+    assert found.summary is not None
+    assert (found.summary.cut, found.summary.text) == (3, "what was said")
+
+
+async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Journal) -> None:
+    asked = await journal.ask("one", key="k")
+    await journal.send(asked, "one", block=ContextBlock("[Context]"), block_position=1)
+    await journal.answer(asked, "first")
+    await journal.threads.clear_thread("t")
+    again = await journal.ask("two")
+    found = await journal.chats.conversation("default", "t", again, 10)
+    assert (found.path, found.epoch, found.last_prompt) == ((), None, None)
+    assert await journal.chats.requested("default", "t", "k") is None

@@ -1,0 +1,255 @@
+"""Stand-ins for the engines that serve models: each answers as the real one does, in a process of its own.
+
+`python -m tests.standin_engines --kind vllm --port 0` prints `{"port": n}` as soon as connections are taken.
+It has the routes by which its engine is recognised, streams as it does, refuses unknown fields where it does,
+and tells how much of a prompt it had seen before (in words), as an engine with a prefix cache does.
+`POST /control` says how the calls that follow are answered, `GET /control/requests` what was asked.
+
+| mode | a chat gets |
+| --- | --- |
+| answer | `You said:` and the last message |
+| status | the given status, body and headers |
+| stall | half of the answer, then nothing until the client goes |
+| silent | nothing at all until the client goes |
+| early_end | half of the answer |
+| rubbish | half of the answer, then what is no JSON |
+| wrong_shape | half of the answer, then JSON of another shape |
+| error | half of the answer, then an error in its place |
+| endless | a line that does not end |
+| page | a page of HTML |
+| whole | the answer as one JSON object, though a stream was asked for |
+| die | half of the answer; the process exits |
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tests.engine_behaviour import ENGINES, Engine, Exchange, Refusal
+from tests.processes import first_line
+
+BACKEND = Path(__file__).resolve().parents[1]
+HALVED = {"stall", "early_end", "rubbish", "wrong_shape", "error", "die"}
+ENDLESS_PIECE = b"x" * 65_536
+
+
+class StandInServer:
+    """One engine, its controls, and what it was asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.control: dict[str, Any] = {}
+        self.requests: list[dict[str, Any]] = []
+        self.dropped = 0
+        self.changed = asyncio.Condition()
+
+    def app(self) -> Starlette:
+        routes = [
+            Route("/control", self.set_control, methods=["POST"]),
+            Route("/control/requests", self.get_requests),
+            Route(self.engine.chat_route, self.chat, methods=["POST"]),
+            Route("/{path:path}", self.question, methods=["GET", "POST"]),
+        ]
+        return Starlette(routes=routes)
+
+    async def set_control(self, request: Request) -> Response:
+        self.control = await request.json()
+        return JSONResponse(self.control)
+
+    async def get_requests(self, request: Request) -> Response:
+        """With `dropped`, once so many clients went away before their answer's end, or ten seconds passed."""
+        if wanted := int(request.query_params.get("dropped", 0)):
+            async with self.changed, asyncio.timeout(10):
+                await self.changed.wait_for(lambda: self.dropped >= wanted)
+        return JSONResponse({"requests": self.requests, "dropped": self.dropped})
+
+    async def question(self, request: Request) -> Response:
+        """A route beside the chat: known to the engine, or answered as it answers unknown ones."""
+        body = await request.json() if request.method == "POST" else None
+        self._record(request, body)
+        if status := self.control.get("question_status"):
+            return JSONResponse({"error": {"message": self.control.get("message", "no")}}, status)
+        answer = self.engine.answer_question(request.url.path, body)
+        if answer is None:
+            return self.engine.unknown_route(request.method, request.url.path)
+        return JSONResponse(answer)
+
+    async def chat(self, request: Request) -> Response:
+        body = await request.json()
+        self._record(request, body)
+        control = self._next_control()
+        mode = control.get("mode", "answer")
+        if mode == "status":
+            return _told(control)
+        if mode == "silent":
+            await self._until_gone(request)
+            return Response(status_code=499)
+        if mode == "page":
+            return Response("<html>Bad gateway</html>", media_type="text/html")
+        refused = set(body) & set(control.get("refuse_fields", ()))
+        if refused:
+            return JSONResponse({"error": {"message": f"unknown: {sorted(refused)}"}}, 400)
+        try:
+            exchange = self.engine.take(body, control)
+        except Refusal as refusal:
+            return JSONResponse(refusal.body, refusal.status)
+        if mode == "whole":
+            return JSONResponse(self.engine.whole(exchange))
+        stream = self._stream(request, exchange, mode)
+        return StreamingResponse(stream, media_type=self.engine.media_type)
+
+    async def _stream(self, request: Request, exchange: Exchange, mode: str) -> AsyncIterator[bytes]:
+        """The answer, or the half of it that the mode allows and what comes after."""
+        ended = False
+        try:
+            events = list(self.engine.events(exchange))
+            for event in events[: len(events) // 2] if mode in HALVED else events:
+                if mode != "endless":
+                    yield event
+            if mode == "die":
+                os._exit(1)
+            if mode == "stall":
+                await asyncio.Event().wait()  # Until the client goes, which cancels it.
+            while mode == "endless":
+                yield ENDLESS_PIECE
+                await asyncio.sleep(0)  # Or nobody could notice that the client has gone.
+            if mode in ("rubbish", "wrong_shape", "error"):
+                yield self.engine.frame(_intruder(mode))
+            ended = True
+        finally:
+            if not ended:
+                self.dropped += 1
+                async with self.changed:
+                    self.changed.notify_all()
+
+    def _record(self, request: Request, body: Any) -> None:
+        self.requests.append(
+            {
+                "path": request.url.path,
+                "method": request.method,
+                "body": body,
+                "headers": dict(request.headers.items()),
+            }
+        )
+
+    def _next_control(self) -> dict[str, Any]:
+        chosen = self.control
+        if (times := chosen.get("times")) is not None:
+            self.control = {**chosen, "times": times - 1} if times > 1 else {}
+        return chosen
+
+    async def _until_gone(self, request: Request) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+        self.dropped += 1
+        async with self.changed:
+            self.changed.notify_all()
+
+
+def _told(control: dict[str, Any]) -> Response:
+    text = control.get("body", {"error": {"message": control.get("message", "told to fail")}})
+    content = text if isinstance(text, str) else json.dumps(text)
+    return Response(content, control["status"], headers=control.get("headers"))
+
+
+def _intruder(mode: str) -> bytes:
+    if mode == "rubbish":
+        return b"\xff\xfe{not json"
+    if mode == "wrong_shape":
+        return b'{"choices": "none", "message": 7, "type": "content_block_delta", "index": 99, "delta": 1}'
+    return b'{"type": "error", "error": {"message": "the graphics card went away"}}'
+
+
+class StandInEngine:
+    """A stand-in engine in a process of its own, for as long as the `with` block runs."""
+
+    def __init__(self, kind: str, *, arguments: tuple[str, ...] = (), port: int = 0) -> None:
+        self.kind = kind
+        self._command = [sys.executable, "-m", "tests.standin_engines", "--kind", kind, "--port", str(port)]
+        self._command += arguments
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            self._command, cwd=BACKEND, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        line = first_line(self.process)
+        if not line:
+            self._end()
+            raise RuntimeError(f"the stand-in for {self.kind} did not start")
+        self.port = int(json.loads(line)["port"])
+        self.base_url = f"http://127.0.0.1:{self.port}"
+        self._client = httpx2.Client(base_url=self.base_url, timeout=30, trust_env=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+        self._end()
+
+    def control(self, mode: str = "answer", **settings: Any) -> None:
+        """Set how the calls that follow are answered: `answer`, `reasoning`, `tool_call`, `times`, …"""
+        self._client.post("/control", json={"mode": mode, **settings}).raise_for_status()
+
+    def requests(self) -> list[dict[str, Any]]:
+        """What was asked so far."""
+        requests: list[dict[str, Any]] = self._told()["requests"]
+        return requests
+
+    def dropped(self, *, at_least: int = 0) -> int:
+        """How many clients went before their answer's end; waits until it is at least so many."""
+        return int(self._told(dropped=at_least)["dropped"])
+
+    def _told(self, **parameters: int) -> Any:
+        return self._client.get("/control/requests", params=parameters).raise_for_status().json()
+
+    def chats(self) -> list[dict[str, Any]]:
+        """The bodies of the chats alone."""
+        route = ENGINES[self.kind].chat_route
+        return [request["body"] for request in self.requests() if request["path"] == route]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A stand-in for an engine that serves models.")
+    parser.add_argument("--kind", choices=sorted(ENGINES), required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--models", default="", help="comma-separated names in place of the engine's own")
+    parser.add_argument("--template", default="", help="the chat template that /props tells (llama.cpp)")
+    arguments = parser.parse_args()
+    engine = ENGINES[arguments.kind](
+        models=[name for name in arguments.models.split(",") if name], template=arguments.template
+    )
+    with socket.create_server(("127.0.0.1", arguments.port)) as listening:
+        print(json.dumps({"port": listening.getsockname()[1]}), flush=True)  # noqa: T201
+        app = StandInServer(engine).app()
+        config = uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main()
