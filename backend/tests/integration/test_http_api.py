@@ -339,7 +339,8 @@ class TestOperations:
         dead = await bury_one(home)
         assert (await home.client.get("/health")).json()["status"] == "degraded"
         answer = await home.client.post(f"/api/v1/jobs/{dead.job_id}/retry")
-        assert (answer.status_code, answer.json()["state"]) == (200, "queued")
+        assert answer.status_code == 200
+        assert answer.json()["state"] in ("queued", "running")  # It is due at once.
         await home.drain()
         assert (await home.client.get("/api/v1/jobs")).json() == {"jobs": []}
 
