@@ -39,6 +39,8 @@ class Patience:
     answer_seconds: float = 600.0
     orphan_seconds: float = 10.0
     save_seconds: float = SAVE_SECONDS
+    store_again_seconds: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)
+    """The pauses between tries to store an answer that the disk did not take."""
 
 
 async def stream_llm(

@@ -11,12 +11,12 @@ import hashlib
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recollect.context.llm import ChatCall, Usage
-from recollect.errors import InvalidInput, NotFound, RecollectError
+from recollect.errors import InvalidInput, NotFound, RecollectError, Unavailable
 from recollect.memory.access import Caller
 from recollect.memory.chat import Accepted, AnswerText, Asked
 from recollect.memory.identity import thread_key
@@ -273,11 +273,22 @@ class Chat:
         try:
             while lane.waiting:
                 live, caller, request = lane.waiting[0]
-                await self._run(live, caller, request)
-                lane.waiting.popleft()
+                try:
+                    await self._run(live, caller, request)
+                except Exception:  # noqa: BLE001 - those that wait behind it are answered all the same
+                    _log.exception("the end of a chat turn failed inside Recollect")
+                finally:
+                    # Whatever happened, it is over: nothing is answered twice, and nobody waits for ever.
+                    lane.waiting.popleft()
+                    self._let_go(live)
         finally:
             lane.runner = None
             self._tidy(key, lane)
+
+    def _let_go(self, live: LiveTurn) -> None:
+        if not live.has_ended:
+            live.end(live.turn, live.receipt, RecollectError("the answer could not be stored"))
+        self.live.ended(live)
 
     def _tidy(self, key: str, lane: _Lane) -> None:
         if not lane.arrivals and not lane.waiting and lane.runner is None:
@@ -397,17 +408,20 @@ class Chat:
             detail = {**detail, "error": outcome.why}
         texts = [choice.answer for choice in live.in_stored_order()]
         model = outcome.finished.model if outcome.finished else None
+        jobs = await self._follow_up(live, request, outcome, prepared, texts[-1])
         try:
-            turn = await self._store.finish(
-                thread.space,
-                thread.thread_id,
-                accepted,
-                texts,
-                status=outcome.status,
-                model=model,
-                payload=outcome.payload,
-                detail=detail,
-                jobs=await self._follow_up(live, request, outcome, prepared, texts[-1]),
+            turn = await self._stored(
+                lambda: self._store.finish(
+                    thread.space,
+                    thread.thread_id,
+                    accepted,
+                    texts,
+                    status=outcome.status,
+                    model=model,
+                    payload=outcome.payload,
+                    detail=detail,
+                    jobs=jobs,
+                )
             )
         except RecollectError as error:
             _log.error("an answer could not be stored: %s", error.message)
@@ -415,7 +429,16 @@ class Chat:
             outcome.error = outcome.error or error
         receipt = {**(prepared.sent.detail if prepared else {}), **detail}
         live.end(turn, receipt, outcome.error)
-        self.live.ended(live)
+
+    async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
+        """A disk that is full for a moment costs no answer: it is tried again for a while."""
+        for wait in self._patience.store_again_seconds:
+            try:
+                return await store()
+            except Unavailable as error:
+                _log.warning("an answer could not be stored and is stored again: %s", error.message)
+                await asyncio.sleep(wait)
+        return await store()
 
     async def _follow_up(
         self,

@@ -258,3 +258,21 @@ async def test_an_edited_message_ends_the_epoch(tmp_path: Path, model: StandInMo
     assert sent["cause"] == "a message was edited or forgotten"
     assert "Marie Curie" in str(sent["messages"])
     assert "Donald Trump?" not in str(sent["messages"])
+
+
+async def test_what_is_forgotten_leaves_the_prompts_of_other_threads_too(
+    tmp_path: Path, model: StandInModel
+) -> None:
+    async with talking(tmp_path, model) as talk:
+        await talk.say("My sister Marta is moving to Porto in June.", "old")
+        await talk.settled()
+        (quoting,) = await talk.prompts("Where is my sister Marta moving?", thread="new")
+        assert "in June" in str(quoting["messages"])
+        (await talk.client.delete("/api/v1/threads/old", params={"user_id": "ann"})).raise_for_status()
+        gone = await talk.client.get("/api/v1/threads/new/turns/t-2/prompt")
+        (after,) = await talk.prompts("And what did I say of June?", thread="new")
+        rows = await talk.app.database.read("SELECT text FROM context_blocks")
+    assert gone.status_code == 404
+    assert "in June" not in str(after["messages"])
+    assert after["epoch"] == 2
+    assert not [row for row in rows if "in June" in row["text"]]

@@ -11,6 +11,11 @@ from recollect.memory.job import PURGE, TRANSCRIBE, cells_lane, chat_lane, vault
 BURY = """
 INSERT OR IGNORE INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)"""
 
+QUOTING = """
+SELECT DISTINCT h.pk FROM threads h JOIN turns t ON t.thread_pk = h.pk JOIN context_blocks b ON b.turn_pk = t.pk
+WHERE h.space = ? AND h.user_id = ?
+    AND EXISTS (SELECT 1 FROM json_each(b.memories_json) WHERE substr(key, 1, ?) = ?)"""
+
 _OF_A_THREAD = (
     "unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts", "epochs", "summaries", "prompts",
     "chat_requests",
@@ -35,6 +40,7 @@ def forget_turns(
         )
     ]
     connection.executemany(BURY, buried)
+    _forget_quotations(connection, space, user_id, key)
     if delete:
         connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
     else:
@@ -47,6 +53,19 @@ def forget_turns(
     if not delete:
         jobs.append(NewJob(TRANSCRIBE, vault_lane(key), space, thread_id, now))
     return len(buried), queue_jobs(connection, jobs, now)
+
+
+def _forget_quotations(connection: sqlite3.Connection, space: str, user_id: str, key: str) -> None:
+    """Other threads of the owner may have been sent these turns as memories: their epochs end, their prompts go."""
+    quoting = [pk for (pk,) in connection.execute(QUOTING, (space, user_id, len(key) + 1, f"{key}:"))]
+    for pk in quoting:
+        for table in ("prompts", "summaries"):
+            connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (pk,))
+        # The words may be in a summary, too; and no revision is like this one, so the next prompt begins anew.
+        connection.execute("UPDATE epochs SET summary = NULL, revision = -1 WHERE thread_pk = ?", (pk,))
+        connection.execute(
+            "DELETE FROM context_blocks WHERE turn_pk IN (SELECT pk FROM turns WHERE thread_pk = ?)", (pk,)
+        )
 
 
 def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:

@@ -1,0 +1,47 @@
+"""A turn that ends in a way nobody foresaw is over: it is not run again, and nobody waits for it."""
+
+from pathlib import Path
+
+import pytest
+
+from recollect.app import open_app
+from recollect.errors import StorageUnavailable
+from recollect.memory.access import Caller
+from recollect.memory.model import NewTurn
+from recollect.service.chat import ChatRequest
+from recollect.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("failure", "stored"),
+    [
+        (RuntimeError("nobody foresaw this"), ["queued", "failed"]),
+        (StorageUnavailable("full"), ["failed", "failed"]),
+    ],
+    ids=["a mistake of ours", "a full disk"],
+)
+async def test_an_answer_that_cannot_be_stored_ends_and_the_next_turn_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, stored: list[str]
+) -> None:
+    settings = Settings(
+        home=tmp_path, embedding={"kind": "none"}, llm={"base_url": "http://127.0.0.1:9", "discover": False}
+    )
+    async with open_app(settings) as app:
+        finish = app.chats.finish
+        tries = []
+
+        async def fail_once(*arguments: object, **fields: object) -> object:
+            tries.append(arguments)
+            if len(tries) == 1:
+                raise failure
+            return await finish(*arguments, **fields)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(app.chats, "finish", fail_once)
+        for words in ("one", "two"):
+            turn = NewTurn("user", words, app.clock(), "")
+            live = await app.chat.handle_chat_turn(Caller(), ChatRequest("t", (turn,), user_id="ann"))
+            await live.wait()
+            assert live.error is not None
+        assert app.chat.live.count() == 0
+        answers = [turn for turn in await app.THREADS.get_history("t") if turn.role == "assistant"]
+        assert [turn.status for turn in answers] == stored
