@@ -50,6 +50,7 @@ from recollect.service.follow_up import SkillWork
 from recollect.service.forget import Purger
 from recollect.service.hand_edits import HandEdits
 from recollect.service.images import Images
+from recollect.service.incognito import IncognitoEnds
 from recollect.service.people_files import PeopleFiles
 from recollect.service.recognise import ResentChat
 from recollect.service.summaries import Summariser
@@ -108,6 +109,9 @@ class App:
             schedule=schedule,
             on_due=self.jobs.notify,
             on_change=self._thread_changed,
+        )
+        self.incognito = IncognitoEnds(
+            self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours
         )
         self.small_model = LocalModel(settings.home / MODELS)
         self.chains = SqlChainStore(self.database)
@@ -171,6 +175,7 @@ class App:
             await self.chat.start()
             await self.jobs.start(self._handlers())
             await self.hand_edits.start()
+            self.incognito.start()
         except BaseException:
             await self._close()
             raise
@@ -282,6 +287,7 @@ class App:
     async def stop(self) -> None:
         """Let running jobs end, put the rest back, and let go of the home."""
         try:
+            await self.incognito.stop()
             await self.hand_edits.stop()
             await self.chat.stop()
             self.talking.gate.shut()

@@ -6,6 +6,7 @@ RecollectError
 │   └── UnknownModel        the backend has no model of that name; says which it has
 ├── NotFound                it does not exist, or not for this caller
 ├── AlreadyExists           the id is taken
+├── Conflict                it was changed meanwhile, or is not what the request says it is
 ├── KeyRequired             no API key, or one that is unknown or revoked
 ├── Refused                 the caller may not do this at all (host, origin, operator's work)
 ├── Unavailable             something Recollect depends on is down; trying again later makes sense
@@ -67,6 +68,12 @@ class AlreadyExists(RecollectError):
     """That id is taken."""
 
     code = "already_exists"
+
+
+class Conflict(RecollectError):
+    """It was changed meanwhile: read it again."""
+
+    code = "conflict"
 
 
 class KeyRequired(RecollectError):

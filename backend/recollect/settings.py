@@ -112,6 +112,9 @@ class ChatSettings(_Group):
         1.0, gt=0, le=60, description="How long recall may take; then the answer goes on without."
     )
 
+    incognito_hours: float = Field(
+        24.0, gt=0, le=8784, description="An incognito thread that nobody used for so long is forgotten."
+    )
     connect_seconds: float = Field(
         3.0, gt=0, le=60, description="How long a model's server may take to accept a connection."
     )

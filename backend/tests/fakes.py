@@ -345,6 +345,10 @@ class FakeThreadStore:
         turns = await self.get_history(thread_id, space=space)
         return next((turn for turn in turns if turn.turn_id == turn_id), None)
 
+    async def idle_incognito(self, before: int) -> list[Thread]:
+        threads = (rows.thread for rows in self._journal.rows.values())
+        return [thread for thread in threads if thread.incognito and thread.updated < before]
+
     async def create_thread(self, thread: Thread) -> Thread:
         if (thread.space, thread.thread_id) in self._journal.rows:
             raise AlreadyExists(f"there is a thread {thread.thread_id!r} already", field="thread_id")

@@ -11,6 +11,7 @@ from recollect.memory.chat import Accepted, AnswerText, Asked, Conversation, Pro
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected, Generation, IndexRow, StoredRows, Vectors
 from recollect.memory.job import Job, JobSpec, JobState
+from recollect.memory.known_entry import Buried, EntryChange, EntryVersion, KnownEntry
 from recollect.memory.model import (
     Append,
     Coverage,
@@ -59,6 +60,7 @@ class ThreadStore(Protocol):
         self, thread_id: str, max_turns: int | None = None, *, space: str = ..., before: str | None = None
     ) -> list[Turn]: ...
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = ...) -> Turn | None: ...
+    async def idle_incognito(self, before: int) -> list[Thread]: ...
     async def create_thread(self, thread: Thread) -> Thread: ...
     async def update_thread(self, thread_id: str, changes: dict[str, Any], *, space: str = ...) -> Thread: ...
     async def replace_title(self, thread_id: str, old: str | None, new: str, *, space: str = ...) -> bool: ...
@@ -351,6 +353,52 @@ class IndexLedger(Protocol):
     ) -> None:
         """`counts` says how many rows, or with `embedded` how many vectors, each note has, by its path."""
         ...
+
+
+class EntryStore(Protocol):
+    """Entries in the journal. A change is durable when it returns; the files that it touches follow by jobs."""
+
+    async def get(self, space: str, entry_id: str) -> KnownEntry | None: ...
+    async def list_entries(
+        self,
+        space: str,
+        owner: str | None = None,
+        *,
+        kinds: Sequence[str] = (),
+        since: int | None = None,
+        until: int | None = None,
+        holding: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[KnownEntry]:
+        """The newest first, by when they happened, then by id. `after` is the id that the last page ended with."""
+        ...
+
+    async def of_cell(self, space: str, owner: str, cell: str, strategy: str) -> list[KnownEntry]: ...
+    async def of_subject(
+        self, space: str, owner: str, kind: str, subject: str, attribute: str
+    ) -> list[KnownEntry]:
+        """Those about the same attribute of the same subject (compared without case), oldest first."""
+        ...
+
+    async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
+        """Those whose `text_key` (memory/text_key.py) is this one."""
+        ...
+
+    async def citing(self, space: str, thread_id: str, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
+        """Whatever came from any of these turns, or from any turn of the thread; of whatever owner."""
+        ...
+
+    async def buried(self, space: str, owner: str, cell: str | None = None) -> list[Buried]: ...
+    async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
+        """Oldest first; empty for an entry that never changed."""
+        ...
+
+    async def apply(self, change: EntryChange) -> None:
+        """All of it or nothing. An entry's revision must be the one that is stored, else Conflict."""
+        ...
+
+    async def forget_owner(self, space: str, owner: str) -> None: ...
 
 
 class JournalCopier(Protocol):

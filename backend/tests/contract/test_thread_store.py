@@ -9,6 +9,7 @@ import pytest
 from recollect.errors import AlreadyExists, NotFound
 from recollect.memory.job import BOUNDARY, PURGE, TRANSCRIBE
 from recollect.memory.model import Append, NewTurn, Thread
+from recollect.service.incognito import IncognitoEnds
 from tests.contract.journals import BOUNDARY_DELAY_MS, BOUNDARY_EVERY, PAUSE_MS, Journal, said
 from tests.fakes import START
 
@@ -534,3 +535,21 @@ async def test_clearing_queues_a_fresh_transcript_behind_the_purge(journal: Jour
     await journal.add("t1", "a")
     await journal.threads.clear_thread("t1")
     assert [job.kind for job in await journal.jobs()] == [PURGE, TRANSCRIBE]
+
+
+# Incognito threads
+
+
+async def test_incognito_threads_are_idle_once_their_newest_message_is_old(journal: Journal) -> None:
+    await journal.threads.create_thread(replace(ANNS, incognito=True))
+    await journal.add("t2", "kept")
+    assert await journal.threads.idle_incognito(START) == []
+    assert [thread.thread_id for thread in await journal.threads.idle_incognito(START + 1)] == ["t1"]
+
+
+async def test_an_idle_incognito_thread_ends_and_leaves_nothing(journal: Journal) -> None:
+    await journal.threads.create_thread(replace(ANNS, incognito=True))
+    ends = IncognitoEnds(journal.threads, clock=lambda: START + 3_600_001, idle_hours=1)
+    assert await ends.end_idle() == 1
+    assert await journal.threads.get_thread("t1") is None
+    assert await ends.end_idle() == 0

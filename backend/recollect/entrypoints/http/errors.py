@@ -18,6 +18,7 @@ STATUS: dict[type[errors.RecollectError], int] = {
     errors.TooLarge: 413,
     errors.NotFound: 404,
     errors.AlreadyExists: 409,
+    errors.Conflict: 409,
     errors.KeyRequired: 401,
     errors.Refused: 403,
     errors.Unavailable: 503,

@@ -105,6 +105,13 @@ class SqlThreadStore:
         )
         return turn_of(found[0]) if found else None
 
+    async def idle_incognito(self, before: int) -> list[Thread]:
+        """Incognito threads, of every space, whose newest message came before that time."""
+        found = await self._database.read(
+            f"SELECT {THREAD_COLUMNS} FROM threads WHERE incognito = 1 AND updated < ?", (before,)
+        )
+        return [thread_of(row) for row in found]
+
     async def create_thread(self, thread: Thread) -> Thread:
         """Raises AlreadyExists where the space has a thread of that id, whoever owns it."""
 

@@ -1,0 +1,138 @@
+"""Entries as the journal knows them: what stands in the vault, where it came from, and what became of it."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from recollect.memory.model import Entry, JsonObject
+
+EPISODES = "episodes"
+FACTS = "facts"
+FORESIGHT = "foresight"
+PROFILE = "profile"
+CASES = "cases"
+SKILLS = "skills"
+USER_KINDS = (EPISODES, FACTS, FORESIGHT, PROFILE)
+AGENT_KINDS = (CASES, SKILLS)
+ENTRY_KINDS = (*USER_KINDS, *AGENT_KINDS)
+
+_MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "ca", SKILLS: "sk"}
+
+Actor = Literal["extraction", "consolidation", "person", "undo"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A turn that an entry came from."""
+
+    thread_id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntry:
+    """An entry and all that is known about it. Its text and its marks stand in the vault, the rest can be told from it."""
+
+    space: str
+    owner: str
+    """The owner's folder in the vault."""
+    kind: str
+    entry: Entry
+    sources: tuple[Source, ...] = ()
+    cell: str = ""
+    """The memcell it was derived from; empty for what a person wrote, or what was derived from other entries."""
+    strategy: str = ""
+    path: str = ""
+    """Its file in the vault; empty until it is stored."""
+    revision: int = 0
+    """Counts its changes; 0 until it is stored."""
+
+    @property
+    def entry_id(self) -> str:
+        return self.entry.entry_id
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.entry.extra.get("pinned") == "yes"
+
+    @property
+    def is_edited(self) -> bool:
+        """A person wrote it: nothing that is derived ever changes or removes it."""
+        return self.entry.extra.get("edited") == "yes"
+
+    @property
+    def holds(self) -> bool:
+        """Nothing has superseded it."""
+        return "superseded_by" not in self.entry.extra
+
+
+@dataclass(frozen=True, slots=True)
+class EntryVersion:
+    """An entry as it was before a change. `entry` is None where there was none yet, or no longer."""
+
+    revision: int
+    entry: Entry | None
+    actor: Actor
+    cause: str
+    """In words: what the change was."""
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """What is left of an entry that a person deleted: no text, only what keeps it from coming back."""
+
+    entry_id: str
+    kind: str
+    cell: str
+    turn_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReceipt:
+    """What a strategy did for a cell, kept with the thread's receipts."""
+
+    thread_id: str
+    cell: str
+    strategy: str
+    detail: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChange:
+    """Everything that changes in one owner's entries at once: all of it, or nothing."""
+
+    space: str
+    owner: str
+    actor: Actor
+    cause: str
+    put: tuple[KnownEntry, ...] = ()
+    """New ones, and new versions of those that are there."""
+    remove: tuple[str, ...] = ()
+    """Ids of entries that go: their files too, their histories with them."""
+    bury: bool = False
+    """Those that go are never derived again."""
+    receipt: EntryReceipt | None = None
+    extra_jobs: tuple["EntryJob", ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class EntryJob:
+    """Work that follows from a change, queued with it."""
+
+    kind: str
+    lane: str
+    payload: JsonObject
+    dedupe: str = ""
+    delay_ms: int = 0
+    restart: bool = False
+    """Where one like it waits, its delay begins anew."""
+
+
+def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, position: int) -> str:
+    """The same origin (a memcell, say), strategy and position give the same id."""
+    told: Sequence[object] = [space, owner, origin, strategy, position]
+    digest = hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
+    return f"{_MARKS[kind]}-{digest[:12]}"
