@@ -43,9 +43,8 @@ from recollect.memory.job import (
     TITLE,
     TRANSCRIBE,
 )
-from recollect.service.background_model import ChatPrefix
 from recollect.service.boundaries import Boundaries
-from recollect.service.chat import Chat, session_of
+from recollect.service.chat import Chat
 from recollect.service.follow_up import SkillWork
 from recollect.service.forget import Purger
 from recollect.service.hand_edits import HandEdits
@@ -61,6 +60,7 @@ from recollect.settings import MODELS, TOML_NAME, Settings
 from recollect.wiring.backends import Backends
 from recollect.wiring.chat import Talking, build_talking
 from recollect.wiring.models import boundary_rules
+from recollect.wiring.prefixes import LivePrefixes
 from recollect.wiring.search import Engines, Search, build_search
 
 Clock = Callable[[], int]
@@ -102,6 +102,7 @@ class App:
             schedule=schedule,
             on_due=self.jobs.notify,
             on_change=self._thread_changed,
+            on_forget=self._thread_goes,
         )
         self.chats = SqlChatStore(
             self.database,
@@ -110,9 +111,7 @@ class App:
             on_due=self.jobs.notify,
             on_change=self._thread_changed,
         )
-        self.incognito = IncognitoEnds(
-            self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours
-        )
+        self.incognito = IncognitoEnds(self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours)
         self.small_model = LocalModel(settings.home / MODELS)
         self.chains = SqlChainStore(self.database)
         self.people = SqlPeopleStore(self.database, clock=clock, on_due=self.jobs.notify)
@@ -192,6 +191,7 @@ class App:
     def _handlers(self) -> list[dict[str, Handler]]:
         """In pools of their own: what waits at the gate keeps no other kind of work waiting."""
         model = self.talking.background
+        prefixes = LivePrefixes(self.talking.backends, self.chats, self.THREADS, self.images)
         boundaries = Boundaries(
             self.cells, boundary_rules(self.settings), model, self.fail_points, self.clock
         )
@@ -204,7 +204,7 @@ class App:
         }
         soon: dict[str, Handler] = {
             TITLE: Titles(self.THREADS, model).handle,
-            SUMMARY: Summariser(self.transcripts, self.chats, model, self._live_prompt).handle,
+            SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch).handle,
         }
         skills: dict[str, Handler] = {SKILLS: SkillWork((), self.chats.record_receipt).handle}
         writing: dict[str, Handler] = {
@@ -217,20 +217,7 @@ class App:
 
     async def _forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
         self.talking.slots.release(thread_key(space, thread_id))
-        self.chat.live.forget(space, thread_id)
         await self.search.indexer.forget_thread(space, user_id, thread_id)
-
-    async def _live_prompt(self, space: str, thread_id: str, epoch: int) -> ChatPrefix | None:
-        """What the chat's backend has in its cache, where that does the background work too."""
-        backends = self.talking.backends
-        if backends.tasks is not backends.get():
-            return None
-        messages = await self.chats.live_prompt(space, thread_id, epoch)
-        thread = await self.THREADS.get_thread(thread_id, space=space)
-        if messages is None or thread is None:
-            return None
-        shown = await self.images.opened(space, thread.user_id, messages)
-        return ChatPrefix(shown.messages, session_of(space, thread_id))
 
     def _talking(self) -> Talking:
         """New backends for every start: connections that were closed stay closed."""
@@ -272,6 +259,9 @@ class App:
 
     def _notes_changed(self, owners: set[str]) -> None:
         self.search.indexer.notes_changed(owners)
+
+    def _thread_goes(self, space: str, thread_id: str) -> None:
+        self.chat.forget(space, thread_id)
 
     def _thread_changed(self, space: str, thread_id: str) -> None:
         self.search.indexer.thread_changed(space, thread_id)

@@ -62,11 +62,12 @@ def build_contextual_messages(
     block: str | None = None,
     summary: str | None = None,
     merge_roles: bool = False,
+    sent: int | None = None,
 ) -> Prompt:
     """Assemble a prompt. Reads, and never writes; the same input gives the same bytes.
 
     `merge_roles` is for templates that want strictly alternating roles: messages of one role in a row become one,
-    the same way every time.
+    the same way every time. `sent` is how many turns of the history were sent before; all of them without it.
     """
     messages: list[JsonObject] = [{"role": "system", "content": instructions.system_message()}]
     if summary:
@@ -75,7 +76,7 @@ def build_contextual_messages(
     answered = _answered_calls([each.turn for each in past])
     new_from = len(messages)
     for place, each in enumerate(past):
-        if place == len(history):
+        if place == (len(history) if sent is None else sent):
             new_from = len(messages)
         if each.block:
             messages.append({"role": "user", "content": each.block})

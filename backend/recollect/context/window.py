@@ -23,6 +23,9 @@ class Window:
     def is_over(self, turns: int, tokens: int) -> bool:
         return turns > self.max_turns or (self.tokens is not None and tokens > self.tokens)
 
+    def halved(self) -> "Window":
+        return Window(self.max_turns, None if self.tokens is None else self.tokens // 2)
+
     def is_nearly_over(self, turns: int, tokens: int) -> bool:
         """Time to sum up what will leave."""
         return turns > self.max_turns * 3 // 4 or (self.tokens is not None and tokens > self.tokens * 3 // 4)
@@ -47,9 +50,12 @@ def block_tokens(context_tokens: int | None) -> int:
 def half(turns: Sequence[Turn], tokens: Sequence[int], window: Window) -> int:
     """Where the newer half of a window begins: a place in `turns`, which end with the new ones.
 
-    It is a user's turn, so that no tool's result is parted from its call; the newest one is never left behind.
+    It is a user's turn or, in the chain of tool calls that follows the newest one, an answer that calls tools: so no
+    result is parted from its call.
     """
     starts = [place for place, turn in enumerate(turns) if turn.role == "user"]
+    newest = starts[-1] if starts else -1
+    starts += [place for place, turn in enumerate(turns) if place > newest + 1 and turn.tool_calls]
     if not starts:
         return 0
     most_turns = max(1, window.max_turns // 2)

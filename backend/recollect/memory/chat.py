@@ -99,6 +99,8 @@ class Conversation:
     last_prompt: LastPrompt | None
     summary: "Summary | None" = None
     """For the end of this epoch."""
+    was_answered: bool = False
+    """An answer to the path's last turn is in some branch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,17 +147,18 @@ class Chat:
             turns=tuple(_with_text(turn) for turn in request.turns),
             earlier=tuple(_with_text(turn) for turn in request.earlier),
         )
-        await require_preset(self._people, caller.space, request.preset)
-        shown = await self._images.taken_out(
-            self._threads, caller.space, request.thread_id, (*request.earlier, *request.turns)
-        )
-        earlier = len(request.earlier)
-        request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
         key = thread_key(caller.space, request.thread_id)
         lane = self._lanes.setdefault(key, _Lane())
         lane.arrivals += 1
         try:
+            # Before anything is waited for: whoever comes first is first.
             async with lane.accepting:
+                await require_preset(self._people, caller.space, request.preset)
+                shown = await self._images.taken_out(
+                    self._threads, caller.space, request.thread_id, (*request.earlier, *request.turns)
+                )
+                earlier = len(request.earlier)
+                request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
                 joined = await self._joined(caller, request)
                 if joined is not None:
                     return joined
@@ -201,7 +202,7 @@ class Chat:
 
     async def _joined(self, caller: Caller, request: ChatRequest) -> LiveTurn | None:
         """The turn that this request asked for already, if it did."""
-        if request.key is None and not self.live.running(caller.space, request.thread_id):
+        if request.key is None and not self.live.is_any_running(caller.space, request.thread_id):
             return None
         thread = await self._threads.get_thread(request.thread_id, space=caller.space)
         if thread is None:
@@ -220,32 +221,45 @@ class Chat:
             if answer.status == "failed":
                 return None  # It was never answered: the client may well ask again.
             return await self._live_or_stored(thread, answer)
-        return self.unheard(thread.space, thread.thread_id, request.digest())
+        return self.unheard(thread, request.digest())
 
-    def unheard(self, space: str, thread_id: str, digest: bytes) -> LiveTurn | None:
+    def unheard(self, thread: Thread, digest: bytes) -> LiveTurn | None:
         """The answer to just this request that runs and that nobody listens to: its client lost its connection."""
-        running = self.live.running(space, thread_id)
+        running = self.live.running(thread)
         if not running or running[-1].listeners:
             return None
         last = running[-1]
         return last if last.asked == digest and not last.stop_reason else None
 
     async def _live_or_stored(self, thread: Thread, answer: Turn) -> LiveTurn:
-        found = self.live.get(thread.space, thread.thread_id, answer.turn_id)
+        found = self.live.get(thread, answer)
         if found is not None:
             return found
-        question = await self._threads.get_history(
-            thread.thread_id, 1, space=thread.space, before=answer.turn_id
-        )
-        live = LiveTurn(Accepted(thread, tuple(question), (answer,)))
+        live = LiveTurn(Accepted(thread, await self._question(thread, answer), (answer,)))
         receipt = await self._store.prompt(thread.space, thread.thread_id, answer.turn_id)
         live.replay(answer, receipt.detail if receipt else {})
         return live
 
+    async def _question(self, thread: Thread, answer: Turn) -> tuple[Turn, ...]:
+        """What was said to get this answer; nothing where it was asked for anew."""
+        if answer.parent_id is not None:
+            return ()
+        before = await self._threads.get_history(
+            thread.thread_id, 1, space=thread.space, before=answer.turn_id
+        )
+        return tuple(turn for turn in before if turn.role != "assistant")
+
+    def forget(self, space: str, thread_id: str) -> None:
+        """Before a thread is deleted: what runs or waits in it ends, and nobody can join it any more."""
+        lane = self._lanes.get(thread_key(space, thread_id))
+        waiting = [live for live, _, _ in lane.waiting] if lane is not None else []
+        for live in (*waiting, *self.live.forget(space, thread_id)):
+            live.stop("the thread was forgotten")
+
     async def join(self, thread: Thread, turn_id: str | None) -> LiveTurn:
         """A thread's answer to follow: the one named, else the one that streams, else the last one."""
         if turn_id is None:
-            running = self.live.running(thread.space, thread.thread_id)
+            running = self.live.running(thread)
             if running:
                 return running[0]
             answers = [
@@ -263,7 +277,7 @@ class Chat:
 
     def cancel(self, thread: Thread, *, everything: bool = False) -> list[LiveTurn]:
         """Stop the turn that runs; with `everything` those that wait, too."""
-        running = self.live.running(thread.space, thread.thread_id)
+        running = self.live.running(thread)
         stopped = running if everything else running[:1]
         for live in stopped:
             live.stop("it was cancelled")
@@ -315,6 +329,9 @@ class Chat:
         accepted = live.accepted
         thread = accepted.thread
         preferences = await self._people.preferences(thread.space, thread.user_id)
+        conversation = await self._store.conversation(
+            thread.space, thread.thread_id, accepted, self._max_turns + 1
+        )
         thread = await self._with_preset(thread, request)
         preset = await preset_in_force(self._people, thread.space, thread.preset, preferences.preset)
         backend = self._backends.get(request.backend or preset.backend or thread.backend)
@@ -331,9 +348,6 @@ class Chat:
             now=self._clock(),
             time_zone=request.time_zone or preferences.time_zone,
             memory=request.memory,
-        )
-        conversation = await self._store.conversation(
-            thread.space, thread.thread_id, accepted, self._max_turns + 1
         )
         prepared = await self._prompts.prepare(wanted, conversation)
         live.begun(prepared.sent.detail)
@@ -408,7 +422,11 @@ class Chat:
             detail = {**detail, "error": outcome.why}
         texts = [choice.answer for choice in live.in_stored_order()]
         model = outcome.finished.model if outcome.finished else None
-        jobs = await self._follow_up(live, request, outcome, prepared, texts[-1])
+        try:
+            jobs = await self._follow_up(live, request, outcome, prepared, texts[-1])
+        except Exception:  # noqa: BLE001 - the answer is stored all the same
+            _log.exception("what follows a chat turn could not be decided")
+            jobs = ()
         try:
             turn = await self._stored(
                 lambda: self._store.finish(
@@ -460,7 +478,7 @@ class Chat:
             tool_calls=list(text.tool_calls) or None,
             status=outcome.status,
         )
-        turns = [*prepared.recent, *accepted.turns]
+        turns = [*prepared.history, *accepted.turns]
         asked = next((n for n in range(len(turns) - 1, -1, -1) if turns[n].role == "user"), None)
         if asked is None:
             return ()
@@ -489,10 +507,6 @@ def _with_text(turn: NewTurn) -> NewTurn:
 def session_of(space: str, thread_id: str) -> str:
     """Names a thread to a backend's cache: the same for its whole life, another for every thread of every space."""
     return f"recollect-{thread_key(space, thread_id)}"
-
-
-def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
-    return turn.role, turn.content, turn.parts, turn.tool_call_id
 
 
 def _instructions(request: ChatRequest, preset: Preset) -> tuple[str, ...]:

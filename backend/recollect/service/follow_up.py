@@ -14,11 +14,12 @@ ENOUGH_TOOL_CALLS = 2
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The turns from place `first` up to, not including, `cut` will leave the window when `epoch` ends."""
+    """The turns at these places, all before `cut`, will leave the window when `epoch` ends."""
 
     epoch: int
-    first: int
     cut: int
+    places: tuple[int, ...]
+    """What was said in branches that were left may stand between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _title(finished: FinishedTurn) -> JobSpec:
 def _summary(finished: FinishedTurn, leaving: Leaving) -> JobSpec:
     thread = finished.thread
     lane = chat_lane(thread_key(thread.space, thread.thread_id))
-    payload: JsonObject = {"epoch": leaving.epoch, "first": leaving.first, "cut": leaving.cut}
+    payload: JsonObject = {"epoch": leaving.epoch, "cut": leaving.cut, "places": list(leaving.places)}
     return JobSpec(
         SUMMARY, lane, thread.space, thread.thread_id, payload, dedupe=f"{leaving.epoch}:{leaving.cut}"
     )

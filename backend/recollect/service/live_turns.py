@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 from recollect.context.llm import Delta, Finished
 from recollect.errors import RecollectError
 from recollect.memory.chat import Accepted, AnswerText
-from recollect.memory.model import JsonObject, Turn
+from recollect.memory.model import JsonObject, Thread, Turn
 
 KEPT = 256
 """Answers that ended are kept for those who come a little later; older ones are read from the journal."""
 
 PING_SECONDS = 15.0
 
-Key = tuple[str, str, str]
-"""Space, thread and turn."""
+Key = tuple[str, str, str, str]
+"""Space, thread, its owner and the answer's message id: turn ids begin anew where a thread's id is used again."""
+
+
+def key_of(thread: Thread, answer: Turn) -> Key:
+    return thread.space, thread.thread_id, thread.user_id, answer.message_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,7 @@ class LiveTurn:
 
     @property
     def key(self) -> Key:
-        thread = self.accepted.thread
-        return thread.space, thread.thread_id, self.turn.turn_id
+        return key_of(self.accepted.thread, self.accepted.answer)
 
     def add(self, delta: Delta) -> None:
         self.choices[delta.choice].add(delta)
@@ -225,26 +228,33 @@ class LiveTurns:
         self._live[live.key] = live
 
     def ended(self, live: LiveTurn) -> None:
-        self._live.pop(live.key, None)
+        if self._live.pop(live.key, None) is not live:
+            return  # Its thread is forgotten: nobody may follow it any more.
         self._ended[live.key] = live
         while len(self._ended) > KEPT:
             self._ended.popitem(last=False)
 
-    def get(self, space: str, thread_id: str, turn_id: str) -> LiveTurn | None:
-        key = (space, thread_id, turn_id)
+    def get(self, thread: Thread, answer: Turn) -> LiveTurn | None:
+        key = key_of(thread, answer)
         return self._live.get(key) or self._ended.get(key)
 
-    def running(self, space: str, thread_id: str) -> list[LiveTurn]:
+    def is_any_running(self, space: str, thread_id: str) -> bool:
+        return any(key[:2] == (space, thread_id) for key in self._live)
+
+    def running(self, thread: Thread) -> list[LiveTurn]:
         """A thread's answers under way, in the order in which they were asked for."""
-        return [live for key, live in self._live.items() if key[:2] == (space, thread_id)]
+        owned = (thread.space, thread.thread_id, thread.user_id)
+        return [live for key, live in self._live.items() if key[:3] == owned]
 
     def all(self) -> list[LiveTurn]:
         return list(self._live.values())
 
-    def forget(self, space: str, thread_id: str) -> None:
-        """Nothing of a thread that was deleted can be joined."""
+    def forget(self, space: str, thread_id: str) -> list[LiveTurn]:
+        """Nothing of a thread that is deleted can be joined. Returns what was under way there."""
         for key in [key for key in self._ended if key[:2] == (space, thread_id)]:
             del self._ended[key]
+        running = [key for key in self._live if key[:2] == (space, thread_id)]
+        return [self._live.pop(key) for key in running]
 
     def count(self) -> int:
         return len(self._live)

@@ -69,7 +69,9 @@ class Prepared:
     leaving: Leaving | None
     """What will leave at the end of the epoch, where that is near."""
     is_first_answer: bool
-    recent: tuple[Turn, ...]
+    """The thread holds no other answer in words."""
+    history: tuple[Turn, ...]
+    """The turns before the new ones that the prompt holds."""
 
 
 @dataclass(slots=True)
@@ -94,11 +96,10 @@ class PromptMaker:
     async def prepare(self, wanted: Wanted, conversation: Conversation) -> Prepared:
         """Raises TooLarge, with both numbers, for what cannot fit."""
         instructions = _instructions(wanted, conversation)
-        draft = _begin(wanted, conversation, instructions)
-        await self._add_context(wanted, draft)
         window = _window(wanted)
+        draft = _begin(wanted, conversation, instructions, window)
         tokens = await self._fit(wanted, conversation, instructions, draft, window)
-        prompt = _build(wanted, instructions, draft)
+        prompt = _build(wanted, conversation, instructions, draft)
         messages = prompt_bytes(prompt.messages)
         before = conversation.last_prompt
         differs_at = None if before is None else first_difference(before.messages, messages)
@@ -131,33 +132,35 @@ class PromptMaker:
             or (answer_tokens(None, wanted.facts.context_tokens) if wanted.facts.context_tokens else None),
             tokens=tokens,
             leaving=_leaving(wanted, conversation, draft, window, tokens),
-            is_first_answer=draft.epoch.number == 1
-            and not any(_is_answer(each.turn) for each in draft.history),
-            recent=tuple(each.turn for each in draft.history[-RECENT_TURNS:]),
+            is_first_answer=not any(_is_answer(each.turn) for each in conversation.path),
+            history=tuple(each.turn for each in draft.history),
         )
 
-    async def _add_context(self, wanted: Wanted, draft: _Draft) -> None:
-        words = _words(wanted, draft)
+    async def _add_context(self, wanted: Wanted, conversation: Conversation, draft: _Draft) -> None:
+        words = _words(wanted, conversation, draft)
         if words is None:
             return
-        lines = [clock_line(wanted.now, wanted.time_zone)]
-        memories: dict[str, str] = {}
+        clock = clock_line(wanted.now, wanted.time_zone)
+        room = block_tokens(wanted.facts.context_tokens) - await _tokens_of(wanted, context_block([clock]))
+        block = ContextBlock(context_block([clock]))
         if wanted.memory:
-            rewritten, recalled = await self._remembered(wanted, draft, words)
+            rewritten, recalled = await self._remembered(wanted, draft, words, room)
+            recalled, text = await _within(wanted, recalled, room)
             draft.notes["rewriter"] = rewritten.as_receipt()
             draft.notes["recall"] = recalled.as_receipt()
-            if recalled.memories:
-                lines.append(render_memories(recalled.memories))
+            if text:
                 memories = {memory.id: memory.digest for memory in recalled.memories}
+                block = ContextBlock(context_block([clock, text]), memories)
         else:
             draft.notes["recall"] = {"memories": [], "left_out": "memory is off for this message"}
-        block = ContextBlock(context_block(lines), memories)
         draft.history = tuple(
             replace(each, block=block) if each.turn is words else each for each in draft.history
         )
         draft.block, draft.block_place = block, place_of(words)
 
-    async def _remembered(self, wanted: Wanted, draft: _Draft, words: Turn) -> tuple[Rewritten, Recalled]:
+    async def _remembered(
+        self, wanted: Wanted, draft: _Draft, words: Turn, room: int
+    ) -> tuple[Rewritten, Recalled]:
         thread = wanted.accepted.thread
         rewritten = await self._rewriter.rewrite(
             words.content,
@@ -177,7 +180,7 @@ class PromptMaker:
             thread,
             rewritten.query,
             known=Known(frozenset(shown), injected, _first_new(wanted.accepted)),
-            max_tokens=block_tokens(wanted.facts.context_tokens),
+            max_tokens=max(0, room),
             now=wanted.now,
         )
         return rewritten, recalled
@@ -190,15 +193,16 @@ class PromptMaker:
         draft: _Draft,
         window: Window,
     ) -> int:
-        """Count, and open a new epoch with the newer half where the window is full. Returns the prompt's tokens."""
-        new = wanted.accepted.turns
+        """Open a new epoch with the newer half where the window is full; add the context. Returns the tokens of all.
+
+        The window is settled before memories are looked for: what leaves it may be recalled.
+        """
+        room = block_tokens(wanted.facts.context_tokens)
+        await self._shrink_to(wanted, conversation, instructions, draft, window, room)
+        await self._add_context(wanted, conversation, draft)
+        if await self._shrink_to(wanted, conversation, instructions, draft, window, 0):
+            await self._add_context(wanted, conversation, draft)
         tokens = await _count(wanted, conversation, instructions, draft)
-        if window.is_over(len(draft.history) + len(new), tokens) and draft.history:
-            _shrink(wanted, conversation, draft, window, tokens)
-            tokens = await _count(wanted, conversation, instructions, draft)
-            if window.tokens is not None and tokens > window.tokens and draft.history:
-                _shrink(wanted, conversation, draft, replace(window, tokens=window.tokens // 2), tokens)
-                tokens = await _count(wanted, conversation, instructions, draft)
         if window.tokens is not None and tokens > window.tokens:
             raise TooLarge(
                 f"content: the message needs about {tokens} tokens with its instructions, and {window.tokens} are "
@@ -207,6 +211,49 @@ class PromptMaker:
             )
         return tokens
 
+    async def _shrink_to(
+        self,
+        wanted: Wanted,
+        conversation: Conversation,
+        instructions: Instructions,
+        draft: _Draft,
+        window: Window,
+        room: int,
+    ) -> bool:
+        """Whether the window had to shrink, by halves, so that the prompt and so much more fits in."""
+        shrunk = False
+        for smaller in (window, window.halved()):
+            tokens = room + await _count(wanted, conversation, instructions, draft)
+            turns = len(draft.history) + len(wanted.accepted.turns)
+            too_full = window.is_over(turns, tokens) if smaller is window else window.is_over(0, tokens)
+            if not too_full or not draft.history or not _shrink(wanted, conversation, draft, smaller, tokens):
+                break
+            shrunk = True
+        return shrunk
+
+
+async def _tokens_of(wanted: Wanted, text: str) -> int:
+    """By the backend's tokenizer where it has one."""
+    try:
+        return await wanted.backend.count_tokens(text) if text else 0
+    except ModelUnavailable:
+        return len(text.encode()) // 3
+
+
+async def _within(wanted: Wanted, recalled: Recalled, room: int) -> tuple[Recalled, str]:
+    """As many of the memories as really fit, and how they are shown."""
+    memories = recalled.memories
+    while memories:
+        text = render_memories(memories)
+        if await _tokens_of(wanted, text) <= room:
+            break
+        memories = memories[:-1]
+    dropped = len(recalled.memories) - len(memories)
+    if dropped:
+        passed = {**recalled.passed_over, "no room": recalled.passed_over.get("no room", 0) + dropped}
+        recalled = replace(recalled, memories=memories, passed_over=passed)
+    return recalled, render_memories(memories) if memories else ""
+
 
 def _instructions(wanted: Wanted, conversation: Conversation) -> Instructions:
     thread = conversation.thread
@@ -214,19 +261,22 @@ def _instructions(wanted: Wanted, conversation: Conversation) -> Instructions:
     return Instructions((*wanted.instructions, *conversation.system_texts), tag)
 
 
-def _begin(wanted: Wanted, conversation: Conversation, instructions: Instructions) -> _Draft:
+def _begin(wanted: Wanted, conversation: Conversation, instructions: Instructions, window: Window) -> _Draft:
     """The epoch goes on, or a new one is opened because something in the prompt's past has changed."""
     digest = hashlib.sha256(instructions.system_message().encode()).hexdigest()
     cache = f"{wanted.backend.name}/{wanted.model or ''}"
-    epoch, path = conversation.epoch, conversation.path
+    epoch = conversation.epoch
     reason = _reason_to_end(conversation, digest, cache)
-    if epoch is not None and reason is None:
-        history = tuple(each for each in path if each.position >= epoch.first_position)
-        return _Draft(epoch, history, opens_epoch=False)
-    summary = epoch.summary if epoch is not None else None
+    path, left_out = _without_unsendable(conversation.path, window)
+    notes: JsonObject = {"never_sent": left_out} if left_out else {}
+    # A branch that leaves before the epoch began has a past of its own, and the epoch's summary is not of it.
+    through = epoch is not None and any(each.position == epoch.first_position for each in conversation.path)
     history = path
-    if epoch is not None:
-        history = tuple(each for each in path if each.position >= epoch.first_position) or path
+    if epoch is not None and (through or reason is None):
+        history = _since(path, epoch.first_position)
+    if epoch is not None and reason is None:
+        return _Draft(epoch, history, opens_epoch=False, notes=notes)
+    summary = epoch.summary if epoch is not None and through else None
     first = history[0].position if history else _first_new(wanted.accepted)
     opened = Epoch(
         number=epoch.number + 1 if epoch else 1,
@@ -237,7 +287,44 @@ def _begin(wanted: Wanted, conversation: Conversation, instructions: Instruction
         revision=conversation.revision,
         summary=summary,
     )
-    return _Draft(opened, history, opens_epoch=True)
+    return _Draft(opened, history, opens_epoch=True, notes=notes)
+
+
+def _since(path: Sequence[SentTurn], first: int) -> tuple[SentTurn, ...]:
+    """The turns from there on. Where these begin within a chain of tool calls, the words that set it off come first."""
+    since = tuple(each for each in path if each.position >= first)
+    if since and since[0].turn.role == "user":
+        return since
+    asked = next(
+        (each for each in reversed(path) if each.position < first and each.turn.role == "user"), None
+    )
+    is_heard = any(each.turn.role == "user" for each in since)
+    return since if asked is None or (is_heard and not _is_within_calls(since)) else (asked, *since)
+
+
+def _is_within_calls(turns: Sequence[SentTurn]) -> bool:
+    """They begin with an answer that called tools, or with results."""
+    return bool(turns) and (turns[0].turn.role == "tool" or bool(turns[0].turn.tool_calls))
+
+
+def _without_unsendable(path: Sequence[SentTurn], window: Window) -> tuple[tuple[SentTurn, ...], int]:
+    """Messages that were refused as too long are in no prompt: they would push everything else out of it."""
+    if window.tokens is None:
+        return tuple(path), 0
+    kept = [
+        each
+        for place, each in enumerate(path)
+        if not (_went_unanswered(path, place) and len(each.turn.content.encode()) > 2 * window.tokens)
+    ]
+    return tuple(kept), len(path) - len(kept)
+
+
+def _went_unanswered(path: Sequence[SentTurn], place: int) -> bool:
+    """The user's words there were followed by an answer that never came."""
+    if path[place].turn.role != "user" or place + 1 >= len(path):
+        return False
+    answer = path[place + 1].turn
+    return answer.role == "assistant" and answer.status == "failed" and not _shows(answer)
 
 
 def _reason_to_end(conversation: Conversation, digest: str, cache: str) -> str | None:
@@ -264,10 +351,18 @@ def _window(wanted: Wanted) -> Window:
     context = wanted.facts.context_tokens
     if context is None:
         return Window(wanted.max_turns)
+    if wanted.max_tokens is not None and wanted.max_tokens >= context:
+        raise TooLarge(
+            f"max_tokens: {wanted.max_tokens} tokens are asked for the answer, and the model's context holds {context} "
+            "in all",
+            field="max_tokens",
+        )
     return Window(wanted.max_turns, max(1, context - answer_tokens(wanted.max_tokens, context)))
 
 
-def _build(wanted: Wanted, instructions: Instructions, draft: _Draft) -> Prompt:
+def _build(wanted: Wanted, conversation: Conversation, instructions: Instructions, draft: _Draft) -> Prompt:
+    last = conversation.last_prompt
+    sent = 0 if last is None else sum(each.position <= last.position for each in draft.history)
     return build_contextual_messages(
         instructions,
         [PastTurn(each.turn, each.block.text if each.block else None) for each in draft.history],
@@ -275,6 +370,7 @@ def _build(wanted: Wanted, instructions: Instructions, draft: _Draft) -> Prompt:
         block=draft.block.text if draft.block else None,
         summary=draft.epoch.summary,
         merge_roles=wanted.facts.alternating_roles,
+        sent=sent,
     )
 
 
@@ -282,14 +378,10 @@ async def _count(
     wanted: Wanted, conversation: Conversation, instructions: Instructions, draft: _Draft
 ) -> int:
     """Tokens of the prompt: what the backend said of the last one, and only what is new counted."""
-    prompt = _build(wanted, instructions, draft)
+    prompt = _build(wanted, conversation, instructions, draft)
     known = _known_tokens(conversation, draft)
     messages = prompt.messages if known is None else prompt.messages[prompt.new_from :]
-    text = "\n".join(_text_of(message) for message in messages)
-    try:
-        counted = await wanted.backend.count_tokens(text) if text else 0
-    except ModelUnavailable:
-        counted = len(text.encode()) // 3
+    counted = await _tokens_of(wanted, "\n".join(_text_of(message) for message in messages))
     return (known or 0) + counted + PER_MESSAGE * len(messages)
 
 
@@ -299,7 +391,9 @@ def _known_tokens(conversation: Conversation, draft: _Draft) -> int | None:
         return None
     usage = last.detail.get("usage") or {}
     prompt, answer = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return None if prompt is None else int(prompt) + int(answer or 0)
+    if not isinstance(prompt, int) or not isinstance(answer or 0, int):
+        return None
+    return prompt + (answer or 0)
 
 
 def _text_of(message: JsonObject) -> str:
@@ -310,8 +404,11 @@ def _text_of(message: JsonObject) -> str:
     return content + calls
 
 
-def _shrink(wanted: Wanted, conversation: Conversation, draft: _Draft, window: Window, tokens: int) -> None:
-    """Open an epoch with the newer half, and with the summary of the older one where that is ready."""
+def _shrink(wanted: Wanted, conversation: Conversation, draft: _Draft, window: Window, tokens: int) -> bool:
+    """Open an epoch with the newer half, and with the summary of the older one where that is ready.
+
+    False where nothing can leave. The words that set off a chain of tool calls stay, though the chain is cut.
+    """
     new = wanted.accepted.turns
     turns = [*(each.turn for each in draft.history), *new]
     each_tokens = shares(turns, tokens)
@@ -322,18 +419,25 @@ def _shrink(wanted: Wanted, conversation: Conversation, draft: _Draft, window: W
         fits = place is not None and not window.is_over(len(turns) - place, sum(each_tokens[place:]))
         if place and fits and digest_of_turns(turns[:place]) == ready.digest:
             cut, summary = place, ready.text
-    number = draft.epoch.number if draft.opens_epoch else draft.epoch.number + 1
     kept = draft.history[cut:]
+    if cut < len(draft.history) or not any(turn.role == "user" for turn in new):
+        kept = _since(draft.history, kept[0].position if kept else _first_new(wanted.accepted))
+    if len(kept) == len(draft.history):
+        return False
+    number = draft.epoch.number if draft.opens_epoch else draft.epoch.number + 1
+    first = draft.history[cut].position if cut < len(draft.history) else _first_new(wanted.accepted)
     draft.epoch = replace(
         draft.epoch,
         number=number,
-        first_position=kept[0].position if kept else _first_new(wanted.accepted),
+        first_position=first,
         reason="the window was full" + (": what left is summed up" if summary else ": trimmed alone"),
         revision=conversation.revision,
         summary=summary or draft.epoch.summary,
     )
-    draft.notes["window"] = {"left": cut, "kept": len(kept), "summary": "made" if summary else "not ready"}
+    left = len(draft.history) - len(kept)
+    draft.notes["window"] = {"left": left, "kept": len(kept), "summary": "made" if summary else "not ready"}
     draft.history, draft.opens_epoch = kept, True
+    return True
 
 
 def _leaving(
@@ -349,20 +453,31 @@ def _leaving(
     ready = conversation.summary
     if ready is not None and ready.cut == place and not draft.opens_epoch:
         return None
-    return Leaving(draft.epoch.number, draft.epoch.first_position, place)
+    leaving = tuple(each.position for each in draft.history[:cut])
+    return Leaving(draft.epoch.number, place, leaving)
 
 
 def _first_new(accepted: Accepted) -> int:
     return place_of(accepted.turns[0] if accepted.turns else accepted.answers[0])
 
 
-def _words(wanted: Wanted, draft: _Draft) -> Turn | None:
-    """The user's words that are sent for the first time: new, or those whose answer never came."""
+def _words(wanted: Wanted, conversation: Conversation, draft: _Draft) -> Turn | None:
+    """The user's words that need a context: new ones, and those whose answer never came, as time has passed since."""
     if wanted.accepted.turns:
         return next((turn for turn in reversed(wanted.accepted.turns) if turn.role == "user"), None)
     last = next((each for each in reversed(draft.history) if _shows(each.turn)), None)
-    unsent = last is not None and last.turn.role == "user" and last.block is None
-    return last.turn if last is not None and unsent else None
+    if (
+        last is None
+        or last.turn.role != "user"
+        or (last.block is not None and _has_answer(conversation, last))
+    ):
+        return None
+    return last.turn
+
+
+def _has_answer(conversation: Conversation, last: SentTurn) -> bool:
+    """In some branch: then the same prompt is sent again, byte for byte."""
+    return conversation.was_answered and conversation.path[-1].position == last.position
 
 
 def _shows(turn: Turn) -> bool:
@@ -370,7 +485,7 @@ def _shows(turn: Turn) -> bool:
 
 
 def _is_answer(turn: Turn) -> bool:
-    return turn.role == "assistant" and turn.status == "complete"
+    return turn.role == "assistant" and turn.status == "complete" and bool(turn.content)
 
 
 def instructions_of(texts: Sequence[str | None]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from recollect.errors import InvalidInput
 from recollect.memory.access import Caller
-from recollect.memory.model import NewTurn
+from recollect.memory.model import NewTurn, Turn
 from recollect.memory.resent import (
     Sighting,
     all_digest,
@@ -54,6 +54,8 @@ class Resent:
     """What it asks for besides; which thread, and which turns, is found out."""
     thread_id: str | None = None
     """Where the client names it."""
+    places: tuple[int, ...] = ()
+    """Where each message stood in what the client sent, for telling it of one that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class ResentChat:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
             placed = await self._recognised(owner, messages, digest)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
+        await self._refuse_orphans(owner, placed, resent)
         request = replace(
             resent.request,
             thread_id=placed.thread_id,
@@ -100,6 +103,21 @@ class ResentChat:
             resent=digest,
         )
         return await self._chat.handle_chat_turn(caller, request)
+
+    async def _refuse_orphans(self, owner: _Owner, placed: ChatRequest, resent: Resent) -> None:
+        """A tool's result whose call nobody knows could not be shown to the model: its client must hear of it."""
+        orphans = [n for n in _orphaned_results(resent.messages) if _is_among(resent.messages[n], placed)]
+        if not orphans:
+            return
+        known = await self._threads.get_history(placed.thread_id, space=owner.space)
+        called = {call_id for turn in known for call_id in _called(turn)}
+        for number in orphans:
+            if resent.messages[number].tool_call_id not in called:
+                place = resent.places[number] if resent.places else number
+                raise InvalidInput(
+                    f"messages[{place}]: the result of a tool without the call that it answers before it",
+                    field=f"messages[{place}].tool_call_id",
+                )
 
     async def _named(
         self, owner: _Owner, thread_id: str, messages: Sequence[NewTurn], *, is_new: bool
@@ -120,14 +138,17 @@ class ResentChat:
         found = [
             sighting
             for sighting in await self._sightings(owner, messages)
-            if may_go_on(sighting, messages) or self._is_waited_for(owner, sighting, digest)
+            if may_go_on(sighting, messages) or await self._is_waited_for(owner, sighting, digest)
         ]
         sighting = best_of(found)
         return None if sighting is None else _going_on(sighting, messages)
 
-    def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
+    async def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
         """A client that lost its connection asks for the answer that is on its way."""
-        return self._chat.unheard(owner.space, sighting.thread_id, digest) is not None
+        if not self._chat.live.is_any_running(owner.space, sighting.thread_id):
+            return False
+        thread = await self._threads.get_thread(sighting.thread_id, space=owner.space)
+        return thread is not None and self._chat.unheard(thread, digest) is not None
 
     async def _sightings(
         self, owner: _Owner, messages: Sequence[NewTurn], thread_id: str | None = None
@@ -159,6 +180,28 @@ def _going_on(sighting: Sighting, messages: Sequence[NewTurn]) -> ChatRequest:
 def _opened(thread_id: str, messages: Sequence[NewTurn]) -> ChatRequest:
     history = count_history(messages)
     return ChatRequest(thread_id, turns=tuple(messages[history:]), earlier=tuple(messages[:history]))
+
+
+def _orphaned_results(messages: Sequence[NewTurn]) -> list[int]:
+    """Places of the results that don't follow their calls, with nothing but other results in between."""
+    orphans: list[int] = []
+    called: set[str] = set()
+    for number, message in enumerate(messages):
+        if message.role == "tool" and message.tool_call_id not in called:
+            orphans.append(number)
+        elif message.role == "assistant" and said_digest(message) is not None:
+            called = _called(message)
+        elif message.role == "user":
+            called = set()
+    return orphans
+
+
+def _called(turn: Turn | NewTurn) -> set[str]:
+    return {str(call.get("id")) for call in turn.tool_calls or ()}
+
+
+def _is_among(message: NewTurn, placed: ChatRequest) -> bool:
+    return any(message is each for each in (*placed.earlier, *placed.turns))
 
 
 def _shows_more_than_text(message: NewTurn) -> bool:

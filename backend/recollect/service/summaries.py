@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from recollect.errors import ModelUnavailable
-from recollect.memory.identity import turn_digest
+from recollect.memory.identity import place_of, turn_digest
 from recollect.memory.job import Job
 from recollect.memory.model import JsonObject, Turn
 from recollect.memory.quoted_turns import DATA_LINE, quotable, quoted, quoted_lines
@@ -52,12 +52,17 @@ class Summariser:
     live_prompt: LivePrompt = no_live_prompt
 
     async def handle(self, job: Job) -> None:
-        """The handler of summary jobs: `first` up to, not including, `cut` are the places of what leaves `epoch`."""
+        """The handler of summary jobs: the turns at `places`, all before `cut`, leave `epoch`."""
         if job.thread_id is None or self.model is None:
             return
-        epoch, first, cut = (int(job.payload[name]) for name in ("epoch", "first", "cut"))
-        placed = await self.turns.turns(job.space, job.thread_id, first, cut - 1, _MOST_TURNS)
-        leaving = [each.turn for each in placed if each.turn.role != "system"]
+        epoch, cut = int(job.payload["epoch"]), int(job.payload["cut"])
+        places = [int(place) for place in job.payload["places"]]
+        placed = await self.turns.turns(job.space, job.thread_id, min(places), max(places), _MOST_TURNS)
+        leaving = [
+            each.turn
+            for each in placed
+            if each.turn.role != "system" and place_of(each.turn) in frozenset(places)
+        ]
         if not leaving:
             return  # Forgotten meanwhile.
         try:

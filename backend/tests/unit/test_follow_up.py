@@ -141,20 +141,20 @@ def test_an_answer_that_broke_off_brings_neither_skills_nor_a_title(status: Stat
 
 
 def test_what_will_leave_the_window_is_summed_up() -> None:
-    (job,) = run_post_response_tasks(finished(leaving=Leaving(epoch=3, first=11, cut=21))).jobs
-    payload = {"epoch": 3, "first": 11, "cut": 21}
+    (job,) = run_post_response_tasks(finished(leaving=Leaving(epoch=3, cut=21, places=(11, 13)))).jobs
+    payload = {"epoch": 3, "cut": 21, "places": [11, 13]}
     assert job == JobSpec(SUMMARY, chat_lane(KEY), "default", "t1", payload, dedupe="3:21")
 
 
 def test_nothing_follows_a_turn_of_an_incognito_thread() -> None:
     incognito = replace(UNNAMED, incognito=True)
-    turn = finished(calling("a", "b"), thread=incognito, first_answer=True, leaving=Leaving(1, 1, 3))
+    turn = finished(calling("a", "b"), thread=incognito, first_answer=True, leaving=Leaving(1, 3, (1, 2)))
     follow_up = run_post_response_tasks(turn)
     assert (follow_up.memory, follow_up.jobs) == (False, ())
 
 
 def test_all_of_it_comes_in_order() -> None:
-    turn = finished(calling("a", "b"), thread=UNNAMED, first_answer=True, leaving=Leaving(1, 1, 3))
+    turn = finished(calling("a", "b"), thread=UNNAMED, first_answer=True, leaving=Leaving(1, 3, (1, 2)))
     assert kinds(turn) == [SKILLS, TITLE, SUMMARY]
 
 

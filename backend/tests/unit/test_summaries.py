@@ -23,7 +23,7 @@ from tests.eventually import eventually
 from tests.fake_backend import FakeBackend
 from tests.fakes import START, FakeJournal
 
-JOB = Job(1, SUMMARY, "lane", "default", "t1", {"epoch": 2, "first": 3, "cut": 7})
+JOB = Job(1, SUMMARY, "lane", "default", "t1", {"epoch": 2, "cut": 7, "places": [3, 4, 5, 6]})
 TEXT = "Ann moves to Porto on 1 June."
 
 

@@ -48,9 +48,13 @@ WHERE t.thread_pk = :pk AND t.position <= :last
 ORDER BY t.position DESC LIMIT :limit"""
 
 
+_LONGEST_PATH = 5_000
+"""No chain of tool calls is longer."""
+
+
 def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
     if _went_unanswered(connection, asked):
-        asked = replace(asked, turns=(), earlier=())
+        asked = replace(asked, turns=(), earlier=(), parent_id=None)
     given_turns = (*asked.earlier, *asked.turns)
     first = given_turns[0].timestamp if given_turns else now
     anchor = NewTurn("assistant", "", first, "assistant", status="queued")
@@ -105,11 +109,13 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
 
 def _went_unanswered(connection: sqlite3.Connection, asked: Asked) -> bool:
     """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
-    if not asked.turns or asked.parent_id is not None:
+    if not asked.turns:
         return False
     place = {"space": asked.space, "thread_id": asked.thread_id, "limit": len(asked.turns) + 1}
     tip = [turn_of(row) for row in named_rows(connection, TIP, place)]
     if len(tip) <= len(asked.turns) or tip[0].status != "failed" or tip[0].content:
+        return False
+    if asked.parent_id not in (None, tip[-1].parent_id, identity.turn_id(identity.place_of(tip[-1]) - 1)):
         return False
     return [_said(turn) for turn in reversed(tip[1:])] == [_said(turn) for turn in asked.turns]
 
@@ -170,11 +176,20 @@ def thread_pk_of(connection: sqlite3.Connection, space: str, thread_id: str) -> 
     return int(row[0])
 
 
+def answered_thread(connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted) -> int:
+    """The thread of a request. Raises NotFound where it was forgotten since, even if its id is somebody else's now."""
+    bound = {"space": space, "thread_id": thread_id, "position": identity.place_of(accepted.answer)}
+    found = list(named_rows(connection, FIND_ANSWER, bound))
+    if not found or found[0]["message_id"] != accepted.answer.message_id:
+        raise NotFound("the thread was forgotten while it was answered")
+    return int(found[0]["thread_pk"])
+
+
 def settle_turns(
     connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, answers: Status | None
 ) -> int:
     """The turns of a request are said now; its answers get this status, if any."""
-    thread_pk = thread_pk_of(connection, space, thread_id)
+    thread_pk = answered_thread(connection, space, thread_id, accepted)
     for turn in (*accepted.turns, *(accepted.answers if answers else ())):
         status: Status = (
             answers if answers and turn.role == "assistant" and turn in accepted.answers else "complete"
@@ -263,14 +278,22 @@ def keep_block(connection: sqlite3.Connection, thread_pk: int, position: int, bl
 def path_of(
     connection: sqlite3.Connection, thread_pk: int, first_new: Turn, epoch: Epoch | None, most_turns: int
 ) -> tuple[SentTurn, ...]:
-    """From the turn before the new ones back to where the epoch began, along the parents."""
+    """From the turn before the new ones back along the parents, as far as the window reaches.
+
+    To where the epoch began where the path goes through there, and never less far than to the newest words of the
+    user.
+    """
     path: list[SentTurn] = []
     wanted = _before(first_new)
     page: dict[int, Mapping[str, Any]] = {}
     lowest = None
-    while wanted >= 1 and len(path) < most_turns and not (epoch and wanted < epoch.first_position and path):
+    begun, heard = False, first_new.role == "user"
+    while wanted >= 1 and len(path) < _LONGEST_PATH:
+        if (begun and path and not _is_in_chain(path[-1].turn)) or (heard and len(path) >= most_turns):
+            break
+        begun = begun or (epoch is not None and wanted == epoch.first_position)
         if lowest is None or wanted < lowest:
-            bound = {"pk": thread_pk, "last": wanted, "limit": most_turns - len(path)}
+            bound = {"pk": thread_pk, "last": wanted, "limit": max(1, most_turns - len(path))}
             found = list(named_rows(connection, PATH_PAGE, bound))
             if not found:
                 break
@@ -285,8 +308,14 @@ def path_of(
         if row["block"] is not None:
             block = ContextBlock(row["block"], json.loads(row["memories_json"]))
         path.append(SentTurn(wanted, turn, block))
+        heard = heard or turn.role == "user"
         wanted = _before(turn)
     return tuple(reversed(path))
+
+
+def _is_in_chain(turn: Turn) -> bool:
+    """It calls tools or is a result: the words that set it off stand before it."""
+    return turn.role == "tool" or bool(turn.tool_calls)
 
 
 def _before(turn: Turn) -> int:

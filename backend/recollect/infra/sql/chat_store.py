@@ -183,13 +183,22 @@ class SqlChatStore:
         )
         return found[0]["summary"] if found else None
 
-    async def live_prompt(self, space: str, thread_id: str, epoch: int) -> list[JsonObject] | None:
-        """The thread's last prompt with its answer; None where the epoch has ended since."""
+    async def live_prompt(
+        self, space: str, thread_id: str, epoch: int | None = None, holding: Sequence[int] = ()
+    ) -> list[JsonObject] | None:
+        """The thread's last prompt with its answer; None where that epoch has ended, or began after those places."""
 
         def read(connection: sqlite3.Connection) -> list[JsonObject] | None:
             pk = thread_pk_of(connection, space, thread_id)
             last = last_prompt(connection, pk)
-            if last is None or last.epoch != epoch:
+            if last is None or last.epoch != (last.epoch if epoch is None else epoch):
+                return None
+            begins = connection.execute(
+                "SELECT first_position FROM epochs WHERE thread_pk = ? AND number = ?"
+                " AND number = (SELECT max(number) FROM epochs WHERE thread_pk = ?)",
+                (pk, last.epoch, pk),
+            ).fetchone()
+            if begins is None or not all(begins[0] <= place <= last.position for place in holding):
                 return None
             answer = connection.execute(
                 "SELECT content FROM turns WHERE thread_pk = ? AND position = ? AND status = 'complete'"

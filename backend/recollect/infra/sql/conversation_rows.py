@@ -2,8 +2,7 @@
 
 import sqlite3
 
-from recollect.errors import NotFound
-from recollect.infra.sql.chat_rows import path_of
+from recollect.infra.sql.chat_rows import answered_thread, path_of
 from recollect.infra.sql.prompt_rows import last_prompt
 from recollect.infra.sql.rows import THREAD_COLUMNS, named_rows, thread_of
 from recollect.memory import identity
@@ -13,6 +12,11 @@ NEWEST_EPOCH = """
 SELECT number, first_position, reason, system_digest, backend, revision, summary
 FROM epochs WHERE thread_pk = ? ORDER BY number DESC LIMIT 1"""
 
+ANSWERED = """
+SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :place AND role = 'assistant'
+    AND (content != '' OR tool_calls_json IS NOT NULL)
+    AND (parent_id = :turn OR (parent_id IS NULL AND position = :place + 1)) LIMIT 1"""
+
 SYSTEM_TEXTS = """
 SELECT content FROM turns WHERE thread_pk = ? AND role = 'system' AND position < ? ORDER BY position"""
 
@@ -20,16 +24,10 @@ SELECT content FROM turns WHERE thread_pk = ? AND role = 'system' AND position <
 def conversation_of(
     connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, most_turns: int
 ) -> Conversation:
+    pk = answered_thread(connection, space, thread_id, accepted)
     found = list(
-        named_rows(
-            connection,
-            f"SELECT pk, revision, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
-            (space, thread_id),
-        )
+        named_rows(connection, f"SELECT revision, {THREAD_COLUMNS} FROM threads WHERE pk = ?", (pk,))
     )
-    if not found:
-        raise NotFound(f"there is no thread {thread_id!r}")
-    pk = found[0]["pk"]
     newest = list(named_rows(connection, NEWEST_EPOCH, (pk,)))
     epoch = Epoch(**newest[0]) if newest else None
     first_new = accepted.turns[0] if accepted.turns else accepted.answers[0]
@@ -38,12 +36,22 @@ def conversation_of(
         "SELECT cut, digest, text FROM summaries WHERE thread_pk = ? AND epoch = ?",
         (pk, epoch.number if epoch else 0),
     ).fetchone()
+    path = path_of(connection, pk, first_new, epoch, most_turns)
     return Conversation(
         thread=thread_of(found[0]),
         revision=found[0]["revision"],
         epoch=epoch,
-        path=path_of(connection, pk, first_new, epoch, most_turns),
+        path=path,
+        was_answered=bool(path) and _was_answered(connection, pk, path[-1].position),
         system_texts=tuple(content for (content,) in systems),
         last_prompt=last_prompt(connection, pk),
         summary=Summary(*summed_up) if summed_up else None,
     )
+
+
+def _was_answered(connection: sqlite3.Connection, thread_pk: int, position: int) -> bool:
+    """Whether an answer to the turn at this place is in any branch, as far as it got."""
+    found = connection.execute(
+        ANSWERED, {"pk": thread_pk, "place": position, "turn": identity.turn_id(position)}
+    )
+    return found.fetchone() is not None

@@ -40,12 +40,15 @@ class SqlThreadStore:
         schedule: Schedule,
         on_due: Callable[[int], None] = lambda due: None,
         on_change: Callable[[str, str], None] = lambda space, thread_id: None,
+        on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
     ) -> None:
+        """`on_forget` is told before a thread's turns go: whatever works on them has to end."""
         self._database = database
         self._clock = clock
         self._schedule = schedule
         self._on_due = on_due
         self._on_change = on_change
+        self._on_forget = on_forget
 
     async def get_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> Thread | None:
         found = await self._database.read(
@@ -215,6 +218,7 @@ class SqlThreadStore:
 
     async def _forget(self, space: str, thread_id: str, *, delete: bool) -> int:
         now = self._clock()
+        self._on_forget(space, thread_id)
         count, due = await self._database.write(
             lambda connection: forget_turns(connection, space, thread_id, now, delete=delete)
         )
