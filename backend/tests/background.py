@@ -18,7 +18,7 @@ def backend_of(
 ) -> FakeBackend:
     """One of that kind, whose answer is 'yes'."""
     facts = BackendFacts(kind, local, models=("fake",))
-    return FakeBackend(name, group, facts, answer=saying("yes"))
+    return FakeBackend(name, group, told=facts, answer=saying("yes"))
 
 
 def answering(script: Script) -> FakeBackend:

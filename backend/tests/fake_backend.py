@@ -24,6 +24,8 @@ class FakeBackend:
 
     name: str = "default"
     gate_group: str = "fake:1"
+    server: str = "fake:1"
+    label: str | None = None
     told: BackendFacts = field(
         default_factory=lambda: BackendFacts(
             "llama.cpp", local=True, context_tokens=4096, slots=2, models=("fake",), selects_by_name=True

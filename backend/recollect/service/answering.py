@@ -1,6 +1,7 @@
 """One answer: received from the model, saved as it grows, ended by whatever ends it."""
 
 import asyncio
+import logging
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from recollect.service.live_turns import LiveTurn
 from recollect.service.ports import Backend, ChatStore
 
 SAVE_SECONDS = 1.0
+_log = logging.getLogger("recollect.chat")
 
 
 @dataclass(slots=True)
@@ -22,6 +24,8 @@ class Outcome:
     error: RecollectError | None = None
     why: str | None = None
     """For an answer that broke off: what ended it, in words."""
+    remark: str | None = None
+    """For an answer that ended as it should: what is odd about it, in words."""
     payload: JsonObject | None = None
     finished: Finished | None = None
     first_token_ms: float | None = None
@@ -73,6 +77,8 @@ async def stream_llm(
         await asyncio.gather(*tasks, return_exceptions=True)
     if outcome.why or outcome.error:
         outcome.status = "partial" if _has_begun(live) else "failed"
+    elif not _has_begun(live):
+        outcome.remark = "the model ended its answer without a word"
     outcome.total_ms = outcome.elapsed_ms()
     return outcome
 
@@ -91,11 +97,13 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
 
 
 def _judge(receiving: "asyncio.Task[None]", outcome: Outcome) -> None:
+    """Whatever went wrong, what was sent and what had come are kept."""
     error = receiving.exception()
     if isinstance(error, RecollectError):
         outcome.error = error
     elif error is not None:
-        raise error
+        _log.error("an answer could not be received: %s", type(error).__name__, exc_info=error)
+        outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
 
 
 async def _save_every(store: ChatStore, live: LiveTurn, seconds: float) -> None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recollect.context.llm import ChatCall, Usage
-from recollect.errors import InvalidInput, NotFound, RecollectError, Unavailable
+from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError, Unavailable
 from recollect.memory.access import Caller
-from recollect.memory.chat import Accepted, AnswerText, Asked
+from recollect.memory.chat import Accepted, AnswerText, Asked, Conversation
 from recollect.memory.identity import thread_key
 from recollect.memory.model import JsonObject, NewTurn, Thread, Turn
 from recollect.memory.preferences import Preferences
@@ -349,10 +349,27 @@ class Chat:
             time_zone=request.time_zone or preferences.time_zone,
             memory=request.memory,
         )
+        prepared, outcome, detail = await self._sent(live, request, preset, wanted, conversation)
+        refused = isinstance(outcome.error, ModelRefused) and outcome.status == "failed"
+        if refused and (told := await backend.facts()) != facts:
+            # It was started anew with a smaller context, say: then the prompt is cut to that.
+            wanted = replace(wanted, facts=told)
+            return await self._sent(live, request, preset, wanted, conversation)
+        return prepared, outcome, detail
+
+    async def _sent(
+        self,
+        live: LiveTurn,
+        request: ChatRequest,
+        preset: Preset,
+        wanted: Wanted,
+        conversation: Conversation,
+    ) -> tuple[Prepared, Outcome, JsonObject]:
+        """Make the prompt, write it down and send it."""
         prepared = await self._prompts.prepare(wanted, conversation)
         live.begun(prepared.sent.detail)
         # Beside the stream, which it need not hold up: what the user said is durable since it was accepted.
-        written = asyncio.create_task(self._write_down(accepted, prepared))
+        written = asyncio.create_task(self._write_down(live.accepted, prepared))
         try:
             outcome, detail = await self._stream(live, request, preset, wanted, prepared)
         finally:
@@ -531,5 +548,6 @@ def _told(outcome: Outcome) -> JsonObject:
         "model": outcome.finished.model if outcome.finished else None,
         "finish_reason": outcome.finished.reasons.get(0) if outcome.finished else None,
         "time_to_first_token_ms": outcome.first_token_ms,
+        **({"remark": outcome.remark} if outcome.remark else {}),
         "total_ms": outcome.total_ms,
     }

@@ -140,6 +140,17 @@ class LiveTurn:
     async def stopped(self) -> None:
         await self._stop.wait()
 
+    def shrink(self) -> None:
+        """It has ended and nobody follows it now: one piece a choice."""
+        whole: list[Delta] = []
+        for number, choice in enumerate(self.choices):
+            answer = choice.answer
+            choice.text, choice.reasoning = [answer.content], [answer.reasoning]
+            calls = tuple({"index": place, **call} for place, call in enumerate(answer.tool_calls))
+            whole.append(Delta(reasoning=answer.reasoning, choice=number))
+            whole.append(Delta(answer.content, tool_calls=calls, choice=number))
+        self.deltas = whole
+
     def in_stored_order(self) -> list[Growing]:
         """Choice 0 is the turn that the thread goes on with: it stands last."""
         return [*self.choices[1:], self.choices[0]]
@@ -194,6 +205,8 @@ class LiveTurn:
     def count(self, change: int) -> None:
         self.listeners += change
         self._left.set()
+        if self.has_ended and not self.listeners:
+            self.shrink()
 
 
 class _Listening:
@@ -231,6 +244,8 @@ class LiveTurns:
         if self._live.pop(live.key, None) is not live:
             return  # Its thread is forgotten: nobody may follow it any more.
         self._ended[live.key] = live
+        if not live.listeners:
+            live.shrink()
         while len(self._ended) > KEPT:
             self._ended.popitem(last=False)
 

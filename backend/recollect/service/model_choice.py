@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from recollect.context.model_names import find_model
 from recollect.errors import ModelUnavailable, UnknownModel
 from recollect.service.ports import Backend
 
@@ -19,6 +20,9 @@ class NamedBackends(Protocol):
     @property
     def names(self) -> Sequence[str]: ...
     def get(self, name: str | None = None) -> Backend: ...
+    def configured_models(self, name: str) -> tuple[str, ...]:
+        """Those that the settings of a backend name: known even while it doesn't answer."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +56,37 @@ async def offered_model(backends: NamedBackends, name: str) -> OfferedModel:
 
 
 async def chosen_model(backends: NamedBackends, name: str | None) -> tuple[str | None, str | None]:
-    """Backend and model that a name means. A name that no backend lists is left for the backend to make sense of."""
+    """Backend and model that a name means: as it is listed somewhere, else in another spelling; the default first.
+
+    A name that no backend lists is left for the default to make sense of.
+    """
     if name is None or name == OWN_CHOICE:
         return None, None
     backend, slash, model = name.partition("/")
     if backend in backends.names:
         return backend, model if slash and model else None
-    if len(_distinct(backends)) == 1:
+    distinct = _distinct(backends)
+    default = next(iter(distinct))
+    if len(distinct) == 1:
         return None, name
-    found = [backend for backend, models in await _listed(backends) if name in models]
+    if name in await _models_of(distinct[default]):
+        return default, name
+    listed = await _listed(backends, and_configured=True)
+    found = [backend for backend, models in listed if name in models]
+    found += [backend for backend, models in listed if find_model(name, models) is not None]
     return (found[0] if found else None), name
 
 
-async def _listed(backends: NamedBackends) -> list[tuple[str, tuple[str, ...]]]:
-    """Names of models by backend; a backend that doesn't answer has none."""
+async def _listed(
+    backends: NamedBackends, *, and_configured: bool = False
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Names of models by backend; of one that doesn't answer none, or those that its settings name."""
     distinct = _distinct(backends)
     found = await asyncio.gather(*(_models_of(backend) for backend in distinct.values()))
-    return list(zip(distinct, found, strict=True))
+    return [
+        (name, models or (backends.configured_models(name) if and_configured else ()))
+        for name, models in zip(distinct, found, strict=True)
+    ]
 
 
 async def _models_of(backend: Backend) -> tuple[str, ...]:

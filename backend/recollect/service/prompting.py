@@ -13,6 +13,7 @@ from recollect.context.context_builder import (
     build_contextual_messages,
     context_block,
 )
+from recollect.context.image_tokens import image_tokens
 from recollect.context.llm import BackendFacts
 from recollect.context.prefix import first_difference, prefix_digest, prompt_bytes
 from recollect.context.window import (
@@ -111,6 +112,7 @@ class PromptMaker:
             "cause": draft.epoch.reason if differs_at is not None else None,
             "backend": wanted.backend.name,
             "kind": wanted.facts.kind,
+            **({"label": wanted.backend.label} if wanted.backend.label else {}),
             **draft.notes,
         }
         if differs_at is not None and not draft.opens_epoch:
@@ -382,7 +384,7 @@ async def _count(
     known = _known_tokens(conversation, draft)
     messages = prompt.messages if known is None else prompt.messages[prompt.new_from :]
     counted = await _tokens_of(wanted, "\n".join(_text_of(message) for message in messages))
-    return (known or 0) + counted + PER_MESSAGE * len(messages)
+    return (known or 0) + counted + PER_MESSAGE * len(messages) + image_tokens(messages)
 
 
 def _known_tokens(conversation: Conversation, draft: _Draft) -> int | None:

@@ -7,6 +7,7 @@ from recollect.infra.backends.backend import HttpBackend
 from recollect.infra.backends.discovery import Discovery
 from recollect.infra.backends.endpoint import Endpoint, Patience
 from recollect.infra.backends.found import FoundBackend, SmallModel
+from recollect.infra.local_model.setup import SMOLLM2
 from recollect.settings import BackendSettings, ChatSettings, Settings, TasksSettings
 
 DEFAULT = "default"
@@ -37,6 +38,10 @@ class Backends:
         }
         self.configured = settings.llm.base_url is not None or bool(named)
         """Whether the default is one that a person chose."""
+        groups = {DEFAULT: settings.llm, **settings.backends}
+        self._models = {
+            name: tuple(filter(None, (group.model, *group.models))) for name, group in groups.items()
+        }
         self._own: list[AnyBackend] = list(named.values())
         self._by_name: dict[str, AnyBackend] = {
             DEFAULT: self._default(settings, named, patience, discovery, small_model)
@@ -64,6 +69,10 @@ class Backends:
         """Each once, the default first."""
         return list(dict.fromkeys(self._by_name.values()))
 
+    def configured_models(self, name: str) -> tuple[str, ...]:
+        """Those that the settings of a backend name: known even while it doesn't answer."""
+        return self._models.get(name, ())
+
     async def aclose(self) -> None:
         for backend in self._own:
             await backend.aclose()
@@ -84,7 +93,9 @@ class Backends:
             backend = HttpBackend(endpoint)
         else:
             looks = (discovery or Discovery()) if settings.llm.discover else None
-            backend = FoundBackend(endpoint, discovery=looks, small_model=small_model)
+            backend = FoundBackend(
+                endpoint, discovery=looks, small_model=small_model, small_model_label=SMOLLM2.label
+            )
         self._own.append(backend)
         return backend
 

@@ -101,9 +101,11 @@ def text_of(events: list[StreamEvent], choice: int = 0) -> str:
     return "".join(event.text for event in events if isinstance(event, Delta) and event.choice == choice)
 
 
-async def test_it_has_a_name_and_a_group(backend: Backend) -> None:
+async def test_it_has_a_name_a_group_and_a_server_and_no_label(backend: Backend) -> None:
     assert backend.name == "default"
     assert backend.gate_group
+    assert backend.server.partition(":")[2].isdigit()
+    assert backend.label is None
 
 
 async def test_an_answer_comes_in_pieces_between_what_was_sent_and_the_end(backend: Backend) -> None:

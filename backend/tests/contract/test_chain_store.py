@@ -107,6 +107,17 @@ async def test_of_several_the_newest_comes_first(conversations: Conversations) -
     assert turn_ids(found) == [("t3", "t-2"), ("t2", "t-2"), ("t1", "t-2")]
 
 
+async def test_a_tip_is_found_behind_any_number_of_newer_threads_that_went_on(
+    conversations: Conversations,
+) -> None:
+    await conversations.say("tip", asks("hello"), answers("hi"))
+    for number in range(40):
+        await conversations.say(f"t{number}", asks("hello"), answers("hi"), asks(f"more {number}"))
+    opening = (asks("hello"), answers("hi"))
+    for found in (await conversations.begun(*opening), await conversations.went_on(*opening)):
+        assert [sighting.thread_id for sighting in found if sighting.is_tip] == ["tip"]
+
+
 async def test_a_thread_can_be_named(conversations: Conversations) -> None:
     for thread in ("t1", "t2"):
         await conversations.say(thread, asks("hello"), answers("hi"))

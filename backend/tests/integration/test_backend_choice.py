@@ -109,6 +109,27 @@ def test_backends_at_one_address_share_a_gate_and_a_group_can_be_set(backends_of
     assert backends.get("other").gate_group == "card 0"
 
 
+def test_backends_of_other_names_at_one_address_are_one_server(backends_of: Any) -> None:
+    backends = backends_of(
+        llm={"base_url": "http://localhost:8080/v1"},
+        backends={"same": {"base_url": "http://127.0.0.1:8080", "gate_group": "another"}},
+        tasks={"model": "another"},
+    )
+    servers = {backend.server for backend in (backends.get(), backends.get("same"), backends.tasks)}
+    assert servers == {"127.0.0.1:8080"}
+
+
+def test_the_models_that_settings_name_are_known_without_asking(backends_of: Any) -> None:
+    backends = backends_of(
+        llm={"base_url": "http://127.0.0.1:1"},
+        backends={"gpu": {"base_url": "http://127.0.0.1:2", "model": "big", "models": ["small"]}},
+    )
+    assert (backends.configured_models("gpu"), backends.configured_models("default")) == (
+        ("big", "small"),
+        (),
+    )
+
+
 def test_background_work_goes_to_its_own_backend_where_there_is_one(backends_of: Any) -> None:
     alone = backends_of(llm={"base_url": "http://127.0.0.1:1"})
     assert alone.tasks is alone.get()
@@ -201,14 +222,18 @@ async def test_where_none_is_found_the_small_model_is_used_until_there_is_one(
     address = free_address()
     discovery = Discovery([address], seconds=PLENTY, monotonic=lambda: now)
     configured = Endpoint("default", "http://127.0.0.1", model="named-for-another-server")
-    backend = FoundBackend(configured, discovery=discovery, small_model=small_model)
-    assert started == 0
+    backend = FoundBackend(
+        configured, discovery=discovery, small_model=small_model, small_model_label="a taste"
+    )
+    assert (started, backend.label) == (0, None)
     assert await answer_of(backend) == "You said: Hello there"
-    assert (started, backend.uses_small_model) == (1, True)
+    assert (started, backend.uses_small_model, backend.label) == (1, True, "a taste")
+    assert backend.server == llama.base_url.removeprefix("http://")
     with StandInEngine("vllm", port=int(address.rpartition(":")[2])):
         now = 31.0
         assert (await backend.facts()).kind == "vllm"
-        assert not backend.uses_small_model
+        assert (backend.uses_small_model, backend.label) == (False, None)
+        assert backend.server == address.removeprefix("http://")
     await backend.aclose()
 
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.context.llm import BackendKind
+from recollect.context.model_names import find_model, is_alias, nearest_names, shown_name
 from recollect.infra.backends.address import api_root, cloud_kind, host_and_port, is_local, server_root
 from recollect.infra.backends.chat_templates import drops_reasoning, wants_alternation
 from recollect.infra.backends.lines import EndlessLineError, JsonLines, ServerSentEvents
-from recollect.infra.backends.model_names import find_model, is_alias, nearest_names, shown_name
 from recollect.infra.backends.refusals import Quoter, body_error
 from recollect.infra.backends.thinking import ThoughtSplitter
 from recollect.infra.backends.token_guess import guess_tokens

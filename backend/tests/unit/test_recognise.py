@@ -6,7 +6,7 @@ import pytest
 
 from recollect.errors import InvalidInput, NotFound
 from recollect.memory.access import Caller
-from recollect.memory.model import Append, NewTurn, Role
+from recollect.memory.model import Append, NewTurn, Role, Thread
 from recollect.memory.resent import (
     Sighting,
     all_digest,
@@ -179,8 +179,15 @@ class RecordingChat:
     async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> None:
         self.requests.append(request)
 
-    def unheard(self, space: str, thread_id: str, digest: bytes) -> object | None:
-        return self if thread_id == self.waited_for else None
+    @property
+    def live(self) -> "RecordingChat":
+        return self
+
+    def is_any_running(self, space: str, thread_id: str) -> bool:
+        return thread_id == self.waited_for
+
+    def unheard(self, thread: Thread, digest: bytes) -> object | None:
+        return self if thread.thread_id == self.waited_for else None
 
 
 class Door:
@@ -193,9 +200,15 @@ class Door:
     async def knows(self, thread_id: str, *turns: NewTurn, user_id: str = "me") -> None:
         await self.threads.append(Append("default", thread_id, turns, user_id))
 
-    async def asked(self, *messages: NewTurn, thread_id: str | None = None, **fields: object) -> ChatRequest:
+    async def asked(
+        self,
+        *messages: NewTurn,
+        thread_id: str | None = None,
+        places: tuple[int, ...] = (),
+        **fields: object,
+    ) -> ChatRequest:
         request = ChatRequest("", **fields)  # type: ignore[arg-type]
-        await self._resent.handle(Caller(), Resent(messages, request, thread_id))
+        await self._resent.handle(Caller(), Resent(messages, request, thread_id, places))
         return self.chat.requests[-1]
 
 
@@ -294,3 +307,51 @@ async def test_another_users_thread_is_not_there(door: Door) -> None:
 async def test_a_request_that_says_nothing_is_refused(door: Door) -> None:
     with pytest.raises(InvalidInput):
         await door.asked(answers(""))
+
+
+# --- results of tools -----------------------------------------------------------------------------------------
+
+
+def calls(call_id: str) -> NewTurn:
+    call = {"id": call_id, "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    return made("assistant", "", model="m", tool_calls=[call])
+
+
+def results(call_id: str | None) -> NewTurn:
+    return made("tool", "it rains", tool_call_id=call_id)
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        ((results("zz"),), 0),
+        ((asks("q"), results("zz")), 1),
+        ((asks("q"), calls("a"), results("b")), 2),
+        ((asks("q"), calls("a"), asks("never mind"), results("a")), 3),
+        ((asks("q"), results(None)), 1),
+    ],
+)
+async def test_a_result_whose_call_nobody_knows_is_refused_by_its_place(
+    door: Door, messages: tuple[NewTurn, ...], place: int
+) -> None:
+    with pytest.raises(InvalidInput, match=rf"messages\[{place}\]") as raised:
+        await door.asked(*messages)
+    assert raised.value.field == f"messages[{place}].tool_call_id"
+    assert door.chat.requests == []
+
+
+async def test_its_place_is_the_one_that_the_client_gave_it(door: Door) -> None:
+    with pytest.raises(InvalidInput, match=r"messages\[7\]"):
+        await door.asked(asks("q"), results("zz"), places=(4, 7))
+
+
+async def test_results_that_follow_their_calls_are_taken(door: Door) -> None:
+    request = await door.asked(asks("q"), calls("a"), results("a"))
+    assert said(request.turns) == ["it rains"]
+
+
+async def test_a_result_alone_answers_the_call_of_the_thread_that_is_named(door: Door) -> None:
+    await door.knows("t1", asks("q"), calls("a"))
+    assert said((await door.asked(results("a"), thread_id="t1")).turns) == ["it rains"]
+    with pytest.raises(InvalidInput):
+        await door.asked(results("b"), thread_id="t1")

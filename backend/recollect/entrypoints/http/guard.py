@@ -3,9 +3,11 @@
 import ipaddress
 import json
 import logging
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -13,7 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from recollect.entrypoints.http.errors import ERROR_ID, error_body, unexpected_body
+from recollect.entrypoints.http.openai_errors import openai_body, speaks_openai
 from recollect.infra.metrics import Metrics
+from recollect.settings import LimitSettings
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -25,6 +29,7 @@ SLASH_IN_ID = "\x00"
 """Stands for a slash that came encoded (%2F) inside one path segment. NUL itself is refused."""
 CLIENT_GONE = 499
 """In the log alone: there is nobody left to answer."""
+_CHAT = re.compile(rb"/v1/chat/completions|/api/v1/threads/[^/]+/messages")
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger("recollect.access")
 _crash_log = logging.getLogger("recollect.http")
@@ -33,8 +38,16 @@ _crash_log = logging.getLogger("recollect.http")
 class BodyTooLargeError(HTTPException):
     """Raised into the reader of a body that exceeds the limit. Only this kind passes FastAPI's body reader as it is."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(413, f"the body is larger than {limit} bytes (RECOLLECT_LIMITS__BODY_BYTES)")
+    def __init__(self, limit: "_Limit") -> None:
+        super().__init__(413, f"the body is larger than {limit.bytes} bytes ({limit.setting})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """Of a body, and the setting that moves it."""
+
+    bytes: int
+    setting: str
 
 
 class Guard:
@@ -45,14 +58,15 @@ class Guard:
         app: AsgiApp,
         *,
         metrics: Metrics,
-        body_bytes: int,
+        limits: LimitSettings,
         check_host: bool,
         allowed_hosts: list[str],
         allowed_origins: list[str],
     ) -> None:
         self._app = app
         self._metrics = metrics
-        self._body_bytes = body_bytes
+        self._limit = _Limit(limits.body_bytes, "RECOLLECT_LIMITS__BODY_BYTES")
+        self._chat_limit = _Limit(limits.chat_body_bytes, "RECOLLECT_LIMITS__CHAT_BODY_BYTES")
         self._check_host = check_host
         self._hosts = _LOCAL_NAMES | {host.lower() for host in allowed_hosts}
         self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
@@ -61,7 +75,8 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(receive, send, self._body_bytes)
+        limit = self._chat_limit if _is_chat(scope) else self._limit
+        exchange = _Exchange(receive, send, limit, openai=speaks_openai(scope["path"]))
         scope["recollect"] = exchange.notes
         started = time.perf_counter()
         try:
@@ -71,7 +86,7 @@ class Guard:
 
     async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
         headers = dict(scope["headers"])
-        if (refusal := self._refusal(scope, headers)) is not None:
+        if (refusal := self._refusal(scope, headers, exchange.limit)) is not None:
             status, code, message, field = refusal
             await exchange.reply(status, error_body(code, message, field=field))
             return
@@ -90,7 +105,9 @@ class Guard:
             _crash_log.error("unexpected error %s: %s", error_id, type(error).__name__, exc_info=error)
             await exchange.reply(500, unexpected_body(error_id))
 
-    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str, str | None] | None:
+    def _refusal(
+        self, scope: Scope, headers: dict[bytes, bytes], limit: _Limit
+    ) -> tuple[int, str, str, str | None] | None:
         host = headers.get(b"host", b"").decode("latin-1")
         if self._check_host and _host_name(host) not in self._hosts:
             return (
@@ -104,8 +121,8 @@ class Guard:
             if _authority(origin) != host.lower() and origin not in self._origins:
                 return 403, "refused", f"the origin {origin!r} is not allowed", "Origin"
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._body_bytes:
-            return 413, "too_large", str(BodyTooLargeError(self._body_bytes).detail), "body"
+        if length.isdigit() and int(length) > limit.bytes:
+            return 413, "too_large", str(BodyTooLargeError(limit).detail), "body"
         if b"%00" in (scope.get("raw_path") or b""):
             return 422, "invalid", "the path must not contain NUL characters", "path"
         return None
@@ -128,14 +145,16 @@ class Guard:
 
 
 class _Exchange:
-    """One request and its answer: counts the body, remembers the status, answers once."""
+    """One request and its answer: counts the body, remembers the status, answers once, in the door's shape."""
 
-    __slots__ = ("_left", "_limit", "_receive", "_send", "notes", "started", "status")
+    __slots__ = ("_left", "_openai", "_receive", "_send", "limit", "notes", "started", "status")
 
-    def __init__(self, receive: Receive, send: Send, body_bytes: int) -> None:
+    def __init__(self, receive: Receive, send: Send, limit: _Limit, *, openai: bool) -> None:
         self._receive = receive
         self._send = send
-        self._left = self._limit = body_bytes
+        self._openai = openai
+        self.limit = limit
+        self._left = limit.bytes
         self.status = 0
         self.started = False
         self.notes: dict[str, str] = {}
@@ -145,7 +164,7 @@ class _Exchange:
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise BodyTooLargeError(self._limit)
+                raise BodyTooLargeError(self.limit)
         return message
 
     async def send(self, message: Message) -> None:
@@ -157,10 +176,18 @@ class _Exchange:
     async def reply(self, status: int, body: dict[str, Any]) -> None:
         if self.started:
             return
+        if self._openai:
+            body, status = openai_body(body, status)
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": content})
+
+
+def _is_chat(scope: Scope) -> bool:
+    """Whether it may hold images, and all that was said before: such bodies are large."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return scope["method"] == "POST" and _CHAT.fullmatch(path.split(b"?")[0]) is not None
 
 
 def _host_name(host: str) -> str:

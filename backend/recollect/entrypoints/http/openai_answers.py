@@ -6,10 +6,11 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from recollect.context.llm import Delta
 from recollect.entrypoints.http.openai_errors import error_chunk
+from recollect.errors import ModelUnavailable, RecollectError
 from recollect.memory.identity import thread_key
 from recollect.memory.model import JsonObject
 from recollect.service.live_turns import LiveTurn
@@ -17,6 +18,7 @@ from recollect.service.model_choice import OfferedModel
 
 THREAD_HEADER = "X-Recollect-Thread"
 TURN_HEADER = "X-Recollect-Turn"
+LABEL_HEADER = "X-Recollect-Label"
 
 
 class Completion(BaseModel):
@@ -26,6 +28,7 @@ class Completion(BaseModel):
     model: str
     choices: list[dict[str, Any]]
     usage: dict[str, Any] | None = None
+    system_fingerprint: str | None = Field(None, description="What people should know of the model.")
 
 
 class ModelAnswer(BaseModel):
@@ -49,11 +52,21 @@ class ModelsAnswer(BaseModel):
 
 
 def headers_of(live: LiveTurn) -> dict[str, str]:
-    """Percent-encoded: a header holds ASCII, and a thread may be called anything."""
+    """Ids are percent-encoded: a header holds ASCII, and a thread may be called anything."""
+    label = live.receipt.get("label")
     return {
         THREAD_HEADER: quote(live.accepted.thread.thread_id, safe=""),
         TURN_HEADER: quote(live.turn.turn_id, safe=""),
+        **({LABEL_HEADER: str(label)} if label else {}),
     }
+
+
+def what_went_wrong(live: LiveTurn) -> RecollectError | None:
+    """Of an answer that has ended: its error, or what stopped it before its end. None: it is whole."""
+    if live.error is not None or live.turn.status == "complete":
+        return live.error
+    why = live.receipt.get("error") or "there is no answer"
+    return ModelUnavailable(f"the answer broke off: {why}" if live.turn.status == "partial" else str(why))
 
 
 def completion(live: LiveTurn, asked_model: str) -> JsonObject:
@@ -88,8 +101,8 @@ async def chunks(
         async for piece in pieces:
             delta = _delta(piece)
             yield chunk(piece.choice, delta) if delta else b": still here\n\n"
-    if live.error is not None:
-        yield _event(error_chunk(live.error))
+    if (error := what_went_wrong(live)) is not None:
+        yield _event(error_chunk(error))
         return
     for index in range(len(live.choices)):
         yield chunk(index, {}, _reason(live, index))
@@ -104,7 +117,9 @@ def _head(live: LiveTurn, model: str, kind: str) -> JsonObject:
     answer = live.accepted.answer
     key = thread_key(thread.space, thread.thread_id)[:12]
     created = answer.timestamp // 1000
-    return {"id": f"chatcmpl-{key}-{answer.turn_id}", "object": kind, "created": created, "model": model}
+    head = {"id": f"chatcmpl-{key}-{answer.turn_id}", "object": kind, "created": created, "model": model}
+    label = live.receipt.get("label")
+    return {**head, "system_fingerprint": label} if label else head
 
 
 def _message(live: LiveTurn, index: int) -> JsonObject:

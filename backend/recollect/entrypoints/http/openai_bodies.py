@@ -118,17 +118,18 @@ class CompletionBody(Lenient):
         given = self.model_dump(include=set(PASSED_ON), exclude_unset=True)
         return {name: value for name, value in given.items() if value is not None}
 
-    def said(self, now: int) -> tuple[tuple[NewTurn, ...], tuple[str, ...] | None]:
-        """The messages, and the client's instructions, if it has any.
+    def said(self, now: int) -> tuple[dict[int, NewTurn], tuple[str, ...] | None]:
+        """The messages by their places, and the client's instructions, if it has any.
 
         Where there is nothing but instructions, the last of them is what is asked.
         """
-        messages = [message for message in self.messages if message.role not in INSTRUCTING]
-        instructing = [message for message in self.messages if message.role in INSTRUCTING]
+        placed = dict(enumerate(self.messages))
+        messages = {n: message for n, message in placed.items() if message.role not in INSTRUCTING}
         if not messages:
-            messages = [instructing.pop().model_copy(update={"role": "user"})]
-        texts = tuple(message.text() for message in instructing)
-        return tuple(message.new_turn(now) for message in messages), texts or None
+            last, asked = placed.popitem()
+            messages = {last: asked.model_copy(update={"role": "user"})}
+        texts = tuple(message.text() for message in placed.values() if message.role in INSTRUCTING)
+        return {n: message.new_turn(now) for n, message in messages.items()}, texts or None
 
     def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> Resent:
         messages, instructions = self.said(now)
@@ -145,7 +146,8 @@ class CompletionBody(Lenient):
             choices=self.n or 1,
             system_texts=instructions,
         )
-        return Resent(messages, request, asking.thread_id or metadata.thread_id)
+        thread_id = asking.thread_id or metadata.thread_id
+        return Resent(tuple(messages.values()), request, thread_id, places=tuple(messages))
 
 
 class Asking(BaseModel):

@@ -1,17 +1,14 @@
 """Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with the statuses its clients know."""
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import Request
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 
-from recollect.entrypoints.http.errors import error_body, render_http, render_invalid, render_known, status_of
+from recollect.entrypoints.http.errors import error_body, status_of
 from recollect.errors import RecollectError
 from recollect.memory.model import JsonObject
 
@@ -22,8 +19,15 @@ _CODES = {
     "unknown_model": "model_not_found",
     "rate_limited": "rate_limit_exceeded",
 }
+DO_NOT_RETRY = {"x-should-retry": "false"}
 _NOT_TO_BE_RETRIED = "model_refused"
 """Its server understood the request and said no: OpenAI's clients would ask twice more."""
+
+
+ROOT = "/v1"
+_KEPT_HEADERS = ("allow", "retry-after", "www-authenticate")
+
+Render = Callable[[Request, Exception], Awaitable[JSONResponse]]
 
 
 class OpenAiError(BaseModel):
@@ -43,35 +47,34 @@ def documented_for_openai(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return dict.fromkeys(sorted({*always, *statuses}), answer)
 
 
-class OpenAiRoute(APIRoute):
-    """Whatever goes wrong on it is told in OpenAI's shape."""
+def speaks_openai(path: str) -> bool:
+    """Whether who asks for this path expects errors in OpenAI's shape."""
+    return path == ROOT or path.startswith(f"{ROOT}/")
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
 
-        async def answer(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except RecollectError as error:
-                return in_openai_shape(await render_known(request, error))
-            except RequestValidationError as error:
-                return in_openai_shape(await render_invalid(request, error))
-            except HTTPException as error:
-                return in_openai_shape(await render_http(request, error))
+def for_either_door(render: Render) -> Render:
+    """The same error in the shape of the door at which it is told."""
 
-        return answer
+    async def told(request: Request, error: Exception) -> JSONResponse:
+        native = await render(request, error)
+        return in_openai_shape(native) if speaks_openai(request.scope["path"]) else native
+
+    return told
 
 
 def in_openai_shape(native: JSONResponse) -> JSONResponse:
     """The same error as the native API tells it, headers included."""
-    told = json.loads(bytes(native.body))["error"]
-    error, status = _translated(told, native.status_code)
-    headers = {
-        name: value for name, value in native.headers.items() if name in ("retry-after", "www-authenticate")
-    }
-    if told["code"] == _NOT_TO_BE_RETRIED:
-        headers["x-should-retry"] = "false"
-    return JSONResponse({"error": error}, status, headers=headers)
+    body = json.loads(bytes(native.body))
+    told, status = openai_body(body, native.status_code)
+    headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
+    if body["error"]["code"] == _NOT_TO_BE_RETRIED:
+        headers |= DO_NOT_RETRY
+    return JSONResponse(told, status, headers=headers)
+
+
+def openai_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
+    error, status = _translated(native["error"], status)
+    return {"error": error}, status
 
 
 def error_chunk(error: RecollectError) -> JsonObject:

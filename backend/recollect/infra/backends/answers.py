@@ -9,7 +9,7 @@ import httpx2
 
 from recollect.context.llm import Delta, Finished
 from recollect.errors import ModelRefused, ModelTooSlow, ModelUnavailable, StreamBroken
-from recollect.infra.backends.dialect import AnswerReader, Dialect, Outgoing
+from recollect.infra.backends.dialect import AnswerReader, Dialect, Outgoing, StrangeAnswerError
 from recollect.infra.backends.endpoint import Patience
 from recollect.infra.backends.lines import EndlessLineError
 from recollect.infra.backends.refusals import told_error
@@ -46,6 +46,8 @@ class Answer:
                     yield delta
         if not (self._done or self._reader.complete):
             raise StreamBroken(f"the answer of {self._server.who} broke off before its end.")
+        if not self._reader.begun:
+            raise StreamBroken(f"{self._server.who} sent an answer with nothing in it.")
         for delta in self._reader.flush():
             yield delta
         yield self._reader.finished()
@@ -90,6 +92,8 @@ class Answer:
             for delta in self._reader.read(event):
                 self._started = True
                 yield delta
+        except StrangeAnswerError as error:
+            raise StreamBroken(f"{self._server.who} sent {error}.") from error
         except _NOT_OURS as error:
             raise StreamBroken(f"{self._server.who} sent something that is no part of an answer.") from error
 

@@ -1,6 +1,5 @@
 """The Backend port over HTTP, for every engine."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -11,17 +10,18 @@ from typing import Any
 import httpx2
 
 from recollect.context.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent
-from recollect.errors import BackendDown, ModelRefused, ModelUnavailable, StreamBroken, UnknownModel
+from recollect.context.model_names import find_model, is_alias, nearest_names
+from recollect.errors import ModelRefused, ModelUnavailable, UnknownModel
 from recollect.infra.backends.address import cloud_kind
 from recollect.infra.backends.answers import Answer
 from recollect.infra.backends.choices import merged
 from recollect.infra.backends.dialect import Dialect, Outgoing
 from recollect.infra.backends.dialects import DIALECTS
 from recollect.infra.backends.endpoint import Endpoint
-from recollect.infra.backends.fingerprint import fingerprint, local_of
-from recollect.infra.backends.model_names import find_model, is_alias, nearest_names
+from recollect.infra.backends.fingerprint import local_of
 from recollect.infra.backends.refusals import EXTRAS_REFUSED
 from recollect.infra.backends.server import ModelServer, StatusError
+from recollect.infra.backends.server_facts import REPLACED, ServerFacts
 from recollect.infra.backends.token_guess import guess_tokens
 from recollect.memory.model import JsonObject
 
@@ -45,9 +45,10 @@ class HttpBackend:
         self._server = ModelServer(
             endpoint, trust_proxies=outside, transport=transport, monotonic=monotonic, now=now
         )
-        self._facts: BackendFacts | None = None
-        self._asking = asyncio.Lock()
-        self._takes_extras = True
+        self._facts = ServerFacts(
+            endpoint, self._server, self._ask, on_told=self._is_well, monotonic=monotonic
+        )
+        self._without_tokenizer: BackendFacts | None = None
         self._problem: str | None = None
 
     @property
@@ -57,6 +58,16 @@ class HttpBackend:
     @property
     def gate_group(self) -> str:
         return self._endpoint.group
+
+    @property
+    def server(self) -> str:
+        """Host and port: the same for all names that one server has."""
+        return self._endpoint.address
+
+    @property
+    def label(self) -> str | None:
+        """What people are told of its answers; nothing, of one that they chose."""
+        return None
 
     @property
     def last_activity(self) -> datetime | None:
@@ -70,43 +81,79 @@ class HttpBackend:
         await self._server.aclose()
 
     async def facts(self) -> BackendFacts:
-        """Asked once, then remembered until a call shows that the server went away."""
-        known = self._facts
-        if known is None:
-            async with self._asking:
-                known = self._facts or await self._ask_facts()
-        return known
+        """Asked once, then remembered until something shows that the server is no longer what it was."""
+        try:
+            return await self._facts.get()
+        except ModelUnavailable as error:
+            self._problem = error.message
+            raise
 
     async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
         """Sent, Deltas, Finished. Closing it drops the request at once."""
-        facts = await self.facts()
-        model = await self._model(call.model, facts)
-        dialect = DIALECTS[facts.kind]
-        outgoing = Outgoing(call, model, facts, self._takes_extras, self._endpoint.keep_alive)
-        several = call.choices > 1 and not dialect.takes_choices
-        answers = self._one_by_one(dialect, outgoing) if several else self._answer(dialect, outgoing)
         try:
-            async with aclosing(answers) as events:
+            async with aclosing(self._stream(call)) as events:
                 async for event in events:
                     yield event
+        except StatusError as refused:
+            self._problem = refused.error.message
+            raise refused.error from None
         except ModelUnavailable as error:
             self._failed(error)
             raise
-        self._problem = None
+        self._is_well()
 
     async def count_tokens(self, text: str) -> int:
         """By llama.cpp's tokenizer; a careful guess for other engines, and whenever it doesn't answer."""
         try:
             facts = await self.facts()
-            if facts.kind == "llama.cpp":
-                answer = await self._ask("/tokenize", {"content": text})
-                if isinstance(answer, dict) and isinstance(answer.get("tokens"), list):
-                    return len(answer["tokens"])
+            if facts.kind == "llama.cpp" and facts != self._without_tokenizer:
+                return await self._counted(text, facts)
         except ModelUnavailable as error:
             self._failed(error)
-        except StatusError as error:
-            self._failed(error.error)
         return guess_tokens(text)
+
+    async def _counted(self, text: str, facts: BackendFacts) -> int:
+        try:
+            answer = await self._ask("/tokenize", {"content": text})
+        except StatusError as refused:
+            if refused.status in REPLACED:
+                self._without_tokenizer = facts  # Unless it turns out to be another server by now.
+            self._facts.after_status(refused.status)
+            raise refused.error from None
+        if isinstance(answer, dict) and isinstance(answer.get("tokens"), list):
+            return len(answer["tokens"])
+        return guess_tokens(text)
+
+    async def _stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        """One that was replaced by another engine since it was asked is spoken to once more, in that one's way."""
+        facts = await self._facts.get()
+        has_begun = False
+        try:
+            async with aclosing(self._answers(call, facts)) as events:
+                async for event in events:
+                    has_begun = has_begun or isinstance(event, Delta)
+                    yield event
+                return
+        except StatusError as refused:
+            self._facts.after_status(refused.status)
+            if has_begun or refused.status not in REPLACED:
+                raise
+            now = await self._facts.get()
+            if now.kind == facts.kind:
+                raise
+        async with aclosing(self._answers(call, now)) as events:
+            async for event in events:
+                yield event
+
+    async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
+        model = await self._model(call.model, facts)
+        dialect = DIALECTS[facts.kind]
+        outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
+        several = call.choices > 1 and not dialect.takes_choices
+        answers = self._one_by_one(dialect, outgoing) if several else self._answer(dialect, outgoing)
+        async with aclosing(answers) as events:
+            async for event in events:
+                yield event
 
     async def _one_by_one(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
         """Several choices of a server that gives one at a time."""
@@ -133,17 +180,14 @@ class HttpBackend:
                     yield event
         except StatusError as refused:
             if refused.status not in EXTRAS_REFUSED or bare == payload:
-                raise refused.error from None
+                raise
         else:
             return
         yield Sent(bare)
-        try:
-            async with aclosing(self._exchange(dialect, outgoing, bare)) as events:
-                async for event in events:
-                    self._takes_extras = False  # It answers now: it was the extras.
-                    yield event
-        except StatusError as refused:
-            raise refused.error from None
+        async with aclosing(self._exchange(dialect, outgoing, bare)) as events:
+            async for event in events:
+                self._facts.takes_extras = False  # It answers now: it was the extras.
+                yield event
 
     async def _exchange(
         self, dialect: Dialect, outgoing: Outgoing, payload: JsonObject
@@ -156,15 +200,6 @@ class HttpBackend:
         ):
             async for event in events:
                 yield event
-
-    async def _ask_facts(self) -> BackendFacts:
-        try:
-            facts = await fingerprint(self._endpoint, self._ask)
-        except ModelUnavailable as error:
-            self._failed(error)
-            raise
-        self._facts, self._takes_extras, self._problem = facts, True, None
-        return facts
 
     async def _ask(self, route: str, body: JsonObject | None) -> Any:
         kind = self._endpoint.kind or cloud_kind(self._endpoint.base_url) or "other"
@@ -181,8 +216,7 @@ class HttpBackend:
             return wanted
         found = find_model(wanted, facts.models)
         if found is None:
-            async with self._asking:
-                facts = await self._ask_facts()
+            facts = await self._facts.ask_anew()
             found = find_model(wanted, facts.models)
         if found is None and not facts.local and is_alias(wanted, facts.models):
             return wanted
@@ -191,7 +225,9 @@ class HttpBackend:
             raise UnknownModel(f"{self._server.who} has no model {wanted!r}. It has: {names}", field="model")
         return found
 
+    def _is_well(self) -> None:
+        self._problem = None
+
     def _failed(self, error: ModelUnavailable) -> None:
         self._problem = error.message
-        if isinstance(error, BackendDown | StreamBroken):
-            self._facts = None  # Whoever answers at this address next may be another engine.
+        self._facts.after(error)

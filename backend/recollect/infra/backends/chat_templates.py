@@ -2,7 +2,7 @@
 
 import re
 
-from recollect.infra.backends.model_names import plain_name
+from recollect.context.model_names import plain_name
 
 _REFUSES = re.compile(r"raise_exception\([^)]*\balternat", re.IGNORECASE)
 _STRIPS = re.compile(r"split\(\s*(['\"])\s*</think>\s*\1")

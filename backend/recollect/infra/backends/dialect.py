@@ -12,6 +12,10 @@ Answers = Mapping[str, Any]
 """What a server answered to each question, by path; None where it had no such answer."""
 
 
+class StrangeAnswerError(Exception):
+    """A server sent what is no part of an answer; the message says what, to follow 'it sent'."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A call that is about to be sent."""
@@ -29,7 +33,12 @@ class Outgoing:
 
 
 class AnswerReader(Protocol):
-    """Reads one answer, event by event. An event that is none of the engine's raises a built-in error."""
+    """Reads one answer, event by event. One that is none raises StrangeAnswerError, or a built-in error."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything has come that belongs to an answer, be it only its end."""
+        ...
 
     @property
     def complete(self) -> bool:

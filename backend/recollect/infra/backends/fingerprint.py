@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.context.llm import BackendFacts, BackendKind
-from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable
+from recollect.context.model_names import find_model
+from recollect.errors import ModelUnavailable
 from recollect.infra.backends.address import cloud_kind, is_local
 from recollect.infra.backends.chat_templates import drops_reasoning, wants_alternation
 from recollect.infra.backends.dialect import Answers
@@ -21,8 +22,7 @@ from recollect.infra.backends.listings import (
     positive_int,
     text_or_none,
 )
-from recollect.infra.backends.model_names import find_model
-from recollect.infra.backends.server import StatusError
+from recollect.infra.backends.server import NotJsonError, StatusError
 from recollect.memory.model import JsonObject
 
 MODELS = "models"
@@ -39,8 +39,21 @@ _ROUTES: dict[BackendKind, tuple[str, ...]] = {
 _OWNERS: dict[str, BackendKind] = {"llamacpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}
 _EMBEDDING = "embedding"
 
+_LOADING = 503
+_NO_SUCH_ROUTE = 501
+_TOO_MANY = 429
+
 Ask = Callable[[str, JsonObject | None], Awaitable[Any]]
 """Asks a route, posting the body if there is one. Raises StatusError, or a kind of ModelUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a server told of itself."""
+
+    facts: BackendFacts
+    is_settled: bool
+    """False: a question that matters was not answered, and may be the next time."""
 
 
 def local_of(endpoint: Endpoint, kind: BackendKind | None) -> bool:
@@ -50,18 +63,24 @@ def local_of(endpoint: Endpoint, kind: BackendKind | None) -> bool:
     return kind not in _CLOUD and is_local(endpoint.base_url)
 
 
-async def fingerprint(endpoint: Endpoint, ask: Ask) -> BackendFacts:
+async def fingerprint(endpoint: Endpoint, ask: Ask) -> Fingerprint:
     """The facts of a server that answers. Raises what kept every question from being answered."""
     known = endpoint.kind or cloud_kind(endpoint.base_url)
     routes = _routes(known)
-    answers = dict(zip(routes, await _ask_all(routes, ask), strict=True))
+    told = dict(zip(routes, await asyncio.gather(*(_ask_one(route, ask) for route in routes)), strict=True))
+    _raise_for(told, is_enough_known=known is not None and endpoint.model is not None)
+    answers = {route: None if isinstance(answer, Exception) else answer for route, answer in told.items()}
     kind = known or _recognise(answers)
-    facts = await _facts(kind, endpoint, answers, ask)
-    return replace(
+    facts, is_told = await _facts(kind, endpoint, answers, ask)
+    missing = {route for route, answer in told.items() if _may_pass(answer)}
+    if known is not None or kind != "other":
+        missing &= set(_ROUTES.get(kind, (MODELS,)))
+    facts = replace(
         facts,
         models=endpoint.models or facts.models,
         context_tokens=endpoint.context_tokens or facts.context_tokens,
     )
+    return Fingerprint(facts, is_told and not missing)
 
 
 def _routes(known: BackendKind | None) -> tuple[str, ...]:
@@ -70,24 +89,34 @@ def _routes(known: BackendKind | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(route for routes in _ROUTES.values() for route in routes))
 
 
-async def _ask_all(routes: tuple[str, ...], ask: Ask) -> list[Any]:
-    """Every answer, None where there is none; raises when the server answered nothing at all, or wants a key."""
-    answers = await asyncio.gather(*(_ask_one(route, ask) for route in routes))
-    if all(isinstance(answer, BackendDown | ModelTooSlow) for answer in answers):
-        raise answers[0]
-    for answer in answers:
-        if isinstance(answer, StatusError) and answer.status == 503:
-            raise answer.error  # Still loading: what it says of itself now is not all there is.
-    refused = answers[routes.index(MODELS)] if MODELS in routes else None
-    if isinstance(refused, StatusError) and refused.status in (401, 403):
-        raise refused.error
-    return [None if isinstance(answer, Exception) else answer for answer in answers]
+def _raise_for(told: Answers, *, is_enough_known: bool) -> None:
+    """When the server answered nothing at all, is still loading, or wants a key."""
+    if all(_may_pass(answer) for answer in told.values()):
+        refused = next((answer for answer in told.values() if isinstance(answer, StatusError)), None)
+        if refused is None:
+            raise next(iter(told.values()))
+        if not is_enough_known:
+            raise refused.error
+    for answer in told.values():
+        if isinstance(answer, StatusError) and answer.status == _LOADING:
+            raise answer.error  # What it says of itself now is not all there is.
+    listing = told.get(MODELS)
+    if isinstance(listing, StatusError) and listing.status in (401, 403):
+        raise listing.error
 
 
-async def _ask_one(route: str, ask: Ask) -> Any:
+def _may_pass(answer: Any) -> bool:
+    """Whether it is a fault that says nothing of what the server is: a proxy's, a time-out, too many requests."""
+    if isinstance(answer, StatusError):
+        fault = answer.status >= 500 and answer.status != _NO_SUCH_ROUTE
+        return fault or answer.status == _TOO_MANY
+    return isinstance(answer, ModelUnavailable) and not isinstance(answer, NotJsonError)
+
+
+async def _ask_one(route: str, ask: Ask, body: JsonObject | None = None) -> Any:
     """The answer, or the error in its place: a server that lacks a route is another engine, no fault."""
     try:
-        return await ask(route, None)
+        return await ask(route, body)
     except (StatusError, ModelUnavailable) as error:
         return error
 
@@ -109,15 +138,23 @@ def _recognise(answers: Answers) -> BackendKind:
     return "other"
 
 
-async def _facts(kind: BackendKind, endpoint: Endpoint, answers: Answers, ask: Ask) -> BackendFacts:
+async def _facts(
+    kind: BackendKind, endpoint: Endpoint, answers: Answers, ask: Ask
+) -> tuple[BackendFacts, bool]:
+    """And whether what had to be asked besides was told."""
     local = local_of(endpoint, kind)
-    listing = answers.get(MODELS)
     if kind == "llama.cpp":
-        return llama_cpp_facts(answers, model_ids(listing), local=local)
+        return llama_cpp_facts(answers, model_ids(answers.get(MODELS)), local=local), True
     if kind == "ollama":
         return await _ask_ollama(endpoint, answers, ask, local=local)
     if kind == "lmstudio":
-        return _lm_studio_facts(endpoint, answers, local=local)
+        return _lm_studio_facts(endpoint, answers, local=local), True
+    return _listed_facts(kind, endpoint, answers, local=local), True
+
+
+def _listed_facts(kind: BackendKind, endpoint: Endpoint, answers: Answers, *, local: bool) -> BackendFacts:
+    """All that the list of models tells."""
+    listing = answers.get(MODELS)
     models = model_ids(listing)
     model = _chosen(endpoint, models)
     entry = next((entry for entry in listed_models(listing) if entry["id"] == model), {})
@@ -132,18 +169,14 @@ async def _facts(kind: BackendKind, endpoint: Endpoint, answers: Answers, ask: A
     )
 
 
-async def _ask_ollama(endpoint: Endpoint, answers: Answers, ask: Ask, *, local: bool) -> BackendFacts:
+async def _ask_ollama(
+    endpoint: Endpoint, answers: Answers, ask: Ask, *, local: bool
+) -> tuple[BackendFacts, bool]:
     models = ollama_models(answers)
     model = _chosen(endpoint, models)
-    shown = None
-    if model is not None:
-        answer = await _ask_one_posting("/api/show", {"model": model}, ask)
-        shown = None if isinstance(answer, Exception) else answer
-    return ollama_facts(models, model, shown, local=local, context_tokens=endpoint.context_tokens)
-
-
-async def _ask_one_posting(route: str, body: JsonObject, ask: Ask) -> Any:
-    return await _ask_one(route, lambda asked, _: ask(asked, body))
+    shown = None if model is None else await _ask_one("/api/show", ask, {"model": model})
+    facts = ollama_facts(models, model, shown, local=local, context_tokens=endpoint.context_tokens)
+    return facts, not _may_pass(shown)
 
 
 def _lm_studio_facts(endpoint: Endpoint, answers: Answers, *, local: bool) -> BackendFacts:

@@ -22,12 +22,18 @@ class FoundBackend:
     """Looks for a server when it is used, and again when that one has gone."""
 
     def __init__(
-        self, configured: Endpoint, *, discovery: Discovery | None, small_model: SmallModel | None
+        self,
+        configured: Endpoint,
+        *,
+        discovery: Discovery | None,
+        small_model: SmallModel | None,
+        small_model_label: str | None = None,
     ) -> None:
-        """`configured` says all but the address."""
+        """`configured` says all but the address; the label, what people are told of the small model's answers."""
         self._configured = configured
         self._discovery = discovery
         self._small_model = small_model
+        self._small_model_label = small_model_label
         self._choosing = asyncio.Lock()
         self._backends: dict[tuple[str, bool], HttpBackend] = {}
         self._current: HttpBackend | None = None
@@ -42,6 +48,16 @@ class FoundBackend:
     @property
     def gate_group(self) -> str:
         return self._configured.gate_group or THIS_MACHINE
+
+    @property
+    def server(self) -> str:
+        """Host and port of the one that is used now."""
+        return self._current.server if self._current is not None else THIS_MACHINE
+
+    @property
+    def label(self) -> str | None:
+        """What people are told of its answers: that they come from the small model, if they do."""
+        return self._small_model_label if self.uses_small_model else None
 
     @property
     def last_activity(self) -> datetime | None:

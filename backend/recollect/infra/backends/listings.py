@@ -2,9 +2,23 @@
 
 from typing import Any
 
+_MOST = 2**53
+"""Beyond that JSON's numbers are no longer exact; nothing real is counted so high."""
+
 
 def positive_int(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def count_of(value: Any) -> int | None:
+    """A count of tokens; None, as if it was not told, for what is none (text, NaN, less than nothing)."""
+    counts = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+    return value if counts else None
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """Empty for what is no object."""
+    return value if isinstance(value, dict) else {}
 
 
 def text_or_none(value: Any) -> str | None:

@@ -19,6 +19,7 @@ from recollect.memory.model import JsonObject
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Of an answer that is read as a whole."""
 MAX_ERROR_BYTES = 64 * 1024
+_NO_BYTE = "without sending a response"
 KEEP_ALIVE_SECONDS = 4
 """Servers close idle connections after 5 seconds and more: ours are closed before that."""
 
@@ -30,6 +31,10 @@ class StatusError(Exception):
         super().__init__(error.message)
         self.status = status
         self.error = error
+
+
+class NotJsonError(StreamBroken):
+    """Its answer to a question is no JSON: a page, say."""
 
 
 class ModelServer:
@@ -48,6 +53,7 @@ class ModelServer:
         self.quoter = Quoter([*([endpoint.api_key] if endpoint.api_key else []), *endpoint.headers.values()])
         self.last_activity: datetime | None = None
         """When it last sent anything."""
+        self._heard_at: float | None = None
         self._endpoint = endpoint
         self._patience = endpoint.patience
         self._api = api_root(endpoint.base_url)
@@ -63,6 +69,10 @@ class ModelServer:
                 max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
             ),
         )
+
+    def idle_seconds(self) -> float:
+        """How long it has sent nothing."""
+        return 0.0 if self._heard_at is None else self._monotonic() - self._heard_at
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -101,7 +111,7 @@ class ModelServer:
                     raise ModelTooSlow(self._silence(seconds)) from None
                 if piece is None:
                     return
-                self.last_activity = self._now()
+                self._heard()
                 yield piece
 
     async def whole(self, response: httpx2.Response) -> Any:
@@ -129,7 +139,7 @@ class ModelServer:
         try:
             async with aclosing(await self._sent(request)) as response:
                 self._dead_until = 0.0
-                self.last_activity = self._now()
+                self._heard()
                 if response.status_code != 200:
                     raise StatusError(response.status_code, await self._refusal(response))
                 yield response
@@ -137,15 +147,27 @@ class ModelServer:
             self._dead_until = self._monotonic() + self._patience.dead
             raise self._down(str(error) or "it did not answer in time") from error
         except httpx2.RequestError as error:
-            told = self.quoter.quote(str(error) or type(error).__name__)
+            told = self.quoter.quote(str(error) or type(error).__name__).rstrip(".")
             raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
-        """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more."""
+        """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more.
+
+        What a server took in on a new connection is not sent twice: it may be paid for, or be what crashed it.
+        """
+        connecting = _Connecting()
+        request.extensions = {**request.extensions, "trace": connecting.trace}
         try:
             return await self._client.send(request, stream=True)
-        except httpx2.RemoteProtocolError:
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
+            taken_in = request.method == "POST" and connecting.is_new
+            if taken_in or not _came_nothing(error):
+                raise
             return await self._client.send(request, stream=True)
+
+    def _heard(self) -> None:
+        self.last_activity = self._now()
+        self._heard_at = self._monotonic()
 
     async def _refusal(self, response: httpx2.Response) -> ModelUnavailable:
         try:
@@ -181,6 +203,21 @@ class ModelServer:
         return f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
 
 
+class _Connecting:
+    """Watches whether a request gets a connection of its own, or one that served others before."""
+
+    def __init__(self) -> None:
+        self.is_new = False
+
+    async def trace(self, event: str, _info: dict[str, Any]) -> None:
+        self.is_new = self.is_new or event.startswith("connection.connect_")
+
+
+def _came_nothing(error: httpx2.RequestError) -> bool:
+    """Whether the connection ended before the first byte of an answer."""
+    return not isinstance(error, httpx2.RemoteProtocolError) or _NO_BYTE in str(error)
+
+
 async def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
     async for piece in response.aiter_bytes():
         yield piece
@@ -190,4 +227,4 @@ def _json(body: bytes, who: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise StreamBroken(f"{who} sent something that is not JSON.") from None
+        raise NotJsonError(f"{who} sent something that is not JSON.") from None

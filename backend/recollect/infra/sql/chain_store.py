@@ -25,7 +25,7 @@ SELECT h.thread_id, c.thread_pk, c.position, c.answered, c.silent,
     c.position = (SELECT max(position) FROM chains WHERE thread_pk = c.thread_pk) AS is_tip
 FROM chains c JOIN threads h ON h.pk = c.thread_pk
 WHERE c.{column} = :digest AND h.space = :space AND h.user_id = :user_id AND (:pk IS NULL OR c.thread_pk = :pk)
-ORDER BY c.turn_pk DESC LIMIT :limit"""
+ORDER BY is_tip DESC, c.turn_pk DESC LIMIT :limit"""
 
 BACKWARDS = """
 SELECT position, before, said FROM chains WHERE thread_pk = ? AND position <= ? ORDER BY position DESC LIMIT 500"""

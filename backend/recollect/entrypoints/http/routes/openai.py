@@ -19,14 +19,20 @@ from recollect.entrypoints.http.openai_answers import (
     chunks,
     completion,
     headers_of,
+    what_went_wrong,
 )
 from recollect.entrypoints.http.openai_bodies import Asking, CompletionBody
-from recollect.entrypoints.http.openai_errors import OpenAiRoute, documented_for_openai, in_openai_shape
-from recollect.errors import InvalidInput, ModelUnavailable, RecollectError
+from recollect.entrypoints.http.openai_errors import (
+    DO_NOT_RETRY,
+    ROOT,
+    documented_for_openai,
+    in_openai_shape,
+)
+from recollect.errors import InvalidInput, RecollectError
 from recollect.service.live_turns import LiveTurn
 from recollect.service.model_choice import OWN_CHOICE, chosen_model, offered_model, offered_models
 
-router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute)
+router = APIRouter(prefix=ROOT, tags=["openai"])
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its chunks."}
 }
@@ -47,12 +53,13 @@ def _asking(
         str | None, Header(max_length=200, description="Sent again, it joins the turn there is.")
     ] = None,
 ) -> Asking:
-    if x_recollect_memory not in (None, "on", "off"):
+    memory = (x_recollect_memory or "on").lower()
+    if memory not in ("on", "off"):
         raise InvalidInput("X-Recollect-Memory: must be on or off", field="X-Recollect-Memory")
     return Asking(
         thread_id=_named("X-Recollect-Thread", x_recollect_thread),
         user_id=_named("X-Recollect-User", x_recollect_user),
-        memory=x_recollect_memory != "off",
+        memory=memory == "on",
         key=idempotency_key,
     )
 
@@ -85,7 +92,7 @@ async def complete_chat(
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     if body.stream:
         return await _streamed(live, body, request)
-    if await _ended_or_gone(live, request) and (error := _what_went_wrong(live)) is not None:
+    if await _ended_or_gone(live, request) and (error := what_went_wrong(live)) is not None:
         return await _error(request, live, error)
     return JSONResponse(completion(live, body.model or OWN_CHOICE), headers=headers_of(live))
 
@@ -111,7 +118,7 @@ async def _streamed(live: LiveTurn, body: CompletionBody, request: Request) -> R
         await pieces.aclose()
         return Response(status_code=499)
     piece = first.result()
-    if piece is None and (error := _what_went_wrong(live)) is not None:
+    if piece is None and (error := what_went_wrong(live)) is not None:
         return await _error(request, live, error)
     include_usage = bool(body.stream_options and body.stream_options.include_usage)
     answer = chunks(live, _with_first(piece, pieces), body.model or OWN_CHOICE, include_usage=include_usage)
@@ -150,14 +157,9 @@ async def _goes_away(request: Request) -> None:
         continue
 
 
-def _what_went_wrong(live: LiveTurn) -> RecollectError | None:
-    """Also for an answer that was stopped before it began."""
-    if live.error is None and live.turn.status == "failed":
-        return ModelUnavailable(str(live.receipt.get("error") or "there is no answer"))
-    return live.error
-
-
 async def _error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
     answer = in_openai_shape(await render_known(request, error))
     answer.headers.update(headers_of(live))
+    if live.stop_reason is not None:
+        answer.headers.update(DO_NOT_RETRY)  # Somebody stopped it: it is not wanted again.
     return answer

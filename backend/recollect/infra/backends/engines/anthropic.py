@@ -14,6 +14,7 @@ from recollect.infra.backends.engines.messages import (
     text_of,
 )
 from recollect.infra.backends.lines import JsonLines, ServerSentEvents
+from recollect.infra.backends.listings import count_of, dict_of, text_or_none
 from recollect.memory.model import JsonObject
 
 VERSION = "2023-06-01"
@@ -63,9 +64,14 @@ class MessageReader:
     def __init__(self) -> None:
         self._tools: dict[int, int] = {}
         self._reason: str | None = None
+        self._began = False
         self._stopped = False
-        self._usage: JsonObject = {}
+        self._usage: dict[str, int] = {}
         self._model: str | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self._began or self._stopped
 
     @property
     def complete(self) -> bool:
@@ -75,17 +81,16 @@ class MessageReader:
         kind = event.get("type")
         if kind == "message_start":
             message = event["message"]
-            self._model = message.get("model")
-            self._usage |= message.get("usage") or {}
+            self._began = True
+            self._model = text_or_none(message.get("model"))
+            self._count(message.get("usage"))
         elif kind == "content_block_start":
             yield from self._block(event["index"], event["content_block"])
         elif kind == "content_block_delta":
             yield from self._delta(event["index"], event["delta"])
         elif kind == "message_delta":
-            self._reason = event["delta"].get("stop_reason") or self._reason
-            self._usage |= {
-                name: count for name, count in (event.get("usage") or {}).items() if count is not None
-            }
+            self._reason = text_or_none(event["delta"].get("stop_reason")) or self._reason
+            self._count(event.get("usage"))
         elif kind == "message_stop":
             self._stopped = True
 
@@ -96,11 +101,16 @@ class MessageReader:
         reason = _REASONS.get(self._reason or "end_turn", self._reason or "stop")
         return Finished({0: reason}, _usage(self._usage), self._model)
 
+    def _count(self, told: Any) -> None:
+        counts = {name: count_of(value) for name, value in dict_of(told).items()}
+        self._usage |= {name: count for name, count in counts.items() if count is not None}
+
     def _block(self, index: int, block: JsonObject) -> Iterator[Delta]:
         if block.get("type") == "tool_use":
             self._tools[index] = len(self._tools)
-            function = {"name": block["name"], "arguments": ""}
-            call = {"index": self._tools[index], "id": block["id"], "type": "function", "function": function}
+            function = {"name": str(block["name"]), "arguments": ""}
+            call_id = str(block["id"])
+            call = {"index": self._tools[index], "id": call_id, "type": "function", "function": function}
             yield Delta(tool_calls=(call,))
         elif text := block.get("text"):
             yield Delta(text=str(text))
@@ -116,11 +126,11 @@ class MessageReader:
             yield Delta(tool_calls=(call,))
 
 
-def _usage(told: JsonObject) -> Usage:
+def _usage(told: dict[str, int]) -> Usage:
     if "input_tokens" not in told:
         return Usage(completion_tokens=told.get("output_tokens"))
-    cached = told.get("cache_read_input_tokens") or 0
-    evaluated = told["input_tokens"] + (told.get("cache_creation_input_tokens") or 0)
+    cached = told.get("cache_read_input_tokens", 0)
+    evaluated = told["input_tokens"] + told.get("cache_creation_input_tokens", 0)
     return Usage(cached + evaluated, told.get("output_tokens"), cached, evaluated)
 
 

@@ -1,11 +1,11 @@
 """llama.cpp's server."""
 
 from recollect.context.llm import BackendFacts
+from recollect.context.model_names import shown_name
 from recollect.infra.backends.chat_templates import drops_reasoning, wants_alternation
 from recollect.infra.backends.dialect import Answers, Outgoing
 from recollect.infra.backends.engines.openai_compatible import OpenAiCompatible
 from recollect.infra.backends.listings import positive_int, text_or_none
-from recollect.infra.backends.model_names import shown_name
 from recollect.memory.model import JsonObject
 
 

@@ -1,8 +1,8 @@
 """Ollama by its own protocol, the only one that says how much context a request gets."""
 
-import json
 import re
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from recollect.context.llm import BackendFacts, Delta, Finished, Usage
@@ -11,8 +11,9 @@ from recollect.infra.backends.chat_templates import drops_reasoning, wants_alter
 from recollect.infra.backends.dialect import Answers, Outgoing, bearer, session_fields
 from recollect.infra.backends.engines.messages import arguments_of, image_url, inline_image, parts_of, text_of
 from recollect.infra.backends.engines.openai_compatible import OWN_FIELDS
+from recollect.infra.backends.engines.tool_calls import ToolCalls
 from recollect.infra.backends.lines import JsonLines
-from recollect.infra.backends.listings import dicts_in, positive_int, text_or_none
+from recollect.infra.backends.listings import count_of, dicts_in, positive_int, text_or_none
 from recollect.infra.backends.thinking import ThoughtSplitter
 from recollect.memory.model import JsonObject
 
@@ -64,10 +65,18 @@ class Ollama:
 class OllamaReader:
     """Reads one JSON object after another; the last one says `done`."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_call_id: Callable[[], str] = lambda: f"call_{secrets.token_hex(8)}") -> None:
+        """`new_call_id` names the calls that Ollama gives no name: no two of a conversation may share one."""
+        self._new_call_id = new_call_id
         self._splitter = ThoughtSplitter()
-        self._calls = 0
+        self._tools = ToolCalls()
+        self._called = False
+        self._began = False
         self._last: JsonObject = {}
+
+    @property
+    def begun(self) -> bool:
+        return self._began or self.complete
 
     @property
     def complete(self) -> bool:
@@ -75,6 +84,7 @@ class OllamaReader:
 
     def read(self, event: JsonObject) -> Iterator[Delta]:
         message = event.get("message") or {}
+        self._began = self._began or "message" in event
         text, reasoning = self._splitter.feed(str(message.get("content") or ""))
         calls = tuple(self._tool_call(call) for call in message.get("tool_calls") or ())
         reasoning = str(message.get("thinking") or "") + reasoning
@@ -89,26 +99,19 @@ class OllamaReader:
             yield Delta(text, reasoning)
 
     def finished(self) -> Finished:
-        reason = "tool_calls" if self._calls else str(self._last.get("done_reason") or "stop")
+        reason = "tool_calls" if self._called else str(self._last.get("done_reason") or "stop")
         usage = Usage(
-            prompt_tokens=self._last.get("prompt_eval_count"),
-            completion_tokens=self._last.get("eval_count"),
+            prompt_tokens=count_of(self._last.get("prompt_eval_count")),
+            completion_tokens=count_of(self._last.get("eval_count")),
         )
-        return Finished({0: reason}, usage, self._last.get("model"))
+        return Finished({0: reason}, usage, text_or_none(self._last.get("model")))
 
     def _tool_call(self, call: JsonObject) -> JsonObject:
-        function = call["function"]
-        index = self._calls
-        self._calls += 1
-        return {
-            "index": index,
-            "id": call.get("id") or f"call_{index}",
-            "type": "function",
-            "function": {
-                "name": function["name"],
-                "arguments": json.dumps(function.get("arguments") or {}, ensure_ascii=False),
-            },
-        }
+        """Always a whole one: Ollama sends none in pieces, and all with arguments as an object."""
+        self._called = True
+        function = {"name": call["function"]["name"], "arguments": call["function"].get("arguments") or {}}
+        told = {"id": call.get("id") or self._new_call_id(), "type": "function", "function": function}
+        return self._tools.fragment(told)
 
 
 def recognise_ollama(answers: Answers) -> bool:
@@ -157,13 +160,16 @@ def _context(shown: JsonObject) -> int:
     return min([DEFAULT_CONTEXT, *sizes])
 
 
-def _messages(messages: Any) -> list[JsonObject]:
-    names = {
-        call.get("id"): call.get("function", {}).get("name")
-        for message in messages
-        for call in message.get("tool_calls") or ()
-    }
-    return [_message(message, names) for message in messages]
+def _messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """A result is of the call before it that has its id: ids may come again later in a conversation."""
+    names: dict[Any, Any] = {}
+    shaped = []
+    for message in messages:
+        names |= {
+            call.get("id"): call.get("function", {}).get("name") for call in message.get("tool_calls") or ()
+        }
+        shaped.append(_message(message, names))
+    return shaped
 
 
 def _message(message: JsonObject, names: dict[Any, Any]) -> JsonObject:

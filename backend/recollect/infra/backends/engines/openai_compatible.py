@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from recollect.context.llm import Delta, Finished, Usage
-from recollect.infra.backends.dialect import Outgoing, bearer, session_fields
+from recollect.context.model_names import shown_name
+from recollect.infra.backends.dialect import Outgoing, StrangeAnswerError, bearer, session_fields
+from recollect.infra.backends.engines.tool_calls import ToolCalls
 from recollect.infra.backends.lines import JsonLines, ServerSentEvents
-from recollect.infra.backends.model_names import shown_name
+from recollect.infra.backends.listings import count_of, dict_of
 from recollect.infra.backends.thinking import ThoughtSplitter
 from recollect.memory.model import JsonObject
 
@@ -48,7 +50,9 @@ class OpenAiCompatible:
         return {}
 
     def reader(self, outgoing: Outgoing) -> "CompletionReader":
-        return CompletionReader(splits_thoughts=outgoing.facts.local)
+        return CompletionReader(
+            splits_thoughts=outgoing.facts.local, choices=outgoing.call.choices if self.takes_choices else 1
+        )
 
     def _takes_stream_options(self, outgoing: Outgoing) -> bool:
         """An unknown cloud may refuse it, and most tell the counts unasked."""
@@ -64,13 +68,20 @@ class BatchingServer(OpenAiCompatible):
 class CompletionReader:
     """Reads chunks of a chat completion, or a whole one from a server that does not stream."""
 
-    def __init__(self, *, splits_thoughts: bool) -> None:
+    def __init__(self, *, splits_thoughts: bool, choices: int = 1) -> None:
+        """`choices`: how many were asked for."""
         self._splits = splits_thoughts
+        self._choices = choices
         self._splitters: dict[int, ThoughtSplitter] = {}
+        self._tools: dict[int, ToolCalls] = {}
         self._open: set[int] = set()
         self._reasons: dict[int, str] = {}
         self._usage = Usage()
         self._model: str | None = None
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._open)
 
     @property
     def complete(self) -> bool:
@@ -81,7 +92,7 @@ class CompletionReader:
             self._model = shown_name(model)
         self._usage = _usage(event) or self._usage
         for choice in event.get("choices") or ():
-            index = int(choice.get("index") or 0)
+            index = self._index(choice.get("index"))
             self._open.add(index)
             yield from self._delta(index, choice.get("delta") or choice.get("message") or {})
             if reason := choice.get("finish_reason"):
@@ -96,6 +107,13 @@ class CompletionReader:
     def finished(self) -> Finished:
         return Finished(self._reasons or {0: "stop"}, self._usage, self._model)
 
+    def _index(self, told: Any) -> int:
+        if told is None:
+            return 0
+        if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told < self._choices:
+            raise StrangeAnswerError("a part of a choice that nobody asked for")
+        return told
+
     def _delta(self, index: int, delta: JsonObject) -> Iterator[Delta]:
         text = _text(delta.get("content"))
         reasoning = _text(delta.get("reasoning_content") or delta.get("reasoning"))
@@ -103,7 +121,8 @@ class CompletionReader:
             splitter = self._splitters.setdefault(index, ThoughtSplitter())
             text, thought = splitter.feed(text)
             reasoning += thought
-        calls = tuple(_tool_call(call, place) for place, call in enumerate(delta.get("tool_calls") or ()))
+        tools = self._tools.setdefault(index, ToolCalls())
+        calls = tuple(tools.fragment(call) for call in delta.get("tool_calls") or ())
         if text or reasoning or calls:
             yield Delta(text, reasoning, calls, index)
 
@@ -115,30 +134,25 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _tool_call(call: JsonObject, place: int) -> JsonObject:
-    return call if "index" in call else {"index": place, **call}
-
-
 def _usage(event: JsonObject) -> Usage | None:
     """The counts of a chunk: OpenAI's, llama.cpp's `timings`, DeepSeek's and Groq's."""
-    told = event.get("usage") or (event.get("x_groq") or {}).get("usage") or {}
-    timings = event.get("timings") or {}
+    told = dict_of(event.get("usage")) or dict_of(dict_of(event.get("x_groq")).get("usage"))
+    timings = dict_of(event.get("timings"))
     if not told and not timings:
         return None
-    prompt = told.get("prompt_tokens")
-    cached = timings.get("cache_n")
-    if cached is None:
-        cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens")
-    if cached is None:
-        cached = told.get("prompt_cache_hit_tokens")
-    evaluated = timings.get("prompt_n")
-    if evaluated is None and prompt is not None and cached is not None:
-        evaluated = prompt - cached
-    return Usage(
-        prompt_tokens=prompt
-        if prompt is not None or cached is None or evaluated is None
-        else cached + evaluated,
-        completion_tokens=told.get("completion_tokens", timings.get("predicted_n")),
-        cached_tokens=cached,
-        evaluated_tokens=evaluated,
+    details = dict_of(told.get("prompt_tokens_details"))
+    prompt = count_of(told.get("prompt_tokens"))
+    cached = _first_count(
+        timings.get("cache_n"), details.get("cached_tokens"), told.get("prompt_cache_hit_tokens")
     )
+    evaluated = count_of(timings.get("prompt_n"))
+    if evaluated is None and prompt is not None and cached is not None:
+        evaluated = count_of(prompt - cached)
+    if prompt is None and cached is not None and evaluated is not None:
+        prompt = cached + evaluated
+    written = _first_count(told.get("completion_tokens"), timings.get("predicted_n"))
+    return Usage(prompt, written, cached, evaluated)
+
+
+def _first_count(*told: Any) -> int | None:
+    return next((count for value in told if (count := count_of(value)) is not None), None)

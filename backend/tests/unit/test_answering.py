@@ -1,0 +1,66 @@
+"""Receiving an answer: whatever ends it, what had come is kept and said in words."""
+
+from collections.abc import AsyncGenerator
+from typing import cast
+
+import pytest
+
+from recollect.context.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.memory.chat import Accepted
+from recollect.memory.model import Thread, Turn
+from recollect.service.answering import Outcome, Patience, stream_llm
+from recollect.service.live_turns import LiveTurn
+from recollect.service.ports import ChatStore
+from tests.fake_backend import FakeBackend
+from tests.fakes import START
+
+CALL = ChatCall([{"role": "user", "content": "hello"}])
+UNSAVED = Patience(save_seconds=3600)
+"""These answers end before anything of them is saved."""
+
+
+class Scripted(FakeBackend):
+    """Sends these events, and fails like a programming error where one is an exception."""
+
+    script: tuple[StreamEvent | Exception, ...] = ()
+
+    async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        for event in self.script:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
+async def received(*script: StreamEvent | Exception) -> tuple[Outcome, LiveTurn]:
+    backend = Scripted()
+    backend.script = script
+    answer = Turn("t-2", "m-2", "assistant", "assistant", "", START, status="streaming")
+    live = LiveTurn(Accepted(Thread("default", "t1", "ann", START, START), (), (answer,)))
+    with live.heard():
+        return await stream_llm(cast(ChatStore, None), backend, CALL, live, UNSAVED), live
+
+
+async def test_an_error_nobody_foresaw_costs_neither_what_came_nor_what_was_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outcome, live = await received(Sent({"sent": True}), Delta("hello and more "), TypeError("a bug"))
+    assert (outcome.status, outcome.payload) == ("partial", {"sent": True})
+    assert outcome.error is not None
+    assert outcome.error.message == "something went wrong inside Recollect: TypeError"
+    assert live.choices[0].answer.content == "hello and more "
+    assert "a bug" in caplog.text
+
+
+async def test_a_piece_of_a_choice_that_is_not_there_is_such_an_error() -> None:
+    outcome, _ = await received(Sent({}), Delta("hello"), Delta("x", choice=3))
+    assert (outcome.status, outcome.error is not None) == ("partial", True)
+
+
+async def test_an_answer_without_a_word_is_complete_and_remarked_on() -> None:
+    outcome, _ = await received(Sent({}), Finished({0: "stop"}))
+    assert (outcome.status, outcome.remark) == ("complete", "the model ended its answer without a word")
+
+
+async def test_an_answer_of_words_is_not_remarked_on() -> None:
+    outcome, _ = await received(Sent({}), Delta("hello"), Finished({0: "stop"}))
+    assert (outcome.status, outcome.remark) == ("complete", None)
