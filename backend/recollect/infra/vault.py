@@ -18,7 +18,9 @@ from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.file_swap import put_in_place
 from recollect.infra.vault_files import SUFFIX, read_file, stamp_of, stamps_below
+from recollect.infra.vault_links import VaultLinks
 from recollect.memory.vault_file import FileStamp, VaultFile
+from recollect.memory.vault_marks import NOT_FOLLOWED, UNREADABLE
 
 _BESIDE = ".tmp"
 _LEFTOVER_SECONDS = 600
@@ -31,7 +33,10 @@ _log = logging.getLogger("recollect.vault")
 
 
 class Vault:
-    """Paths are relative, with `/`, and made of safe components only (`memory/file_names.py`)."""
+    """Paths are relative, with `/`, and made of safe components only (`memory/file_names.py`).
+
+    Links are followed as `VaultLinks` says: nothing is read, written or removed through another one.
+    """
 
     def __init__(self, root: Path, *, fail_points: FailPoints | None = None) -> None:
         self.root = root
@@ -40,12 +45,14 @@ class Vault:
         self._own: OrderedDict[str, str] = OrderedDict()
         """Digests of what we put in place, by path; the newest."""
         self.conflicts = 0
+        self._opened = time.time()
 
     async def open(self, *, expected: bool) -> None:
         """Make the folder; where files are expected in it and it is missing, refuse to write until it is back.
 
         An unmounted disk must not be taken for an empty vault.
         """
+        self._opened = time.time()
         await asyncio.to_thread(self._open, expected)
 
     def _open(self, expected: bool) -> None:
@@ -77,29 +84,31 @@ class Vault:
         return await asyncio.to_thread(self._read, path)
 
     def _read(self, path: str) -> str | None:
-        try:
-            return (self.root / path).read_bytes().decode("utf-8", errors="replace")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _unavailable(error) from error
+        found = self._look(path)
+        return None if found is None else found.text
 
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
-        """A file as it is now, None where there is none. With `limit`, no more than so many bytes of it."""
+        """A file as it is now, None where there is none. With `limit`, no more than so many bytes of it.
+
+        A note is read in the encoding that its byte order mark names; all else is UTF-8.
+        """
         return await asyncio.to_thread(self._look, path, limit)
 
     def _look(self, path: str, limit: int | None = None) -> VaultFile | None:
         try:
-            return read_file(self.root / path, limit)
+            return read_file(self.root, path, limit)
         except OSError as error:
-            raise _unavailable(error) from error
+            raise _unavailable(error, "read") from error
 
     async def stamps(self, folder: str = "") -> dict[str, FileStamp]:
-        """When each Markdown file below a folder was written, and how long it is. Hidden files are left out."""
+        """When each Markdown file below a folder was written, and how long it is. Hidden files are left out.
+
+        What is there and cannot be told has a mark (`memory/vault_marks.py`) in the place of its stamp.
+        """
         try:
-            return await asyncio.to_thread(lambda: dict(stamps_below(self.root / folder, folder)))
+            return await asyncio.to_thread(lambda: dict(stamps_below(self.root, folder)))
         except OSError as error:
-            raise _unavailable(error) from error
+            raise _unavailable(error, "read") from error
 
     def is_own(self, path: str, digest: str) -> bool:
         """Whether this is what we put there last, since the start and as far as it is remembered."""
@@ -156,6 +165,7 @@ class Vault:
     ) -> tuple[str | None, VaultFile | None]:
         """Returns the conflict file that a person's version was kept as or, unless we `insist`, that version."""
         self._refuse_if_missing()
+        self._refuse_if_led_away(path)
         target = self.root / path
         beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
         replaced = False
@@ -163,7 +173,7 @@ class Vault:
             self._make_folder(target.parent)
             _discard_leftovers(target)
             self._write_beside(beside, text)
-            found = self._look(path)
+            found = read_file(self.root, path)
             if found is not None and found.digest in ours:
                 found = None
             if found is not None and found.text == text and found.is_whole:
@@ -209,6 +219,19 @@ class Vault:
         if not self.is_there():
             raise StorageUnavailable(self.problem())
 
+    def _refuse_if_led_away(self, path: str) -> None:
+        """The file itself may be a link: that is replaced, or removed, and not what it leads to."""
+        folder, _, _ = path.rpartition("/")
+        try:
+            real = VaultLinks(self.root).real_path(folder)
+        except OSError as error:
+            raise _unavailable(error) from error
+        if real is None:
+            _log.error("%s lies behind a link that is not followed: make it a folder", folder)
+            raise StorageUnavailable(
+                "the vault cannot be written: a folder is a link that leads elsewhere; the log says which"
+            )
+
     def _remember(self, path: str, text: str) -> None:
         self._own[path] = hashlib.sha256(text.encode()).hexdigest()
         self._own.move_to_end(path)
@@ -216,7 +239,7 @@ class Vault:
             self._own.popitem(last=False)
 
     def _keep_foreign(self, file: Path, target: Path, ours: frozenset[str]) -> str | None:
-        found = read_file(file)
+        found = read_file(self.root, file.relative_to(self.root).as_posix())
         return (
             None if found is None or found.digest in ours else self._keep_beside(file, target, found.digest)
         )
@@ -246,6 +269,7 @@ class Vault:
 
     def _remove_folder(self, path: str) -> None:
         self._refuse_if_missing()
+        self._refuse_if_led_away(path)
         target = self.root / path
         try:
             if target.is_dir():
@@ -263,6 +287,7 @@ class Vault:
 
     def _remove_file(self, path: str, ours: frozenset[str]) -> str | None:
         self._refuse_if_missing()
+        self._refuse_if_led_away(path)
         target = self.root / path
         beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
         try:
@@ -277,18 +302,37 @@ class Vault:
             raise _unavailable(error) from error
         return conflict
 
+    async def remove_leftovers(self, folder: str) -> None:
+        """Remove what writes left below a folder that a kill of an earlier process cut short."""
+
+        def remove() -> None:
+            self._refuse_if_missing()
+            self._refuse_if_led_away(f"{folder}/")
+            for path in (self.root / folder).rglob(f"*{_BESIDE}"):
+                with suppress(FileNotFoundError):  # It was put in place in this moment.
+                    if path.stat().st_ctime < self._opened:
+                        _discard(path)
+
+        try:
+            await asyncio.to_thread(remove)
+        except OSError as error:
+            raise _unavailable(error) from error
+
     async def holds_transcripts(self) -> bool:
         """Whether any conversation lies here, whoever wrote it."""
         return await asyncio.to_thread(lambda: any(self.root.glob(f"*/users/*/threads/*/*{SUFFIX}")))
 
     async def list_files(self, folder: str = "") -> list[str]:
-        """Every Markdown file below a folder, sorted."""
-        return await asyncio.to_thread(lambda: sorted(self._walk(folder)))
+        """Every Markdown file below a folder that may be read, sorted."""
+        try:
+            return await asyncio.to_thread(lambda: sorted(self._walk(folder)))
+        except OSError as error:
+            raise _unavailable(error, "read") from error
 
     def _walk(self, folder: str) -> Iterator[str]:
-        for path in (self.root / folder).rglob(f"*{SUFFIX}"):
-            if path.is_file():
-                yield path.relative_to(self.root).as_posix()
+        for path, stamp in stamps_below(self.root, folder, hidden=True):
+            if path.endswith(SUFFIX) and stamp not in (UNREADABLE, NOT_FOLLOWED):
+                yield path
 
     async def make_anew(self) -> None:
         """The person says that the missing vault is gone for good: start an empty one."""
@@ -338,7 +382,7 @@ def _discard(path: Path) -> None:
         _log.warning("%s could not be removed: %s; it goes when the file is next written", path, error)
 
 
-def _unavailable(error: OSError) -> StorageUnavailable:
+def _unavailable(error: OSError, done: str = "written") -> StorageUnavailable:
     """Names no path: those hold the names of users and threads, and health shows this to anybody."""
     reason = {
         errno.ENOSPC: "the disk is full",
@@ -347,4 +391,4 @@ def _unavailable(error: OSError) -> StorageUnavailable:
         errno.EACCES: "permission is denied",
         errno.EPERM: "permission is denied",
     }.get(error.errno or 0, error.strerror or str(error))
-    return StorageUnavailable(f"the vault cannot be written: {reason}")
+    return StorageUnavailable(f"the vault cannot be {done}: {reason}")

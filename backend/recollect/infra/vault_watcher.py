@@ -1,22 +1,24 @@
 """Watches the vault with the system's own notifications."""
 
 import asyncio
+import errno
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from recollect.memory.vault_paths import is_markdown
+from recollect.infra.inotify import Inotify
+from recollect.infra.vault_notifications import notified_changes
+from recollect.infra.watched_folders import watched_changes
 
-_BESIDE = ".tmp"
-_GROUP_MS = 200
-_QUIET_MS = 50
-_LOOK_AFTER_MS = 500
-"""How often the watcher makes sure that the vault is still the one it watches."""
+Changes = Callable[[Path, threading.Event], Iterator[set[str] | None]]
+"""Paths that changed below a folder, and empty sets several times a second; None where some were missed."""
+
 _RETRY_SECONDS = 1.0
 _RETRY_LIMIT_SECONDS = 60.0
-_LIMITS = ("limit reached", "Too many open files")
+_LIMITS = (errno.ENOSPC, errno.EMFILE)
+_LIMIT_WORDS = ("limit reached", "Too many open files")
 _log = logging.getLogger("recollect.vault")
 
 
@@ -26,8 +28,9 @@ class VaultWatcher:
     A vault that goes and comes back, a disk that is mounted anew, is watched again.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, changes: Changes | None = None) -> None:
         self._root = root
+        self._changes = changes or (notified_changes if Inotify.is_available() else watched_changes)
         self._stop = threading.Event()
         self._stopped: asyncio.Event | None = None
         self._problem: str | None = None
@@ -71,31 +74,21 @@ class VaultWatcher:
 
     def _watch(self) -> Iterator[set[str]]:
         """Everything up to the moment at which the vault is another one, or gone. Runs in a thread of its own."""
-        from watchfiles import watch
-
         if (watched := self._identity()) is None:
             return
         began = False
         try:
-            for changes in watch(
-                self._root,
-                watch_filter=lambda _change, path: not path.endswith(_BESIDE),
-                debounce=_GROUP_MS,
-                step=_QUIET_MS,
-                stop_event=self._stop,
-                rust_timeout=_LOOK_AFTER_MS,
-                yield_on_timeout=True,
-                raise_interrupt=False,
-            ):
-                if self._identity() != watched or not began:
+            for changes in self._changes(self._root, self._stop):
+                is_over = changes is None or self._identity() != watched
+                if is_over or not began:
                     yield {""}
-                if self._identity() != watched:
+                if changes is None or is_over:
                     return
                 began, self._problem = True, None
-                yield self._relative([path for _, path in changes])
+                yield changes
         except FileNotFoundError:
             return  # It went just now.
-        except (OSError, RuntimeError) as error:  # The library's own error is a RuntimeError.
+        except (OSError, RuntimeError) as error:  # The error of the library is a RuntimeError.
             self._tell(error)
 
     def _identity(self) -> tuple[int, int] | None:
@@ -105,16 +98,8 @@ class VaultWatcher:
             return None
         return status.st_dev, status.st_ino
 
-    def _relative(self, paths: list[str]) -> set[str]:
-        relative = set()
-        for path in map(Path, paths):
-            if is_markdown(path.name) or not path.is_file():
-                name = path.relative_to(self._root).as_posix()
-                relative.add("" if name == "." else name)
-        return relative
-
     def _tell(self, error: Exception) -> None:
-        limit = any(words in str(error) for words in _LIMITS)
+        limit = getattr(error, "errno", None) in _LIMITS or any(words in str(error) for words in _LIMIT_WORDS)
         reason = "the system's limit of watched folders is reached" if limit else "the system refuses"
         self._problem = (
             f"the vault cannot be watched ({reason}): hand edits are seen at the next sweep only. "

@@ -6,18 +6,22 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from recollect.errors import Unavailable
-from recollect.memory.job import PEOPLE, TAKE_IN
+from recollect.memory.entry_paths import is_entry_path
+from recollect.memory.job import ENTRIES, PEOPLE, TAKE_IN
 from recollect.memory.transcript import is_transcript, transcript_place
 from recollect.memory.transcript_state import KnownPart
 from recollect.memory.vault_file import FileStamp
 from recollect.memory.vault_loss import loss_in_words
+from recollect.memory.vault_marks import Listing
 from recollect.memory.vault_paths import is_markdown, is_note, transcript_path
 from recollect.service.file_follower import FileFollower
 from recollect.service.notes import NoteFollower
 from recollect.service.ports import Clock, JobRunner, NoteStore, TranscriptStore, Vault, VaultWatcher
 from recollect.service.take_in import EditReports
+from recollect.service.vault_reader import VaultReader
 
 _MANY_JOBS = 10_000
+_LONG_SWEEP_MS = 60_000
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _log = logging.getLogger("recollect.edits")
 
@@ -27,7 +31,7 @@ class HandEdits:
 
     Transcripts are taken in and restored by jobs, in turn with all else that is done to a thread's files; our own
     writes are told by their content. Files that vanish in numbers are no deletion: nothing is restored or let go
-    until they are back, or a person says so.
+    until they are back, or a person says so. A file that cannot be read is neither gone nor changed.
     """
 
     def __init__(
@@ -47,7 +51,8 @@ class HandEdits:
     ) -> None:
         self._store = store
         self._note_store = notes
-        self._notes = NoteFollower(notes, vault, reports, on_notes_changed)
+        self._reader = VaultReader(vault)
+        self._notes = NoteFollower(notes, self._reader, reports, on_notes_changed)
         self._vault = vault
         self._watcher = watcher
         self.reports = reports
@@ -66,12 +71,14 @@ class HandEdits:
         self._tasks: list[asyncio.Task[None]] = []
         self._sweep_now = asyncio.Event()
         self._sweeping = asyncio.Lock()
+        self._sweeping_since: int | None = None
         self.sweeps = 0
 
     async def start(self) -> None:
         self._sweep_now, self._sweeping = asyncio.Event(), asyncio.Lock()
         self._stamps, self._places = {}, {}
-        self._loss = self._failure = self._blind = None
+        self._loss = self._failure = self._blind = self._sweeping_since = None
+        self._reader.start_anew()
         self._tasks = [
             asyncio.create_task(self._follow_watcher(), name="vault-watcher"),
             asyncio.create_task(self._sweep_regularly(), name="vault-sweep"),
@@ -86,11 +93,20 @@ class HandEdits:
 
     def problem(self) -> str | None:
         """What is asked of the person, or keeps hand edits from being seen. Names no file."""
-        return self._loss or self._failure or self._blind
+        return self._loss or self._failure or self._stalled() or self._blind
+
+    def _stalled(self) -> str | None:
+        if self._sweeping_since is None or (passed := self._clock() - self._sweeping_since) < _LONG_SWEEP_MS:
+            return None
+        return (
+            f"the vault has been looked through for {passed // 1000} s, and not to its end: hand edits may be seen "
+            "late. Does the disk or share that it is on answer?"
+        )
 
     def notes_problem(self) -> str | None:
-        """What of the notes is not read, and so not found. Names no file."""
-        return self._notes.problem()
+        """What of the vault is not read, and so not found. Names no file."""
+        problems = [problem for problem in (self._notes.problem(), self._reader.problem()) if problem]
+        return "; ".join(problems) or None
 
     async def accept_losses(self) -> None:
         """The person says that what is gone is gone: notes are let go, and what the journal holds is written anew.
@@ -98,18 +114,20 @@ class HandEdits:
         Transcripts are for `verify --repair`.
         """
         if self._vault.is_there():
-            stamps = await self._vault.stamps()
+            listing = await self._reader.list_all()
             known = await self._note_store.known()
-            await self._notes.let_go(note for note in known if note.path not in stamps)
+            await self._notes.let_go(note for note in known if not listing.may_hold(note.path))
             for follower in self._followers:
-                await follower.write_anew([path for path in await follower.known() if path not in stamps])
+                await follower.write_anew(
+                    [path for path in await follower.known() if not listing.may_hold(path)]
+                )
             await self.sweep()
 
     async def catch_up(self, jobs: JobRunner, seconds: float = 30.0) -> None:
         """Sweep, and wait until what it found is taken in."""
         await self.sweep()
         for job in await jobs.list_jobs(space=None, limit=_MANY_JOBS):
-            if job.kind in (TAKE_IN, PEOPLE):
+            if job.kind in (TAKE_IN, PEOPLE, ENTRIES):
                 await jobs.wait_for(job.job_id, seconds)
 
     async def look_at(self, paths: Iterable[str]) -> None:
@@ -130,8 +148,11 @@ class HandEdits:
     async def _look_at_others(self, paths: Collection[str]) -> None:
         """At notes, and at what others follow."""
         self._stamps |= await self._notes.look_at(path for path in paths if is_note(path))
+        # Their stamps are left to those who follow them: what is not taken in yet has to be read again.
+        await self._notes.look_at(path for path in paths if is_entry_path(path))
         for follower in self._followers:
-            self._stamps |= await follower.look_at([path for path in paths if follower.follows(path)])
+            followed = await self._reader.readable(path for path in paths if follower.follows(path))
+            self._stamps |= await follower.look_at(followed)
 
     async def _files_below(self, paths: Iterable[str]) -> list[str]:
         files: set[str] = set()
@@ -140,12 +161,19 @@ class HandEdits:
                 files.add(path)
             elif path == "":
                 self._sweep_now.set()
-            elif below := await self._vault.stamps(path):
-                files |= below.keys()
             else:
-                files |= {known for known in self._places if known.startswith(f"{path}/")}
-                files |= await self._known_others(path)
+                files |= await self._files_in(path)
         return sorted(files)
+
+    async def _files_in(self, folder: str) -> set[str]:
+        """The files there are below a folder; where none are left, those that are known."""
+        listing = await self._reader.list_all(folder)
+        if listing.unreadable or listing.not_followed:
+            self._sweep_now.set()  # It counts what is not read.
+        if listing.stamps or listing.may_hold(folder):
+            return set(listing.stamps)
+        known = {path for path in self._places if path.startswith(f"{folder}/")}
+        return known | await self._known_others(folder)
 
     async def _known_others(self, folder: str) -> set[str]:
         if "/threads/" in f"{folder}/":
@@ -160,9 +188,9 @@ class HandEdits:
         return followed
 
     async def _look_for_gone(self, paths: Collection[str]) -> None:
-        """They are let go by the sweep, too, once it has counted them."""
+        """They are let go by the sweep, too, once it has counted them; what can't be read now, it looks at again."""
         for path in paths:
-            if self._is_followed(path) and await self._vault.look(path, 1) is None:
+            if self._is_followed(path) and await self._reader.look(path, 1) is None:
                 self._sweep_now.set()
                 return
 
@@ -170,7 +198,10 @@ class HandEdits:
         return is_note(path) or any(follower.follows(path) for follower in self._followers)
 
     async def _look_at_transcript(self, path: str) -> None:
-        found = await self._vault.look(path)
+        found = await self._reader.look(path)
+        if self._reader.failed(path):
+            self._sweep_now.set()  # Perhaps it can be read in a moment.
+            return
         place = self._places.get(path)
         if place is None and found is not None:
             place = self._learn_place(path, found.text)
@@ -207,32 +238,40 @@ class HandEdits:
     async def sweep(self) -> None:
         """Look at the whole vault: read what changed since the last time, and count what is gone."""
         async with self._sweeping:
-            if not self._vault.is_there():
-                return
+            self._sweeping_since = self._clock()
+            try:
+                await self._sweep()
+            finally:
+                self._sweeping_since = None
+
+    async def _sweep(self) -> None:
+        if not self._vault.is_there():
+            return
+        parts = await self._known_parts()
+        notes = {note.path: note for note in await self._note_store.known()}
+        followed = await self._followed()
+        others = {path: note.digest for path, note in notes.items()} | followed
+        listing, gone = await self._settled(parts, others)
+        if gone:
+            # What was forgotten meanwhile is gone for good reason.
             parts = await self._known_parts()
-            notes = {note.path: note for note in await self._note_store.known()}
-            followed = await self._followed()
-            others = {path: note.digest for path, note in notes.items()} | followed
-            stamps, gone = await self._settled(parts, others)
-            if gone:
-                # What was forgotten meanwhile is gone for good reason.
-                parts = await self._known_parts()
-                gone &= parts.keys() | others.keys()
-            if not self._vault.is_there():
-                return
-            gone_parts = gone & parts.keys()
-            self._judge(len(parts), len(others), len(gone_parts), len(gone) - len(gone_parts))
-            self._remember(parts, stamps)
-            await self._look_at_changed(parts, stamps, gone_parts if self._loss is None else gone)
-            if self._loss is None:
-                for path in sorted(gone_parts):
-                    await self._queue(parts[path], gone=True)
-                await self._notes.let_go(note for path, note in notes.items() if path not in stamps)
-                for follower in self._followers:
-                    await follower.let_go(
-                        [path for path in followed if path not in stamps and follower.follows(path)]
-                    )
-            self.sweeps += 1
+            gone &= parts.keys() | others.keys()
+        if not self._vault.is_there():
+            return
+        gone_parts = gone & parts.keys()
+        self._judge(len(parts), len(others), len(gone_parts), len(gone) - len(gone_parts))
+        self._reader.swept(listing)
+        self._remember(parts, listing.stamps)
+        await self._look_at_changed(parts, listing.stamps, gone_parts if self._loss is None else gone)
+        if self._loss is None:
+            for path in sorted(gone_parts):
+                await self._queue(parts[path], gone=True)
+            await self._notes.let_go(note for path, note in notes.items() if not listing.may_hold(path))
+            for follower in self._followers:
+                await follower.let_go(
+                    [path for path in followed if not listing.may_hold(path) and follower.follows(path)]
+                )
+        self.sweeps += 1
 
     async def _known_parts(self) -> dict[str, KnownPart]:
         known = await self._store.known_parts()
@@ -244,14 +283,14 @@ class HandEdits:
 
     async def _settled(
         self, parts: Mapping[str, KnownPart], others: Mapping[str, str]
-    ) -> tuple[dict[str, FileStamp], set[str]]:
+    ) -> tuple[Listing, set[str]]:
         """The files there are, and the known ones that are gone, once no more of them go."""
         before: set[str] = set()
         while True:
-            stamps = await self._vault.stamps()
-            gone = await asyncio.to_thread(_gone, parts, others, stamps)
+            listing = await self._reader.list_all()
+            gone = await asyncio.to_thread(_gone, parts, others, listing)
             if gone == before:
-                return stamps, gone
+                return listing, gone
             before = gone
             await asyncio.sleep(self._settle_seconds)
 
@@ -274,7 +313,11 @@ class HandEdits:
     ) -> None:
         seen = dict(self._stamps)
         changed = await asyncio.to_thread(
-            lambda: [path for path, stamp in stamps.items() if stamp != seen.get(path) and path not in gone]
+            lambda: [
+                path
+                for path, stamp in stamps.items()
+                if path not in gone and (stamp != seen.get(path) or self._reader.failed(path))
+            ]
         )
         for path in changed:
             if path in parts:
@@ -282,7 +325,7 @@ class HandEdits:
         await self._look_at_others(changed)
 
     async def _compare(self, path: str, part: KnownPart) -> None:
-        found = await self._vault.look(path)
+        found = await self._reader.look(path)
         if found is None:
             return
         if found.digest not in part.digests and not self._vault.is_own(path, found.digest):
@@ -327,11 +370,9 @@ class HandEdits:
         _log.error("hand edits cannot be looked for", exc_info=error)
 
 
-def _gone(
-    parts: Mapping[str, KnownPart], others: Mapping[str, str], stamps: Mapping[str, FileStamp]
-) -> set[str]:
+def _gone(parts: Mapping[str, KnownPart], others: Mapping[str, str], listing: Listing) -> set[str]:
     """The known files that are gone, or cut to nothing. Of `others`, the digests say what they held."""
-    gone = {path for path in (*parts, *others) if path not in stamps}
-    empty = {path for path, stamp in stamps.items() if stamp.size == 0}
+    gone = {path for path in (*parts, *others) if not listing.may_hold(path)}
+    empty = {path for path, stamp in listing.stamps.items() if stamp.size == 0}
     gone |= {path for path in empty if path in parts}
     return gone | {path for path in empty if path in others and others[path] != _EMPTY}

@@ -1,26 +1,28 @@
-"""Notes: what people put into `notes/` is known, and whoever indexes it is told when it changes."""
+"""Notes and files of entries: what is searched of the vault is known, and whoever indexes it is told when it changes."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from recollect.memory.entry_paths import is_entry_path
 from recollect.memory.note import NOTE_BYTES, Note
 from recollect.memory.vault_file import FileStamp, VaultFile
 from recollect.memory.vault_paths import owner_of_path
-from recollect.service.ports import NoteStore, Vault
+from recollect.service.ports import NoteStore
 from recollect.service.take_in import EditReports
+from recollect.service.vault_reader import VaultReader
 
 
 @dataclass(frozen=True, slots=True)
 class NoteFollower:
-    """Keeps the known notes true to the vault."""
+    """Keeps the known notes true to the vault, files of entries among them; of what becomes of entries others tell."""
 
     store: NoteStore
-    vault: Vault
+    reader: VaultReader
     reports: EditReports
     on_changed: Callable[[set[str]], None]
     """Told the folders of the owners whose notes changed."""
     partly_read: set[str] = field(default_factory=set)
-    """Paths of those that are longer than what is read, or no UTF-8."""
+    """Paths of those that are longer than what is read, or no text."""
 
     def problem(self) -> str | None:
         """What of the notes cannot be found, in words."""
@@ -31,13 +33,16 @@ class NoteFollower:
         return f"{notes} {are} longer than {NOTE_BYTES:,} bytes or not UTF-8, and found in part: the log says which"
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        """Take in notes that may be new or edited. Returns the stamps of those that need not be read again."""
+        """Take in notes that may be new or edited. Returns the stamps of those that need not be read again.
+
+        One that cannot be read stays as it is known.
+        """
         known: dict[str, Note] = {}
         stamps: dict[str, FileStamp] = {}
         changed: set[str] = set()
         asked: set[str] = set()
         for path in paths:
-            owner, found = owner_of_path(path), await self.vault.look(path, NOTE_BYTES)
+            owner, found = owner_of_path(path), await self.reader.look(path, NOTE_BYTES)
             if owner is None or found is None:
                 continue
             if owner not in asked:
@@ -62,7 +67,8 @@ class NoteFollower:
         if gone:
             await self.store.gone([note.path for note in gone])
             for note in gone:
-                self.reports.tell(note.path, "the note is gone")
+                if not is_entry_path(note.path):
+                    self.reports.tell(note.path, "the note is gone")
             self.on_changed({note.owner for note in gone})
 
     def _remember(self, path: str, found: VaultFile) -> None:
@@ -72,6 +78,8 @@ class NoteFollower:
             self.partly_read.add(path)
 
     def _report(self, path: str, found: VaultFile, *, is_new: bool) -> None:
+        if found.is_whole and is_entry_path(path):
+            return
         if found.is_whole:
             self.reports.tell(path, "a new note" if is_new else "the note was edited")
         else:

@@ -13,8 +13,10 @@ from recollect.memory.model import Thread
 from recollect.service.generations import new_generation
 from recollect.service.index_meaning import PROBE, Key, MeaningIndexer
 from recollect.service.index_words import WordIndexer
-from recollect.service.indexer import Indexer, unread_in_words
+from recollect.service.indexer import Indexer
 from recollect.service.ports import Embedder, IndexLedger, IndexStore, Progress, no_progress
+from recollect.service.unreadable_notes import keep_unreadable
+from recollect.service.verify_index import UNPROVEN
 
 Check = Callable[[str], Awaitable[list[str]]]
 """What is wrong with a generation, compared with the vault."""
@@ -32,6 +34,8 @@ class ReindexReport:
     generation: str
     embedded: int
     """Texts that had to be embedded; the others' vectors were used again."""
+    unreadable: list[str] = field(default_factory=list)
+    """Notes whose files are there and cannot be read: they have the rows that they had."""
 
 
 @dataclass(slots=True)
@@ -47,16 +51,18 @@ class Reindexer:
     check: Check
     fail_points: FailPoints
     _running: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _unreadable: set[str] = field(default_factory=set)
 
     async def reindex(self, progress: Progress = no_progress) -> ReindexReport:
         """Raises EmbedderUnavailable where there is an embedder and it does not answer, StorageUnavailable where the
-        vault or notes in it cannot be read, and AlreadyExists.
+        vault or files of notes are missing, and AlreadyExists.
         """
         if self._running.locked():
             raise AlreadyExists("the index is being made anew already")
         async with self._running:
             if not self.words.vault.is_there():
                 raise StorageUnavailable("the vault is missing, and the index cannot be made from it")
+            self._unreadable.clear()
             source = await self._source()
             building = await new_generation(self.store, self.ledger, self.indexer.live)
             self.indexer.building, self.meaning.source = building, source
@@ -68,7 +74,8 @@ class Reindexer:
                     self.indexer.building = None
                     await self.store.discard(building.name)
             await self.ledger.keep_only(live.name)
-            return ReindexReport(live.name, self.meaning.embedded_in[live.name])
+            embedded = self.meaning.embedded_in[live.name]
+            return ReindexReport(live.name, embedded, sorted(self._unreadable))
 
     async def _source(self) -> Generation | None:
         """The live generation, where its vectors are such as the model gives today."""
@@ -83,7 +90,8 @@ class Reindexer:
         problems: list[str] = []
         for _ in range(_LOOKS):
             building = await self._fill(building, progress)
-            problems = await self.check(building.name)
+            # What is not proven because it cannot be read is as it was before.
+            problems = [text for text in await self.check(building.name) if not text.endswith(UNPROVEN)]
             if not problems:
                 break
         if problems:
@@ -110,8 +118,10 @@ class Reindexer:
             if not filled:
                 break
         for owner in await self.ledger.note_owners(building.name):
-            if unread := await self.words.index_notes(building.name, owner, live=False):
-                raise StorageUnavailable(unread_in_words(unread))
+            if await self.words.index_notes(building.name, owner, live=False):
+                self._unreadable |= await keep_unreadable(
+                    self.words, self.indexer.live.name, building.name, owner
+                )
             if self.embedder is not None:
                 building = await self.meaning.embed_notes(building, owner, live=False)
         return building

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import IndexRow, StoredRows
 from recollect.memory.model import Thread
 from recollect.memory.note import NOTE_BYTES
-from recollect.memory.searchable import note_rows, turn_row, words_of
+from recollect.memory.searchable import file_rows, turn_row, words_of
 from recollect.memory.transcript import parse_part
 from recollect.memory.vault_paths import owner_folder, transcript_path
 from recollect.service.ports import (
@@ -21,6 +21,9 @@ from recollect.service.ports import (
     TranscriptStore,
     Vault,
 )
+
+UNPROVEN = "files cannot be read, and what the index holds of them is not proven"
+"""How a problem ends that is the vault's, and not the index's."""
 
 _PAGE = 500
 _LOOKS = 3
@@ -36,6 +39,8 @@ class _Allowed:
     """Ids of those that must."""
     unread: set[str] = field(default_factory=set)
     """Notes that are known, and whose files cannot be found: what they hold nobody can say."""
+    unreadable: set[str] = field(default_factory=set)
+    """Notes and threads whose files are there and cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,9 @@ class IndexVerifier:
             pending = await self._pending(owner, before, noted)
             allowed = await self._allowed(generation, owner, user, before, noted)
             problems = await asyncio.to_thread(_differences, allowed, stored, pending)
-            if not problems and (lacking := stored.lacks(expected)) is not None:
-                problems = [f"index: {lacking}"]
+            are_proven = all(problem.endswith(UNPROVEN) for problem in problems)
+            if are_proven and (lacking := stored.lacks(expected)) is not None:
+                problems.append(f"index: {lacking}")
             if not problems:
                 return []
         return problems
@@ -122,29 +128,45 @@ class IndexVerifier:
         allowed = _Allowed()
         words_to = {each.thread.thread_id: each.words_to for each in before}
         for progress in await self._progress(generation, user):
-            for row in await self._rows_of(progress.thread):
+            if (found := await self._rows_of(progress.thread)) is None:
+                allowed.unreadable.add(progress.thread.thread_id)
+            for row in found or ():
                 allowed.rows[row.row_id] = row
                 if row.position <= words_to.get(row.thread_id, 0):
                     allowed.needed.add(row.row_id)
+        twice: set[str] = set()
         for note in await self.notes.known(owner):
-            file = await self.vault.look(note.path, NOTE_BYTES)
+            try:
+                file = await self.vault.look(note.path, NOTE_BYTES)
+            except StorageUnavailable:
+                allowed.unreadable.add(note.path)
+                continue
             if file is None:
                 allowed.unread.add(note.path)
                 continue
-            rows = note_rows(note, file.text)
-            allowed.rows.update({row.row_id: row for row in rows})
-            if noted.get(note.path, ("", False))[0] == note.digest:
-                allowed.needed.update(row.row_id for row in rows)
+            rows = await asyncio.to_thread(file_rows, note, file.text)
+            is_indexed = noted.get(note.path, ("", False))[0] == note.digest
+            for row in rows:
+                if allowed.rows.setdefault(row.row_id, row).path != row.path:
+                    twice.add(
+                        row.row_id
+                    )  # In two files: which of them is searched depends on which came first.
+                elif is_indexed:
+                    allowed.needed.add(row.row_id)
+        allowed.needed -= twice
         return allowed
 
-    async def _rows_of(self, thread: Thread) -> list[IndexRow]:
-        """From the thread's files; what is not in a file yet, from the journal."""
+    async def _rows_of(self, thread: Thread) -> list[IndexRow] | None:
+        """From the thread's files; what is not in a file yet, from the journal. None where a file cannot be read."""
         rows: list[IndexRow] = []
         written = 0
         for part in await self.turns.parts(thread.space, thread.thread_id):
-            text = await self.vault.read(
-                transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
-            )
+            try:
+                text = await self.vault.read(
+                    transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
+                )
+            except StorageUnavailable:
+                return None
             if part.digest is None or text is None:
                 rows += await self._in_journal(thread, part.first_position, part.last_position)
             else:
@@ -166,7 +188,7 @@ def _source(row: IndexRow) -> str:
 
 
 def _differences(allowed: _Allowed, stored: StoredRows, pending: set[str]) -> list[str]:
-    passed_over = pending | allowed.unread
+    passed_over = pending | allowed.unread | allowed.unreadable
     there = {
         row.row_id: (row, words)
         for row, words in zip(stored.rows, stored.words, strict=True)
@@ -181,5 +203,6 @@ def _differences(allowed: _Allowed, stored: StoredRows, pending: set[str]) -> li
         (sum(row != wanted for wanted, row, _ in both), "texts differ from the vault"),
         (sum(words != words_of(wanted) for wanted, _, words in both), "texts have other words in the index"),
         (len(allowed.unread - pending), "notes are known whose files are not in the vault"),
+        (len(allowed.unreadable), UNPROVEN),
     )
     return [f"index: {number} {what}" for number, what in said if number]

@@ -1,15 +1,20 @@
 """The watcher sees what happens in a real folder, survives its going and coming back, and ends when it is told to."""
 
 import asyncio
+import errno
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from recollect.infra.vault_watcher import VaultWatcher
+from recollect.infra.inotify import Inotify
+from recollect.infra.vault_notifications import notified_changes
+from recollect.infra.vault_watcher import Changes, VaultWatcher
+from recollect.infra.watched_folders import watched_changes
 from tests.eventually import eventually
 
 SEEN_SECONDS = 2.0
@@ -31,9 +36,9 @@ asyncio.run(look())
 
 
 @asynccontextmanager
-async def watched(root: Path) -> AsyncIterator[set[str]]:
+async def watched(root: Path, changes: Changes | None = None) -> AsyncIterator[set[str]]:
     """All paths that were told so far, once the watch has begun."""
-    watcher, seen = VaultWatcher(root), set[str]()
+    watcher, seen = VaultWatcher(root, changes), set[str]()
 
     async def follow() -> None:
         async for paths in watcher.changes():
@@ -62,8 +67,11 @@ async def told(seen: set[str], *paths: str) -> None:
     await eventually(lambda: seen.issuperset(paths), seconds=SEEN_SECONDS)
 
 
-async def test_files_that_are_added_changed_renamed_and_removed_are_told(root: Path) -> None:
-    async with watched(root) as seen:
+@pytest.mark.parametrize("changes", [notified_changes, watched_changes])
+async def test_files_that_are_added_changed_renamed_and_removed_are_told(
+    root: Path, changes: Changes
+) -> None:
+    async with watched(root, changes) as seen:
         (root / "a" / "new.md").write_text("new")
         await told(seen, "a/new.md")
         seen.clear()
@@ -77,8 +85,9 @@ async def test_files_that_are_added_changed_renamed_and_removed_are_told(root: P
         await told(seen, "a/other.md")
 
 
-async def test_a_new_folder_is_told_and_watched(root: Path) -> None:
-    async with watched(root) as seen:
+@pytest.mark.parametrize("changes", [notified_changes, watched_changes])
+async def test_a_new_folder_is_told_and_watched(root: Path, changes: Changes) -> None:
+    async with watched(root, changes) as seen:
         (root / "b" / "c").mkdir(parents=True)
         (root / "b" / "c" / "early.md").write_text("x")
         await eventually(lambda: seen & {"b", "b/c", "b/c/early.md"}, seconds=SEEN_SECONDS)
@@ -150,6 +159,139 @@ async def test_a_watch_that_is_cancelled_ends(root: Path, folder: str) -> None:
     following.cancel()
     await asyncio.wait({following}, timeout=1)
     assert following.cancelled()
+
+
+async def test_a_folder_that_is_filled_while_it_is_made_is_told_and_watched_from_then_on(root: Path) -> None:
+    async with watched(root) as seen:
+        for number in range(50):
+            folder = root / f"b{number}" / "notes"
+            folder.mkdir(parents=True)
+            (folder / "early.md").write_text("x")
+        await eventually(lambda: all(seen & {f"b{number}", f"b{number}/notes"} for number in range(50)))
+        for number in range(50):
+            (root / f"b{number}" / "notes" / "late.md").write_text("x")
+        await told(seen, *(f"b{number}/notes/late.md" for number in range(50)))
+
+
+async def test_a_folder_that_was_renamed_is_told_by_its_new_name_alone(root: Path) -> None:
+    async with watched(root) as seen:
+        (root / "a").rename(root / "b")
+        await told(seen, "a", "b")
+        seen.clear()
+        (root / "b" / "old.md").write_text("newer")
+        await told(seen, "b/old.md")
+        assert seen == {"b/old.md"}
+
+
+def owners(root: Path) -> tuple[Path, Path]:
+    """The folders of Ann and Bob, with notes in both."""
+    ann, bob = root / "default" / "users" / "ann", root / "default" / "users" / "bob"
+    for owner in (ann, bob):
+        (owner / "notes").mkdir(parents=True)
+        (owner / "notes" / "x.md").write_text("x")
+    return ann, bob
+
+
+@pytest.mark.parametrize("changes", [notified_changes, watched_changes])
+async def test_a_link_to_anothers_folder_is_not_told_and_hides_nothing_of_the_other(
+    root: Path, changes: Changes
+) -> None:
+    ann, bob = owners(root)
+    (ann / "notes" / "bobs").symlink_to("../../bob/notes")
+    async with watched(root, changes) as seen:
+        (bob / "notes" / "x.md").write_text("newer")
+        await told(seen, "default/users/bob/notes/x.md")
+        assert seen == {"default/users/bob/notes/x.md"}
+
+
+async def test_what_a_link_leads_to_outside_is_not_watched(root: Path, tmp_path: Path) -> None:
+    ann, _ = owners(root)
+    (tmp_path / "outside").mkdir()
+    (ann / "notes" / "outside").symlink_to(tmp_path / "outside")
+    async with watched(root) as seen:
+        (tmp_path / "outside" / "x.md").write_text("x")
+        (ann / "notes" / "x.md").write_text("newer")
+        await told(seen, "default/users/ann/notes/x.md")
+        assert seen == {"default/users/ann/notes/x.md"}
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["linked before", "linked while it is watched"])
+async def test_what_is_linked_within_an_owners_folder_is_told_by_each_of_its_names(
+    root: Path, begun: bool
+) -> None:
+    ann, _ = owners(root)
+    (ann / "clippings").mkdir()
+    (ann / "clippings" / "a.md").write_text("x")
+
+    def link() -> None:
+        (ann / "notes" / "clippings").symlink_to("../clippings")
+        (ann / "notes" / "one.md").symlink_to("../clippings/a.md")
+
+    if not begun:
+        link()
+    async with watched(root) as seen:
+        if begun:
+            link()
+            await told(seen, "default/users/ann/notes/clippings", "default/users/ann/notes/one.md")
+            seen.clear()
+        (ann / "clippings" / "a.md").write_text("newer")
+        names = ("clippings/a.md", "notes/clippings/a.md", "notes/one.md")
+        await told(seen, *(f"default/users/ann/{name}" for name in names))
+
+
+async def test_a_link_that_leads_elsewhere_is_told_once_so_that_it_can_be_counted(root: Path) -> None:
+    ann, _ = owners(root)
+    async with watched(root) as seen:
+        (ann / "notes" / "bobs").symlink_to("../../bob/notes")
+        await told(seen, "default/users/ann/notes/bobs")
+
+
+async def test_a_folder_that_cannot_be_watched_keeps_no_other_from_being_watched(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until its rights change: then it is."""
+    ann, bob = owners(root)
+    locked = {str(ann)}
+    add = Inotify.add
+
+    def refuse(watches: Inotify, folder: str) -> int:
+        if folder in locked:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return add(watches, folder)
+
+    monkeypatch.setattr(Inotify, "add", refuse)
+    async with watched(root) as seen:
+        (bob / "notes" / "x.md").write_text("newer")
+        (root / "a" / "old.md").write_text("newer")
+        await told(seen, "default/users/bob/notes/x.md", "a/old.md")
+        locked.clear()
+        ann.chmod(0o700)
+        await told(seen, "default/users/ann")
+        (ann / "notes" / "x.md").write_text("newer")
+        await told(seen, "default/users/ann/notes/x.md")
+
+
+async def test_hidden_files_and_folders_are_not_told(root: Path) -> None:
+    (root / ".obsidian").mkdir()
+    async with watched(root) as seen:
+        (root / ".obsidian" / "x.md").write_text("x")
+        (root / ".trash").mkdir()
+        (root / "a" / ".x.md").write_text("x")
+        (root / "a" / "old.md").write_text("newer")
+        await told(seen, "a/old.md")
+        assert seen == {"a/old.md"}
+
+
+async def test_where_changes_were_missed_the_whole_vault_is_told_and_watched_anew(root: Path) -> None:
+    def missing_some(folder: Path, stop: threading.Event) -> Iterator[set[str] | None]:
+        yield set()
+        yield None
+
+    watcher = VaultWatcher(root, missing_some)
+    changes = aiter(watcher.changes())
+    assert [await anext(changes) for _ in range(3)] == [{""}, {""}, {""}]
+    watcher.stop()
+    assert {path async for paths in changes for path in paths} <= {""}
 
 
 @pytest.mark.parametrize("limit", ["max_inotify_watches", "max_inotify_instances"])

@@ -7,6 +7,7 @@ from recollect.memory.searchable import note_rows
 from recollect.memory.vault_paths import is_note
 from recollect.service.notes import NoteFollower
 from recollect.service.take_in import EditReports
+from recollect.service.vault_reader import VaultReader
 from tests.fakes import FakeNoteStore, FakeVault
 
 FOLDER = "default/users/ann/notes"
@@ -30,7 +31,7 @@ def test_a_note_goes_by_its_name_without_the_ending(ending: str) -> None:
 
 async def test_a_note_that_is_read_in_part_is_told_of_until_it_is_short_or_gone() -> None:
     vault, store = FakeVault(), FakeNoteStore()
-    notes = NoteFollower(store, vault, EditReports(), lambda owners: None)
+    notes = NoteFollower(store, VaultReader(vault), EditReports(), lambda owners: None)
     long, other = f"{FOLDER}/long.md", f"{FOLDER}/other.md"
     for path in (long, other):
         vault.files[path] = "x" * (NOTE_BYTES + 1)

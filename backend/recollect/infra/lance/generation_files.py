@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ class GenerationFiles:
 
     def describe(self, generation: Generation) -> None:
         folder = self.path(generation.name)
-        folder.mkdir(parents=True, exist_ok=True)
+        for needed in (self.folder, folder):
+            _make_folder(needed)
         _replace(folder / _DESCRIPTION, generation.as_json())
         sync_folder(self.folder)
 
@@ -114,6 +116,15 @@ class GenerationFiles:
             except FileNotFoundError:
                 continue  # Compaction was faster.
         return files, total
+
+
+def _make_folder(folder: Path) -> None:
+    """Whatever else stands in its place is moved aside: the index can be made anew, and that may be somebody's."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        aside = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+        folder.rename(aside)
+        _log.error("%s was no folder; it is kept as %s, and the index is made anew", folder.name, aside.name)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _is_name(name: str) -> bool:
