@@ -21,6 +21,7 @@ EDGE_MODULES = frozenset(
     {
         "recollect/context/clock.py",
         "recollect/entrypoints/cli/rendering.py",
+        "recollect/memory/extraction/local_days.py",
     }
 )
 """The modules that may turn UTC into a person's zone. They must still never make a naive datetime."""

@@ -12,29 +12,41 @@ from recollect.infra.home_lock import HomeLock
 from recollect.infra.image_files import ImageFiles
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.lance.index import LanceIndex
+from recollect.infra.lance.table_versions import TableVersions
 from recollect.infra.local_model.child import LocalModel
 from recollect.infra.metrics import Metrics
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.cell_store import SqlCellStore
+from recollect.infra.sql.cell_texts import SqlCellTexts
 from recollect.infra.sql.chain_store import SqlChainStore
 from recollect.infra.sql.chat_store import SqlChatStore
 from recollect.infra.sql.coverage import SqlCoverage
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_file_store import SqlEntryFileStore
+from recollect.infra.sql.entry_jobs import SqlJobQueue
+from recollect.infra.sql.entry_store import SqlEntryStore
+from recollect.infra.sql.forget_proof import SqlForgottenProof
+from recollect.infra.sql.forget_store import SqlForgetting
 from recollect.infra.sql.image_references import SqlImageReferences
 from recollect.infra.sql.importer import SqlCopier
 from recollect.infra.sql.index_ledger import SqlIndexLedger
 from recollect.infra.sql.job_store import SqlJobStore
 from recollect.infra.sql.key_store import SqlKeyStore
+from recollect.infra.sql.model_answers import SqlModelAnswers
 from recollect.infra.sql.note_store import SqlNoteStore
 from recollect.infra.sql.people_store import SqlPeopleStore
+from recollect.infra.sql.skill_files import SqlSkillFiles
 from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.infra.vault import Vault
 from recollect.infra.vault_watcher import VaultWatcher
+from recollect.memory.forgetting import OVERWRITE, SETTLE, USER
 from recollect.memory.identity import thread_key
 from recollect.memory.job import (
     BOUNDARY,
+    ENTRIES,
     FLUSH,
+    GRAVES,
     PEOPLE,
     PURGE,
     SKILLS,
@@ -43,25 +55,39 @@ from recollect.memory.job import (
     TITLE,
     TRANSCRIBE,
 )
+from recollect.memory.known_entry import CASES, FACTS, EntryChange, EntryJob
+from recollect.memory.strategy import STRATEGY, ClosedCell, Event
 from recollect.service.boundaries import Boundaries
 from recollect.service.chat import Chat
+from recollect.service.entries import Entries
+from recollect.service.entry_files import EntryFiles
 from recollect.service.follow_up import SkillWork
-from recollect.service.forget import Purger
+from recollect.service.forget import Purger, PurgeSteps
+from recollect.service.forget_settle import Overwriter, Rework, Settler
+from recollect.service.forget_turn import TurnPurger
+from recollect.service.forget_user import UserPurger
+from recollect.service.graves import Graves
 from recollect.service.hand_edits import HandEdits
 from recollect.service.images import Images
 from recollect.service.incognito import IncognitoEnds
+from recollect.service.owner_locks import OwnerLocks
 from recollect.service.people_files import PeopleFiles
 from recollect.service.recognise import ResentChat
+from recollect.service.reprocess import Reprocessor
 from recollect.service.summaries import Summariser
 from recollect.service.titles import Titles
 from recollect.service.transcribe import Transcriber
 from recollect.service.verify import Verifier
+from recollect.service.verify_entries import entry_problems
+from recollect.service.verify_forgotten import ForgottenVerifier
 from recollect.settings import MODELS, TOML_NAME, Settings
 from recollect.wiring.backends import Backends
 from recollect.wiring.chat import Talking, build_talking
+from recollect.wiring.memory import MemoryParts, build_memory
 from recollect.wiring.models import boundary_rules
 from recollect.wiring.prefixes import LivePrefixes
 from recollect.wiring.search import Engines, Search, build_search
+from recollect.wiring.tuning import LiveTuning
 
 Clock = Callable[[], int]
 
@@ -111,11 +137,30 @@ class App:
             on_due=self.jobs.notify,
             on_change=self._thread_changed,
         )
+        self.forgetting = SqlForgetting(
+            self.database,
+            clock=clock,
+            on_due=self.jobs.notify,
+            on_change=self._thread_changed,
+            on_forget=self._thread_goes,
+        )
         self.incognito = IncognitoEnds(self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours)
         self.small_model = LocalModel(settings.home / MODELS)
         self.chains = SqlChainStore(self.database)
         self.people = SqlPeopleStore(self.database, clock=clock, on_due=self.jobs.notify)
-        self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
+        self.tuning = LiveTuning(settings)
+        self.cells = SqlCellStore(
+            self.database,
+            clock=clock,
+            schedule=schedule,
+            on_due=self.jobs.notify,
+            strategies=self._after_a_cell,
+        )
+        self.cell_texts = SqlCellTexts(self.database)
+        self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.model_answers = SqlModelAnswers(self.database, clock=clock)
+        self.skill_files = SqlSkillFiles(self.database)
         self.transcripts = SqlTranscriptStore(self.database)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.keys = SqlKeyStore(self.database)
@@ -134,9 +179,19 @@ class App:
             self.coverage,
             self.vault,
             self.transcriber,
-            index_problems=self._index_problems,
+            index_problems=self._derived_problems,
         )
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
+        self.entry_files = EntryFiles(
+            self.entry_file_store,
+            self.entry_store,
+            self.vault,
+            self.transcriber.reports,
+            on_changed=self._notes_changed,
+        )
+        self.entries = Entries(self.entry_store, self.THREADS, self.transcripts, self._after_a_person)
+        self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)
+        self.reprocessor = Reprocessor(self.THREADS, self.cell_texts, self.model_answers, self.job_queue)
         self.notes = SqlNoteStore(self.database)
         self.watcher = VaultWatcher(settings.vault_path)
         self.hand_edits = HandEdits(
@@ -149,7 +204,7 @@ class App:
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,
             on_due=self.jobs.notify,
-            followers=[self.people_files],
+            followers=[self.people_files, self.entry_files],
         )
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
@@ -206,14 +261,94 @@ class App:
             TITLE: Titles(self.THREADS, model).handle,
             SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch).handle,
         }
-        skills: dict[str, Handler] = {SKILLS: SkillWork((), self.chats.record_receipt).handle}
+        memory = build_memory(self._memory_parts(), model, self.search.embedder, prefixes.holding)
+        making: dict[str, Handler] = {
+            STRATEGY: memory.strategies.handle,
+            SKILLS: SkillWork((memory.case_of_turns,), self.chats.record_receipt).handle,
+        }
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
-            PURGE: purger.handle,
+            PURGE: self._purge_steps(purger).handle,
             TAKE_IN: self.transcriber.handle_take_in,
             PEOPLE: self.people_files.handle,
+            ENTRIES: self.entry_files.handle,
+            GRAVES: Graves(self.entry_store, self.vault).handle,
         }
-        return [asking, soon, skills, writing]
+        return [asking, soon, making, writing]
+
+    def _purge_steps(self, purger: Purger) -> PurgeSteps:
+        index, leftovers = self.search.forgetter, self.vault.remove_leftovers
+        turns = TurnPurger(
+            self.transcripts,
+            self.vault,
+            self.transcriber,
+            index,
+            self.fail_points,
+            self.images.forget_unused,
+            leftovers,
+        )
+        rework = Rework(self.cell_texts, self.job_queue, self.tuning, self.clock)
+        settler = Settler(self.forgetting, self.vault, self.notes, index, rework, self.fail_points, leftovers)
+        user = UserPurger(
+            self.forgetting,
+            self.THREADS,
+            self.transcripts,
+            self.transcriber,
+            self.entry_file_store,
+            self.people,
+            self.vault,
+            index,
+            settler,
+            self.fail_points,
+        )
+        overwriter = Overwriter(self.forgetting, self.transcripts, self.fail_points)
+        steps = {SETTLE: settler.handle, USER: user.handle, OVERWRITE: overwriter.handle}
+        return PurgeSteps(purger.handle, turns.handle, steps)
+
+    @property
+    def forgotten_verifier(self) -> ForgottenVerifier:
+        return ForgottenVerifier(
+            SqlForgottenProof(self.database),
+            TableVersions(self.settings.index_path),
+            self.vault,
+            self.jobs,
+            self.earlier_copies,
+        )
+
+    def earlier_copies(self) -> list[str]:
+        """Journals that were set aside, and backups: they hold what was there when they were made."""
+        home = self.settings.home
+        kept = list(home.glob("journal.damaged-*.db"))
+        kept += (home / "backups").glob("*")
+        return sorted(path.relative_to(home).as_posix() for path in kept)
+
+    def _memory_parts(self) -> MemoryParts:
+        return MemoryParts(
+            cells=self.cell_texts,
+            entries=self.entry_store,
+            answers=self.model_answers,
+            skill_files=self.skill_files,
+            people=self.people,
+            vault=self.vault,
+            reports=self.transcriber.reports,
+            tuning=self.tuning,
+            clock=self.clock,
+            fail_points=self.fail_points,
+            locks=OwnerLocks(),
+        )
+
+    def _after_a_cell(self, closed: ClosedCell, now: int) -> list[EntryJob]:
+        return self.tuning().after_cell(closed, now)
+
+    def _after_a_person(self, change: EntryChange, kinds: frozenset[str]) -> list[EntryJob]:
+        """What a person's change of entries sets off."""
+        events: dict[str, Event] = {FACTS: "facts changed", CASES: "case written"}
+        return [
+            job
+            for kind, event in events.items()
+            if kind in kinds
+            for job in self.tuning().after(event, change.space, change.owner, self.clock())
+        ]
 
     async def _forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
         self.talking.slots.release(thread_key(space, thread_id))
@@ -229,6 +364,7 @@ class App:
             self.people,
             self.search,
             self.images,
+            self.entry_store,
             clock=self.clock,
             on_answer=self.metrics.observe_answer,
         )
@@ -251,8 +387,10 @@ class App:
         )
         return build_search(self.settings, engines, self._owner_damaged)
 
-    async def _index_problems(self) -> list[str]:
-        return await self.search.verifier.problems(self.search.indexer.live.name)
+    async def _derived_problems(self) -> list[str]:
+        """What of the entries and of the index is not as journal and vault have it."""
+        of_entries = await entry_problems(self.entry_file_store, self.vault)
+        return of_entries + await self.search.verifier.problems(self.search.indexer.live.name)
 
     def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
         self.search.indexer.owner_damaged(owner, space, user_id)

@@ -18,6 +18,7 @@ RecollectError
 │   │   ├── StreamBroken    its answer broke off, or was none
 │   │   └── ModelRefused    it refused the request, and said why
 │   ├── EmbedderUnavailable  the embedding model is missing, does not answer, or not sensibly
+│   │   └── TextRefused     it answers, and will not take this text
 │   ├── IndexUnavailable    the index cannot be read or written, or is being made anew
 │   └── ServerUnreachable   the command line found no server where one should run
 ├── HomeInUse               another process owns this home
@@ -145,6 +146,12 @@ class EmbedderUnavailable(Unavailable):
     """The embedding model is missing, does not answer, or not sensibly."""
 
     code = "embedder_unavailable"
+
+
+class TextRefused(EmbedderUnavailable):
+    """The embedding model refuses this text."""
+
+    code = "text_refused"
 
 
 class IndexUnavailable(Unavailable):

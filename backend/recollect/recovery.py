@@ -11,10 +11,14 @@ from recollect.failpoints import FailPoints
 from recollect.infra.archive import TarArchiver
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_file_store import SqlEntryFileStore
+from recollect.infra.sql.entry_store import SqlEntryStore
 from recollect.infra.sql.importer import SqlImporter
 from recollect.infra.sql.people_store import SqlPeopleStore
 from recollect.infra.vault import Vault
 from recollect.memory.access import ApiKey
+from recollect.service.graves import import_graves
+from recollect.service.import_entries import import_entries
 from recollect.service.ports import Progress, no_progress
 from recollect.service.rebuild import RebuildReport, rebuild, rebuild_people
 from recollect.service.verify import Verification
@@ -44,6 +48,10 @@ async def rebuild_home(
         importer = SqlImporter(database, clock=now_ms)
         report = await rebuild(vault, importer, fail_points, progress)
         await rebuild_people(vault, SqlPeopleStore(database, clock=now_ms), report)
+        found = await import_entries(vault, SqlEntryFileStore(database, clock=now_ms))
+        report.entries = found.entries
+        await import_graves(vault, SqlEntryStore(database, clock=now_ms))
+        report.problems += found.problems
         await importer.add_keys(old.keys)
         await database.close()
         if report.turns < old.turns:
@@ -67,7 +75,9 @@ class _OldJournal:
 
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
     turns: int = 0
-    lost: list[str] = field(default_factory=lambda: ["jobs", "receipts", "incognito threads", "API keys"])
+    lost: list[str] = field(
+        default_factory=lambda: ["jobs", "receipts", "histories of entries", "incognito threads", "API keys"]
+    )
 
 
 async def _settle_old_journal(settings: Settings) -> _OldJournal:
@@ -82,6 +92,7 @@ async def _settle_old_journal(settings: Settings) -> _OldJournal:
                         await app.transcriber.transcribe(space, thread.thread_id)
                         old.turns += 0 if thread.incognito else thread.turn_count
                 await app.people_files.settle_all()
+                await app.entry_files.settle_all()
             old.keys = await app.keys.list_with_hashes()
             old.lost.remove("API keys")
     except RecollectError as error:

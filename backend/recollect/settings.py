@@ -131,7 +131,7 @@ class MemorizeSettings(_Group):
 
     mode: Literal["chat", "agent", "both"] = Field(
         "both",
-        description="Whose memory is made: the user's (chat), the agent's (agent), or both. No effect before extraction is there.",
+        description="Whose memory is made: the user's (chat), the agent's (agent), or both.",
     )
     boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every so many messages.")
     pause_seconds: float = Field(
@@ -150,6 +150,37 @@ class MemorizeSettings(_Group):
     model_timeout_seconds: float = Field(
         60.0, gt=0, le=3600, description="How long the model may take to find boundaries; then rules decide."
     )
+
+
+class StrategySettings(_Group):
+    """Whether one strategy is on, and when it runs. What is unset is as the strategy says."""
+
+    enabled: bool = Field(True, description="Whether it runs at all.")
+    every: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Only at every so manieth event; then it works on all that have come.",
+    )
+    idle_seconds: float | None = Field(
+        None, ge=0, le=86_400, description="When no such event has come for so long."
+    )
+    at: str | None = Field(
+        None, pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="At this time of day, UTC, for example 03:30."
+    )
+
+
+class StrategiesSettings(_Group):
+    """What is made of conversations. A change in recollect.toml is seen while the server runs."""
+
+    episode: StrategySettings = Field(default_factory=StrategySettings, description="The strategy episode.")
+    facts: StrategySettings = Field(default_factory=StrategySettings, description="The strategy facts.")
+    foresight: StrategySettings = Field(
+        default_factory=StrategySettings, description="The strategy foresight."
+    )
+    profile: StrategySettings = Field(default_factory=StrategySettings, description="The strategy profile.")
+    case: StrategySettings = Field(default_factory=StrategySettings, description="The strategy case.")
+    skill: StrategySettings = Field(default_factory=StrategySettings, description="The strategy skill.")
 
 
 class JobSettings(_Group):
@@ -226,6 +257,11 @@ class LimitSettings(_Group):
     """What one request may hold."""
 
     body_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Largest request body in bytes.")
+    chat_body_bytes: int = Field(
+        32 * 1024 * 1024,
+        ge=1024,
+        description="Largest body of a chat message in bytes, images and a resent history included.",
+    )
     messages: int = Field(500, ge=1, description="Most messages in one memory/add.")
 
 
@@ -281,6 +317,9 @@ class Settings(BaseSettings):
     )
     chat: ChatSettings = Field(default_factory=ChatSettings, description="How long a model may take.")
     memorize: MemorizeSettings = Field(default_factory=MemorizeSettings, description="How memcells are made.")
+    strategies: StrategiesSettings = Field(
+        default_factory=StrategiesSettings, description="What is made of conversations, and when."
+    )
     jobs: JobSettings = Field(default_factory=JobSettings, description="The job engine.")
     embedding: EmbeddingSettings = Field(
         default_factory=EmbeddingSettings, description="The model that search by meaning uses."

@@ -1,6 +1,7 @@
 """The ledger of the index in memory. `tests/contract/test_index_ledger.py` holds it against the real one."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +9,7 @@ from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected
 from recollect.memory.note import Note
 from recollect.memory.vault_paths import owner_folder
-from recollect.service.ports import IndexLedger
+from recollect.service.index_refusals import RefusalLedger
 from tests.fakes import FakeJournal, FakeNoteStore, ThreadRows
 
 Identity = tuple[str, str, str, int]
@@ -34,7 +35,7 @@ class _Records:
     vectors: dict[str, int] = field(default_factory=dict)
 
 
-class FakeIndexLedger(IndexLedger):
+class FakeIndexLedger(RefusalLedger):
     """Keeps its records on a fake journal and fake notes."""
 
     def __init__(self, journal: FakeJournal, notes: FakeNoteStore) -> None:
@@ -91,7 +92,7 @@ class FakeIndexLedger(IndexLedger):
         if recorded is None or not self._is_as_seen(seen) or recorded.revision != seen.revision:
             return False
         recorded.vectors_to = min(vectors_to, recorded.words_to)
-        recorded.refused += refused
+        recorded.refused = max(0, recorded.refused + refused)
         return True
 
     async def reset_thread(self, generation: str, thread_pk: int) -> None:
@@ -131,6 +132,19 @@ class FakeIndexLedger(IndexLedger):
             turn.skip_reason is None and number <= seen.vectors_to and bool(turn.content.strip())
             for number, turn in rows.turns.items()
         )
+
+    async def refused(self, generation: str) -> dict[str, int]:
+        records = self._records(generation)
+        number: Counter[str] = Counter()
+        for rows in self._all():
+            number[owner_folder(rows.thread.space, rows.thread.user_id)] += self._progress(
+                generation, rows
+            ).refused
+        known = {note.path: note.digest for note in await self._notes.known()}
+        for path, (owner, digest, embedded) in records.notes.items():
+            if embedded and known.get(path) == digest:
+                number[owner] += records.rows[path] - records.vectors[path]
+        return {owner: count for owner, count in number.items() if count > 0}
 
     async def owners(self, generation: str) -> dict[str, tuple[str, str]]:
         found = {owner: ("", "") for owner, _, _ in self._records(generation).notes.values()}

@@ -1,6 +1,6 @@
 """The index store in memory. `tests/contract/test_index_store.py` holds it against the real one."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -75,10 +75,22 @@ class FakeIndexStore(IndexStore):
     async def owners(self, generation: str) -> list[str]:
         return sorted(owner for owner, rows in self._known(generation).owners.items() if rows)
 
+    async def load_files(
+        self, generation: str, owner: str, paths: Collection[str], row_ids: Collection[str] = ()
+    ) -> StoredRows:
+        known = self._known(generation).owners.get(owner, {})
+        return self._stored(
+            generation,
+            [one for one in known.values() if one.row.path in paths or one.row.row_id in row_ids],
+        )
+
     async def load(self, generation: str, owner: str) -> StoredRows:
+        return self._stored(generation, self._known(generation).owners.get(owner, {}).values())
+
+    def _stored(self, generation: str, chosen: Collection[_Kept]) -> StoredRows:
         there = self._known(generation)
         kept = sorted(
-            there.owners.get(owner, {}).values(),
+            chosen,
             key=lambda one: (one.row.thread_id, one.row.position, one.row.row_id),
         )
         vectors = np.zeros((len(kept), there.described.dimensions), np.float32)

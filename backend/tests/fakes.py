@@ -20,6 +20,7 @@ from recollect.memory.job import (
     TRANSCRIBE,
     Job,
     JobState,
+    NotYet,
     Preempted,
     Unfinished,
     cells_lane,
@@ -116,6 +117,7 @@ class FakeJobRunner:
         *,
         space: str | None,
         user_id: str | None = None,
+        thread_id: str | None = None,
         state: JobState | None = None,
         limit: int = 100,
         after: int = 0,
@@ -126,6 +128,7 @@ class FakeJobRunner:
             if number > after
             and space in (None, job.space)
             and state in (None, job.state)
+            and thread_id in (None, job.thread_id)
             and user_id in (None, self.owners(job.space, job.thread_id))
         ]
         return found[:limit]
@@ -192,6 +195,8 @@ class FakeJobRunner:
             await self.handlers[job.kind](running)
         except Unfinished:
             self._put_back(running, self._clock(), 0, None)
+        except NotYet as early:
+            self._put_back(running, self._clock() + early.delay_ms, running.attempts, running.error)
         except Preempted:
             self._put_back(running, running.run_at, running.attempts, running.error)
         except Unavailable as error:
@@ -538,6 +543,11 @@ class FakeCellStore:
         lane = cells_lane(identity.thread_key(space, thread_id))
         self._journal.jobs.drop(lane, [BOUNDARY])
         return self._journal.jobs.queue(FLUSH, lane, space, thread_id, self._journal.clock())
+
+    async def receipts(
+        self, space: str, thread_id: str, subjects: Sequence[str]
+    ) -> dict[str, dict[str, JsonObject]]:
+        return {subject: {} for subject in subjects}
 
     async def list_cells(self, space: str, thread_id: str) -> list[tuple[Memcell, tuple[str, ...]]]:
         rows = self._journal.rows.get((space, thread_id))

@@ -27,8 +27,19 @@ lost its history can't name them. `chunk_delay_seconds` passes between two piece
 | tool_call | a call of the tool `weather` |
 | reasoning | a thought, then the answer |
 
+A call that asks what a memcell or a case holds is answered by `tests.standin_memory`, from its messages alone, in
+all of the modes above, and besides:
+
+| mode | such a call gets |
+| --- | --- |
+| invent | the same, and names, numbers and messages that nobody said |
+
+With `only` the control is about the calls for `memory`, `boundaries` or `chat` alone; all others are answered
+politely, and not counted by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating
+all that it was reminded of.
+
 Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted
-together, so that overlaps show), whether it asked for boundaries, its last user message, and its session_id.
+together, so that overlaps show), what it asks for, its last user message, and its session_id.
 
 Embeddings are made of a text's words alone. `error`, `silent` and a delay work as above, and besides:
 
@@ -60,6 +71,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tests import standin_memory
 from tests.fake_index import DIMENSIONS, word_vectors
 
 COMPLETIONS = "/v1/chat/completions"
@@ -72,7 +84,9 @@ Mode = Literal[
     "shuffled", "wrong_dimensions", "uneven", "wrong_count", "not_finite", "no_json",
     "refuse_text",
     "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
+    "invent",
 ]  # fmt: skip
+Asking = Literal["memory", "boundaries", "chat"]
 
 ENTITIES = (
     "Donald Trump", "Ivanka Trump", "Barron Trump", "Melania Trump", "Angela Merkel", "Barack Obama",
@@ -97,8 +111,19 @@ class Control(BaseModel):
     chunk_delay_seconds: float = 0
     entities: list[str] = []
     retry_after: str = "7"
+    only: Asking | None = None
+    gullible: bool = False
+    parrot: bool = False
 
-    def after_one_call(self) -> Self:
+    def for_call(self, asking: Asking) -> Self:
+        """As far as it is about such a call."""
+        if self.only in (None, asking):
+            return self
+        return type(self)(gullible=self.gullible, parrot=self.parrot, entities=self.entities)
+
+    def after_one_call(self, asking: Asking) -> Self:
+        if self.only not in (None, asking):
+            return self
         if self.times is None:
             return self
         return self.model_copy(update={"times": self.times - 1}) if self.times > 1 else type(self)()
@@ -199,7 +224,8 @@ def create_app() -> FastAPI:
         calls.bodies.append(body)
         calls.authorizations.append(request.headers.get("authorization"))
         request.scope["log_entry"] |= _logged(body)
-        chosen, control = control, control.after_one_call()
+        asking = _asking(body)
+        chosen, control = control.for_call(asking), control.after_one_call(asking)
         return await _respond(request, body, chosen)
 
     @app.post(EMBEDDINGS)
@@ -208,7 +234,7 @@ def create_app() -> FastAPI:
         body = await request.json()
         calls.embeddings.append(body)
         calls.authorizations.append(request.headers.get("authorization"))
-        chosen, control = control, control.after_one_call()
+        chosen, control = control, control.after_one_call(control.only or "chat")
         return await _respond_with_vectors(request, body, chosen)
 
     return app
@@ -325,7 +351,7 @@ def _usage(body: dict[str, Any], *pieces: dict[str, Any]) -> dict[str, int]:
 def _text(body: dict[str, Any], control: Control) -> str:
     answer = control.answer
     if answer is None:
-        answer = _every_fourth(body) if _asks_for_boundaries(body) else _seen(body, control.entities)
+        answer = _own_answer(body, control)
     text = answer if isinstance(answer, str) else json.dumps(answer)
     if control.mode == "rude":
         return f"Sure! Here {{you}} go:\n```json\n{text}\n```\nAnything else?"
@@ -334,6 +360,26 @@ def _text(body: dict[str, Any], control: Control) -> str:
     if control.mode == "wrong_schema":
         return json.dumps({"reasoning": 1, "boundaries": "4", "should_wait": "no"})
     return text
+
+
+def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
+    messages: list[dict[str, Any]] = body["messages"]
+    if _asks_for_boundaries(body):
+        return _every_fourth(body)
+    match standin_memory.asked_for(messages):
+        case "memcell":
+            return standin_memory.remembered(
+                messages, gullible=control.gullible, invents=control.mode == "invent"
+            )
+        case "case":
+            return standin_memory.worked_on(messages)
+    return standin_memory.repeated(messages) if control.parrot else _seen(body, control.entities)
+
+
+def _asking(body: dict[str, Any]) -> Asking:
+    if _asks_for_boundaries(body):
+        return "boundaries"
+    return "chat" if standin_memory.asked_for(body["messages"]) is None else "memory"
 
 
 def _asks_for_boundaries(body: dict[str, Any]) -> bool:
@@ -354,6 +400,7 @@ def _seen(body: dict[str, Any], entities: list[str]) -> str:
 def _logged(body: dict[str, Any]) -> dict[str, Any]:
     users = [_content(message) for message in body["messages"] if message["role"] == "user"]
     return {
+        "asks": _asking(body),
         "boundaries": _asks_for_boundaries(body),
         "last_user": users[-1] if users else None,
         "session_id": body.get("session_id"),

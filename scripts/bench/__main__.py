@@ -19,6 +19,7 @@ import servers
 from caching import measure_caching
 from footprint import measure_memory, measure_soak
 from gateway import measure_gateway
+from remembering import measure_remembering
 from reporting import progress, row, show
 from searching import measure_search
 
@@ -175,7 +176,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
         "--only",
-        choices=["add", "growth", "start", "search", "memory", "soak", "gateway", "caching"],
+        choices=["add", "growth", "start", "search", "memory", "soak", "gateway", "caching", "remembering"],
         help="measure only this",
     )
     arguments = parser.parse_args()
@@ -202,6 +203,8 @@ def main() -> int:
             rows += measure_gateway(
                 folder, 3 if small else 7, 160 if small else 480, 1_000 if small else 10_000
             )
+        if arguments.only in (None, "remembering"):
+            rows += measure_remembering(folder, 10_000 if arguments.quick else 50_000)
         if arguments.only in (None, "caching"):
             rows += measure_caching(folder, arguments.quick)
     print(json.dumps(rows, indent=2)) if arguments.json else show(rows)

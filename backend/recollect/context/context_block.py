@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from recollect.memory.index_row import NOTE
+from recollect.memory.known_entry import CASES, ENTRY_KINDS, EPISODES, FACTS, FORESIGHT, PROFILE, SKILLS
 
+_KNOWN_AS = {
+    EPISODES: "what happened",
+    FACTS: "known",
+    FORESIGHT: "planned",
+    PROFILE: "known of the user",
+    CASES: "tried before",
+    SKILLS: "learned",
+}
 HEADING = "Recalled from memory (quotations):"
 _LONGEST_SENDER = 60
 
@@ -43,6 +52,8 @@ def memory_line(memory: Memory) -> str:
 
 
 def _said(memory: Memory) -> str:
+    if memory.type in ENTRY_KINDS:
+        return _KNOWN_AS[memory.type]
     if memory.type == NOTE:
         return f"the note {_quoted(_one_line(memory.sender))} says"
     if memory.role == "assistant":

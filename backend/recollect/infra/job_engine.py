@@ -11,7 +11,7 @@ from functools import partial
 from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job, JobState, Preempted, Unfinished
+from recollect.memory.job import Job, JobState, NotYet, Preempted, Unfinished
 
 Handler = Callable[[Job], Awaitable[None]]
 Pools = Sequence[Mapping[str, Handler]]
@@ -151,12 +151,13 @@ class JobEngine:
         *,
         space: str | None,
         user_id: str | None = None,
+        thread_id: str | None = None,
         state: JobState | None = None,
         limit: int = 100,
         after: int = 0,
     ) -> list[Job]:
         return await self._store.list_jobs(
-            space=space, user_id=user_id, state=state, limit=limit, after=after
+            space=space, user_id=user_id, thread_id=thread_id, state=state, limit=limit, after=after
         )
 
     async def get(self, job_id: int) -> Job | None:
@@ -273,6 +274,9 @@ class JobEngine:
             raise
         except Unfinished:
             await self._put_back(job, self._clock(), attempts=0, error=None)
+        except NotYet as early:
+            due = self._clock() + early.delay_ms
+            await self._put_back(job, due, attempts=job.attempts, error=job.error)
         except Preempted:
             self.preempted += 1
             # Due since when it was: among the jobs of its kind it keeps its place.

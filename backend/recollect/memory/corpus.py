@@ -11,8 +11,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from recollect.memory.citations import Citations, Sources, named_turn, thread_name
 from recollect.memory.corpus_view import SESSION_GAP_MS, Content, Flags, Places, Scalar, View, link
+from recollect.memory.identity import turn_number
 from recollect.memory.index_row import TURN, IndexRow, Vectors
+from recollect.memory.known_entry import EPISODES
 from recollect.memory.neighbourhood import STRETCH_REACH, Neighbourhood, neighbourhood
 from recollect.memory.postings import Postings, Terms
 from recollect.memory.text_signs import (
@@ -27,6 +30,8 @@ from recollect.memory.words import words_asked_for
 
 HEAD_WORDS = 60
 """A message lends its neighbours its first words only: a long one would drown them."""
+_LONGEST = 20_000
+"""Words. A text that is longer counts as no longer: one of them must not make all others seem short."""
 _FEW = 10
 """The mean of a few texts says little of what the next ones have in common: it is held back by so many zeros."""
 _FIRST_CAPACITY = 256
@@ -63,6 +68,10 @@ class Corpus:
         self.tells_number = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.question_share = np.zeros(_FIRST_CAPACITY, np.float32)
         """How much of it asks."""
+        self.is_entry = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self.is_episode = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self.until = np.zeros(_FIRST_CAPACITY, np.int64)
+        """When an entry ceased to hold; 0 while it holds."""
         self.thread_codes: dict[str, int] = {}
         self.sender_codes: dict[str, int] = {}
         self.names: Mapping[str, frozenset[str]] = {}
@@ -72,6 +81,8 @@ class Corpus:
         self._text_bytes = 0
         self._posting_bytes = 0
         self._neighbourhood: tuple[tuple[int, int], Neighbourhood] | None = None
+        self._sources = Sources()
+        self._citations: tuple[tuple[int, int], Citations] | None = None
         self._centre: tuple[tuple[int, int, int], Floats, Floats] | None = None
         self._last_of_thread: dict[int, int] = {}
         self.dimensions = dimensions
@@ -107,7 +118,7 @@ class Corpus:
     def view(self) -> View:
         content = self._content
         embedded = self.embedded[: content.size] & content.there[: content.size]
-        return View(content, embedded, self.names)
+        return View(content, embedded, self.is_entry[: content.size], self.names)
 
     def context(self, view: View) -> Neighbourhood:
         """What stands around each row of a view."""
@@ -135,17 +146,27 @@ class Corpus:
             known = self._neighbourhood = (moment, made)
         return known[1]
 
+    def citations(self, view: View) -> Citations:
+        """Which turns of a view each of its entries came from."""
+        known, moment = self._citations, (view.size, view.content.revision)
+        if known is None or known[0] != moment:
+            size = view.size
+            made = self._sources.resolved(self.threads[:size], self.positions[:size], view.there)
+            known = self._citations = (moment, made)
+        return known[1]
+
     def around(self, place: int, view: View) -> list[int]:
         """A row and its neighbours, in their order."""
         steps = [int(step[place]) for step, _ in self.context(view).steps[: 2 * STRETCH_REACH]]
         return [each for each in (*reversed(steps[::2]), place, *steps[1::2]) if each >= 0]
 
     def centre(self, view: View) -> tuple[Floats, Floats]:
-        """The mean of all vectors, and every row's product with it."""
+        """The mean of the vectors of turns and notes, and every row's product with it."""
         number = int(view.embedded.sum())
         known, moment = self._centre, (view.size, number, view.content.revision)
         if known is None or known[0] != moment:
-            mean = (view.vector_sum / (number + _FEW)).astype(np.float32)
+            averaged = int((view.embedded & ~view.is_entry).sum())
+            mean = (view.vector_sum / (averaged + _FEW)).astype(np.float32)
             known = self._centre = (moment, mean, self.vectors[: view.size] @ mean)
         return known[1], known[2]
 
@@ -166,7 +187,7 @@ class Corpus:
         first, size = self._content.size, self._content.size + len(rows)
         self._reserve(size)
         terms = Terms(words)
-        self.lengths[first:size] = terms.lengths
+        self.lengths[first:size] = np.minimum(terms.lengths, _LONGEST)
         self.head_lengths[first:size] = np.minimum(terms.lengths, HEAD_WORDS)
         self._content.there[first:size] = True
         unordered = {
@@ -191,7 +212,8 @@ class Corpus:
             place = self.places.get(row_id)
             if place is not None and not self.embedded[place]:
                 self.vectors[place] = vector
-                total += vector
+                if not self.is_entry[place]:
+                    total += vector
                 self.embedded[place] = True
         self._content = replace(self._content, vector_sum=total)
 
@@ -203,7 +225,7 @@ class Corpus:
         size = len(has_vector)
         self.vectors[:size] = vectors
         self.embedded[:size] = has_vector
-        total = vectors[has_vector].sum(axis=0, dtype=np.float64)
+        total = vectors[has_vector & ~self.is_entry[:size]].sum(axis=0, dtype=np.float64)
         self._content = replace(self._content, vector_sum=total)
 
     def vector_of(self, row_id: str) -> Vectors | None:
@@ -216,10 +238,13 @@ class Corpus:
 
     def _place(self, place: int, row: IndexRow) -> int | None:
         """Returns the thread if the row does not come at its end."""
-        thread = self.thread_codes.setdefault(
-            f"{row.type}\n{row.thread_id or row.path}", len(self.thread_codes)
-        )
+        thread = self._thread_code(thread_name(row))
         self.threads[place] = thread
+        self.is_entry[place] = row.is_entry
+        self.is_episode[place] = row.type == EPISODES
+        self.until[place] = row.until
+        for name, turn_id in map(named_turn, row.sources):
+            self._sources.add(place, self._thread_code(name), turn_number(turn_id) or 0)
         self.senders[place] = self.sender_codes.setdefault(row.sender, len(self.sender_codes))
         self.times[place] = row.timestamp
         self.positions[place] = row.position
@@ -247,6 +272,9 @@ class Corpus:
         self._last_of_thread[thread] = place
         return None
 
+    def _thread_code(self, name: str) -> int:
+        return self.thread_codes.setdefault(name, len(self.thread_codes))
+
     def _relinked(self, content: Content, emptied: Places, unordered: Collection[int]) -> Content:
         """With these places empty, and the rows of their threads and of the unordered ones linked in their order."""
         threads = {*self.threads[emptied].tolist(), *unordered}
@@ -258,7 +286,7 @@ class Corpus:
             self.characters -= len(rows[place].text)
             self._text_bytes -= _bytes_of(rows[place])
             rows[place] = _NO_ROW
-        had_vectors = emptied[self.embedded[emptied]]
+        had_vectors = emptied[self.embedded[emptied] & ~self.is_entry[emptied]]
         self.embedded[emptied] = False
         before, after = content.before.copy(), content.after.copy()
         before[emptied] = after[emptied] = -1
@@ -302,7 +330,7 @@ class Corpus:
         capacity = max(size, len(self.times) * 3 // 2)
         for name in (
             "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
-            "instructs", "prefers", "tells_time", "tells_number", "question_share", "embedded",
+            "instructs", "prefers", "tells_time", "tells_number", "question_share", "is_entry", "is_episode", "until", "embedded",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
         content = self._content

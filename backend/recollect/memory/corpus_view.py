@@ -40,6 +40,7 @@ class View:
 
     content: Content
     embedded: Flags
+    is_entry: Flags
     names: Mapping[str, frozenset[str]]
     """Those who speak."""
 
@@ -54,8 +55,17 @@ class View:
 
     @property
     def is_full(self) -> bool:
-        """Whether no place is empty."""
-        return self.content.count == self.content.size
+        """Whether every place holds a turn or a note."""
+        return self.content.count == self.content.size and not self.is_entry.any()
+
+    @property
+    def counted(self) -> Flags:
+        """The rows that statistics are of: turns and notes, so that these score the same with entries and without.
+
+        Where there are entries alone, these.
+        """
+        said = self.there & ~self.is_entry
+        return said if said.any() else self.there
 
     @property
     def there(self) -> Flags:
@@ -74,8 +84,8 @@ class View:
         return self.content.rows
 
     def present(self, values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """Of one value a place, those of the rows that are there."""
-        return values if self.is_full else values[self.there]
+        """Of one value a place, those of the rows that statistics are of."""
+        return values if self.is_full else values[self.counted]
 
 
 def link(

@@ -1,4 +1,4 @@
-"""Dates in a query: "8 May 2023", "in July", "last Tuesday", "in the past three weeks", "2023年5月"."""
+"""Times in a query: "8 May 2023", "in July", "last Tuesday", "3 weeks ago", "2023年5月"; `date_ranges` joins them."""
 
 import calendar
 import re
@@ -9,20 +9,22 @@ from datetime import UTC, date, datetime, timedelta
 from recollect.memory.words import normal
 
 _DAY_MS = 86_400_000
-_MONTHS = (
+MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_NUMBERS = {
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+NUMBERS = {
     "a couple of": 2, "a few": 3, "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
     "seven": 7, "eight": 8, "nine": 9, "ten": 10, "couple of": 2, "few": 3,
 }  # fmt: skip
 _DAYS_IN = {"day": 1, "week": 7, "month": 30, "year": 365}
 # A number ends where no digit or Latin letter follows: other scripts put no spaces around dates.
 _begins, _ends = r"(?<![0-9A-Za-z_])", r"(?![0-9A-Za-z_])"
-_month = rf"(?:{'|'.join(_MONTHS)}|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
-_number = rf"(?:\d{{1,3}}|{'|'.join(map(re.escape, _NUMBERS))})"
+MONTH = rf"(?:{'|'.join(MONTHS)}|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
+"""A pattern for its name."""
+_number = rf"(?:\d{{1,3}}|{'|'.join(map(re.escape, NUMBERS))})"
+_weekday = "|".join(WEEKDAYS)
 _UNSPACED = {
     phrase: meaning
     for meaning, phrases in {
@@ -40,11 +42,13 @@ _UNSPACED = {
 }
 _absolute = re.compile(
     rf"""
-    {_begins}(?P<iy>\d{{4}})[-/](?P<im>\d{{1,2}})(?:[-/](?P<id>\d{{1,2}}))?(?!\d|[-/]\d)
+    {_begins}(?P<iy>\d{{4}})[-/](?P<im>\d{{1,2}})(?:[-/](?P<id>\d{{1,2}})(?:T\d[\d:.]*Z?)?)?(?!\d|[-/]\d)
+    | {_begins}(?P<first>\d{{1,2}})(?:\.\s?(?P<dm>\d{{1,2}})\.\s?|(?P<cut>[-/])(?P<second>\d{{1,2}})(?P=cut))
+        (?P<dy>(?:19|20)\d{{2}})(?!\d|[-/.]\d)
     | (?<!\d)(?:(?P<cy>\d{{4}})\s?[年년])?\s?(?P<cm>\d{{1,2}})\s?[月월](?:\s?(?P<cd>\d{{1,2}})\s?[日号號일])?
     | (?<!\d)(?P<ky>\d{{4}})\s?[年년]
-    | \b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>{_month})
-        (?:\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,?\s+(?P<y>(?:19|20)\d{{2}}))?\b
+    | \b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>{MONTH})
+        (?:\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:(?:,\s*|\s+)(?P<y>(?:19|20)\d{{2}}))?\b
     | {_begins}(?P<year>(?:19|20)\d{{2}}){_ends}
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -52,17 +56,18 @@ _absolute = re.compile(
 _relative = re.compile(
     rf"""
     \b(?P<day>today|yesterday|the\ day\ before\ yesterday)\b
-    | \b(?P<which>last|this|past)\ (?P<unit>week|weekend|month|year|{"|".join(_WEEKDAYS)})\b
-    | \b(?P<count>{_number})\ (?P<ago>day|week|month|year)s?\ ago\b
+    | \b(?P<which>last|this|past)\ (?P<unit>week|weekend|month|year|{_weekday})\b
+    | \b(?:(?P<count>{_number})\ (?P<ago>day|week|month|year)s?|(?P<fortnight>a\ fortnight))\ ago\b
     | \b(?:last|past|previous)\ (?P<lately>{_number})\ (?P<each>day|week|month|year)s\b
     | \b(?:(?P<night>last\ night)|(?P<now>this\ (?:morning|afternoon|evening)|tonight))\b
-    | \bon\ (?P<on>{"|".join(_WEEKDAYS)})\b(?!\ (?:and|or)\b)
+    | (?:\bon\ |(?<=\bsince\ )|(?<=\bbefore\ ))(?P<on>{_weekday})\b(?!\ (?:and|or)\b)
     | (?P<unspaced>{"|".join(sorted(_UNSPACED, key=len, reverse=True))})
     """,
     re.IGNORECASE | re.VERBOSE,
 )
 
 _verb_follows = re.compile(r"\s+(?:i|we|you|he|she|it|they|there|be|not|have)\b", re.IGNORECASE).match
+_on = re.compile(r"\bon\s(?:the\s)?$", re.IGNORECASE).search
 _PLAIN_I = str.maketrans("ıİ", "iI")
 
 
@@ -76,62 +81,64 @@ class Span:
     day: int | None = None
     is_near: bool = False
     """A day, or a few, told from the day of asking: whoever says "yesterday" means that day alone."""
+    is_meant: bool = False
+    """A day or a week that is named, or all from one time to another: who names it wants what was said then."""
 
 
-def spans_in(query: str, now: int) -> list[Span]:
-    """The times that a query names."""
-    query = _plain(query)
-    absolute = list(_absolute_spans(query))
-    relative = [span for _, span in _relative_spans(query, now)]
-    # Beside a date, "last Friday" may be told from that date.
-    return [replace(span, is_near=span.is_near and not absolute) for span in relative] + absolute
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Where a query names a time, and which: two where it can be read in two ways."""
+
+    begin: int
+    end: int
+    spans: tuple[Span, ...]
+    is_absolute: bool = False
 
 
-def without_near_days(query: str, now: int) -> str:
-    """The query without the phrases for days near the day of asking: those say when, not what."""
-    plain = _plain(query)
-    phrases = [found for found, span in _relative_spans(plain, now) if span.is_near]
-    if not phrases or next(_absolute_spans(plain), None) is not None:
-        return query
-    edges = [0, *(edge for found in phrases for edge in found.span()), len(plain)]
-    return " ".join(plain[begin:end] for begin, end in zip(edges[::2], edges[1::2], strict=True))
-
-
-def _plain(query: str) -> str:
-    """Without case, "i" is also the Turkish letters without and with a dot."""
+def plain_query(query: str) -> str:
+    """As phrases are looked for in it. Without case, "i" is also the Turkish letters without and with a dot."""
     return normal(query).translate(_PLAIN_I)
 
 
-def _absolute_spans(query: str) -> Iterator[Span]:
+def phrases_in(plain: str, now: int) -> list[Phrase]:
+    """The times that a plain query names, in their order."""
+    today = day_of(now)
+    absolute = list(_absolute_phrases(plain))
+    relative = [
+        Phrase(found.start(), found.end(), (_relative_span(found, today),))
+        for found in _relative.finditer(plain)
+    ]
+    return sorted([*absolute, *relative], key=lambda phrase: phrase.begin)
+
+
+def _absolute_phrases(query: str) -> Iterator[Phrase]:
     for found in _absolute.finditer(query):
-        if not _is_verb(found, query) and (span := _absolute_span(found)) is not None:
-            yield span
-
-
-def _relative_spans(query: str, now: int) -> Iterator[tuple[re.Match[str], Span]]:
-    today = datetime.fromtimestamp(now / 1000, UTC).date()
-    for found in _relative.finditer(query):
-        yield found, _relative_span(found, today)
+        if not _is_verb(found, query) and (spans := _absolute_spans(found)):
+            if _on(query, max(0, found.start() - 8), found.start()):
+                spans = [replace(span, is_meant=span.is_meant or span.day is not None) for span in spans]
+            yield Phrase(found.start(), found.end(), tuple(spans), is_absolute=True)
 
 
 def _relative_span(found: re.Match[str], today: date) -> Span:
+    if found["fortnight"]:
+        return _some_time_ago("2", "week", today)
     if found["count"]:
         return _some_time_ago(found["count"].lower(), found["ago"].lower(), today)
     if found["lately"]:
         back = _count(found["lately"]) * _DAYS_IN[found["each"].lower()]
         return replace(_days(today - timedelta(back), back + 1), is_near=back < _DAYS_IN["week"])
     if found["night"]:
-        return replace(_near(today - timedelta(1), 2), end=_start(today) + _DAY_MS // 4)
+        return replace(_near(today - timedelta(1), 2), end=start_of(today) + _DAY_MS // 4)
     if found["now"]:
         return _near(today)
     phrase = _UNSPACED.get(found["unspaced"] or "", found[0].lower())
     days = {"today": 0, "yesterday": 1, "the day before yesterday": 2}
     if phrase in days:
         return _near(today - timedelta(days[phrase]))
-    which, _, unit = phrase.partition(" ")
+    which, _, unit = phrase.rpartition(" ")
     monday = today - timedelta(today.weekday())
-    if unit in _WEEKDAYS:
-        back = (today.weekday() - _WEEKDAYS.index(unit)) % 7 or (7 if which != "this" else 0)
+    if unit in WEEKDAYS:
+        back = (today.weekday() - WEEKDAYS.index(unit)) % 7 or (7 if which != "this" else 0)
         return _near(today - timedelta(back))
     if unit == "weekend":
         return _days(monday + timedelta(5 if which == "this" else -2), 2)
@@ -139,12 +146,12 @@ def _relative_span(found: re.Match[str], today: date) -> Span:
         return _days(monday - timedelta(0 if which == "this" else 7), 7)
     if unit == "month":
         first = today.replace(day=1)
-        return _month_span(first if which == "this" else first - timedelta(1))
+        return month_span(first if which == "this" else first - timedelta(1))
     return _year_span(today.year - (which != "this"))
 
 
 def _count(number: str) -> int:
-    return int(number) if number.isdigit() else _NUMBERS[number.lower()]
+    return int(number) if number.isdigit() else NUMBERS[number.lower()]
 
 
 def _some_time_ago(count: str, unit: str, today: date) -> Span:
@@ -153,9 +160,9 @@ def _some_time_ago(count: str, unit: str, today: date) -> Span:
         uncounted = "couple" in count or "few" in count
         return _near(today - timedelta(number + 1), 3) if uncounted else _near(today - timedelta(number))
     if unit == "week":
-        return _days(today - timedelta(7 * number + 3), 7)
+        return _meant(today - timedelta(7 * number + 3), 7)
     if unit == "month":
-        return _month_span(today.replace(day=15) - timedelta(round(30.4 * number)))
+        return month_span(today.replace(day=15) - timedelta(round(30.4 * number)))
     return _year_span(today.year - number)
 
 
@@ -168,15 +175,21 @@ def _is_verb(found: re.Match[str], query: str) -> bool:
     return _verb_follows(query, found.end()) is not None
 
 
-def _absolute_span(found: re.Match[str]) -> Span | None:
-    if found["month"]:
-        month = next(n for n, name in enumerate(_MONTHS, 1) if name.startswith(found["month"].lower()[:3]))
-        return _span_of(found["y"], str(month), found["d1"] or found["d2"])
-    return _span_of(
-        found["iy"] or found["cy"] or found["ky"] or found["year"],
-        found["im"] or found["cm"],
-        found["id"] or found["cd"],
-    )
+def _absolute_spans(found: re.Match[str]) -> list[Span]:
+    """None where there is no such day: the 31st of June is no time at all."""
+    year, month, day = found["y"], found["month"], found["d1"] or found["d2"]
+    if month:
+        month = str(next(n for n, name in enumerate(MONTHS, 1) if name.startswith(month.lower()[:3])))
+        readings = [(year, month, day)]
+    elif found["dy"]:
+        first, second = found["first"], found["dm"] or found["second"]
+        readings = [(found["dy"], second, first)]
+        if found["cut"] and first != second:
+            readings.append((found["dy"], first, second))
+    else:
+        year = found["iy"] or found["cy"] or found["ky"] or found["year"]
+        readings = [(year, found["im"] or found["cm"], found["id"] or found["cd"])]
+    return [span for reading in readings if (span := _span_of(*reading)) is not None]
 
 
 def _span_of(year: str | None, month: str | None, day: str | None) -> Span | None:
@@ -186,16 +199,20 @@ def _span_of(year: str | None, month: str | None, day: str | None) -> Span | Non
             date(2000, int(month or 0), number or 1)
             return Span(month=int(month or 0), day=number)
         if day is not None:
-            return _days(date(int(year), int(month or 0), int(day)), 1)
+            return _meant(date(int(year), int(month or 0), int(day)), 1)
         if month is not None:
-            return _month_span(date(int(year), int(month), 1))
+            return month_span(date(int(year), int(month), 1))
         return _year_span(int(year))
     except ValueError:
-        return None  # The 31st of June: no time at all.
+        return None
 
 
-def _month_span(of: date) -> Span:
+def month_span(of: date) -> Span:
     return _days(of.replace(day=1), calendar.monthrange(of.year, of.month)[1])
+
+
+def day_span(day: date) -> Span:
+    return _days(day, 1)
 
 
 def _year_span(year: int) -> Span:
@@ -206,10 +223,18 @@ def _near(first: date, count: int = 1) -> Span:
     return replace(_days(first, count), is_near=True)
 
 
+def _meant(first: date, count: int) -> Span:
+    return replace(_days(first, count), is_meant=True)
+
+
 def _days(first: date, count: int) -> Span:
-    begin = _start(first)
+    begin = start_of(first)
     return Span(begin, begin + count * _DAY_MS)
 
 
-def _start(day: date) -> int:
+def start_of(day: date) -> int:
     return (day - date(1970, 1, 1)).days * _DAY_MS
+
+
+def day_of(moment: int) -> date:
+    return datetime.fromtimestamp(moment / 1000, UTC).date()

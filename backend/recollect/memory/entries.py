@@ -67,7 +67,7 @@ class ParsedEntries:
 def render_entries(file: EntryFile) -> str:
     """The whole file. The same entries give the same bytes."""
     header = render_front_matter({"recollect": FORMAT_VERSION, "kind": file.kind, "owner": file.owner})
-    return "\n".join([header, *map(_render_entry, file.entries)])
+    return "\n".join([header, *map(render_entry, file.entries)])
 
 
 def parse_entries(text: str) -> ParsedEntries:
@@ -85,14 +85,15 @@ def parse_entries(text: str) -> ParsedEntries:
             kind = None
             problems.append(Problem(1, str(error)))
     body = read_body(text, body_line)
-    entries, body_problems = read_each(body, _read_entry)
+    entries, body_problems = read_each(body, read_entry)
     problems += body_problems
     problems += [Problem(line, "a comment belongs to no entry") for line, _ in body.comments]
     problems.sort(key=lambda problem: problem.line)
     return ParsedEntries(kind, owner, entries, tuple(problems))
 
 
-def _render_entry(entry: Entry) -> str:
+def render_entry(entry: Entry) -> str:
+    """One entry, ending in a newline; a blank line has to stand between it and what is above."""
     heading = f"{write_text(entry.title)} ^{write_anchor(entry.entry_id)}"
     properties = [f"- when: {write_time(entry.when).replace('.000Z', 'Z')}"]
     if entry.sources:
@@ -105,7 +106,8 @@ def _render_entry(entry: Entry) -> str:
     return render_section(heading, properties, entry.text)
 
 
-def _read_entry(section: Section) -> tuple[str, Entry]:
+def read_entry(section: Section) -> tuple[str, Entry]:
+    """An entry and its id; what is damaged is reported with the section. Raises ValueError where it is none."""
     found = _heading(section.heading)
     if not found:
         raise ValueError("this is not the heading of an entry (title ^id)")

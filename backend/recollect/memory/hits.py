@@ -1,6 +1,5 @@
 """Hits: the best rows within a scope, without repetitions, within a budget of tokens, each with its reasons."""
 
-import itertools
 import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -11,12 +10,18 @@ import numpy.typing as npt
 
 from recollect.memory.corpus import Corpus
 from recollect.memory.corpus_view import View
+from recollect.memory.entry_hits import Cited, cited_by, restates, with_sources
 from recollect.memory.index_row import TURN, IndexRow
+from recollect.memory.known_entry import PROFILE
 from recollect.memory.passages import best_passage
 from recollect.memory.rank import Floats, Scores
 
 Mode = Literal["hybrid", "keyword", "vector"]
-RowType = Literal["turn", "stretch", "note"]
+RowType = Literal[
+    "turn", "stretch", "note", "episode", "episodes", "fact", "facts", "foresight", "profile", "case", "cases"
+]
+_SINGULAR = {"episodes": "episode", "facts": "fact", "cases": "case"}
+_ENTRY = "entry"
 STRETCH = "stretch"
 """A turn with those around it, as one hit."""
 PASSAGE_CHARS = 800
@@ -26,8 +31,10 @@ _BUDGET_SHARE = 8
 """Within a budget no hit takes more than this part of it."""
 _LOOK_FURTHER = 4
 """How many times `top_k` are looked at for hits that still fit."""
-_MOST_REPETITIONS = 2_000
-"""So many rows that say nothing new are passed over."""
+_SLICE = 2_000
+"""So many rows are put in order at first, more where these say too little."""
+_MERGED_IDS = 20
+"""So many messages that say the same are named in one hit."""
 _LONG = 2_000
 """Characters above which a text repeats another only where every one of them is the same."""
 _LEAST_MORE_TOKENS = 20
@@ -55,18 +62,36 @@ class Scope:
 
     def takes(self, row: IndexRow) -> bool:
         """Rows of any of the types, with any of the tags, from `since` until before `until`."""
+        return self._takes_kind_and_time(row) and self._takes_place(row, self.tags)
+
+    def takes_entry(self, entry: IndexRow, turns: Sequence[IndexRow]) -> bool:
+        """An entry is where any of the turns is that it came from. A profile without tags is everywhere."""
+        placed = turns or [entry]
+        is_free = entry.type == PROFILE and not any(turn.tags for turn in placed)
+        tags: frozenset[str] = frozenset() if is_free else self.tags
+        return self._takes_kind_and_time(entry) and any(self._takes_place(turn, tags) for turn in placed)
+
+    def asks_for(self, row: IndexRow) -> bool:
+        """Whether its type is among those that are named."""
         return (
-            (not self.types or row.type in self.types or (row.type == TURN and STRETCH in self.types))
-            and (not self.tags or not self.tags.isdisjoint(row.tags))
-            and self.thread_id in (None, row.thread_id)
-            and self.agent_id in (None, row.agent_id)
+            row.type in self.types
+            or _SINGULAR.get(row.type) in self.types
+            or (row.type == TURN and STRETCH in self.types)
+        )
+
+    def _takes_kind_and_time(self, row: IndexRow) -> bool:
+        return (
+            (not self.types or self.asks_for(row))
             and (self.since is None or row.timestamp >= self.since)
             and (self.until is None or row.timestamp < self.until)
         )
 
-    @property
-    def is_all_of_a_time(self) -> bool:
-        return self == Scope(since=self.since, until=self.until)
+    def _takes_place(self, row: IndexRow, tags: frozenset[str]) -> bool:
+        return (
+            (not tags or not tags.isdisjoint(row.tags))
+            and self.thread_id in (None, row.thread_id)
+            and self.agent_id in (None, row.agent_id)
+        )
 
 
 @dataclass(slots=True)
@@ -83,6 +108,8 @@ class Hit:
     """Whether it can be found by its meaning too, or by its words alone so far."""
     places: list[int] = field(default_factory=list)
     """Of all rows that it shows, or whose ids it has."""
+    repeated: int = 0
+    """How many other rows say the same; the ids of the first of them are among `message_ids`."""
 
 
 @dataclass(slots=True)
@@ -120,9 +147,9 @@ def choose(
     selection: Selection,
     without: Set[int] = frozenset(),
 ) -> Chosen:
-    """The best first. What says the same as a better hit adds its message ids to that one.
+    """The best first. What says the same as a better hit adds its message ids to that one, some of them at most.
 
-    Rows at the places in `without` are passed over.
+    Rows at the places in `without` are passed over, and entries that came from them.
     """
     said: dict[tuple[str, ...], Hit] = {}
     left = selection.max_tokens
@@ -132,8 +159,7 @@ def choose(
             break
         key = _sameness(row)
         if (twin := said.get(key)) is not None:
-            twin.message_ids += [each for each in row.message_ids if each not in twin.message_ids]
-            twin.places += places
+            _merge(twin, row, places)
             continue
         tried += 1
         text, passage = _shown(row.text, words, selection)
@@ -155,6 +181,13 @@ def choose(
             places=places,
         )
     return Chosen(list(said.values()), too_long)
+
+
+def _merge(hit: Hit, row: IndexRow, places: list[int]) -> None:
+    if hit.repeated < _MERGED_IDS:
+        hit.message_ids += [each for each in row.message_ids if each not in hit.message_ids]
+        hit.places += places
+    hit.repeated += 1
 
 
 def lengthen(hits: Sequence[Hit], words: Sequence[str], left: int) -> None:
@@ -183,7 +216,11 @@ def _candidates(
         row = view.rows[place]
         if place in without:
             continue
-        if STRETCH not in selection.scope.types or row.type != TURN:
+        if row.is_entry:
+            cited = cited_by(corpus, view, place)
+            if _shows_entry(row, cited, selection.scope, without):
+                yield [place, *cited.places], with_sources(row, cited)
+        elif STRETCH not in selection.scope.types or row.type != TURN:
             yield [place], row
         elif place not in covered:
             around = [
@@ -194,6 +231,18 @@ def _candidates(
             covered.update(around)
             others = [each for each in around if each != place]
             yield [place, *others], _stretch([view.rows[each] for each in around], row)
+
+
+def _shows_entry(entry: IndexRow, cited: Cited, scope: Scope, without: Set[int]) -> bool:
+    """Not one that came from turns of which any is passed over, or none is left; nor, unless it is asked for, one
+    that says again what a turn says: that one it has brought along.
+    """
+    if not without.isdisjoint(cited.places) or (entry.sources and not cited.places):
+        return False
+    if not scope.takes_entry(entry, cited.rows):
+        return False
+    turns = [turn for turn in cited.rows if scope.takes(turn)]
+    return scope.asks_for(entry) or not turns or not restates(entry, turns)
 
 
 def _stretch(rows: Sequence[IndexRow], middle: IndexRow) -> IndexRow:
@@ -241,24 +290,39 @@ def _wide(text: str) -> int:
 def _best_first(corpus: Corpus, view: View, scores: Scores, selection: Selection) -> Iterator[int]:
     """Those in scope; of equal ones the earlier, so that what comes first does not depend on how many are asked for."""
     scope = selection.scope
-    eligible = _eligible(view, scores, selection.mode)
+    eligible = _eligible(corpus, view, scores, selection.mode)
     times = corpus.times[: view.size]
     if scope.since is not None:
         eligible &= times >= scope.since
     if scope.until is not None:
         eligible &= times < scope.until
     places = np.nonzero(eligible)[0]
-    wanted = selection.top_k * _LOOK_FURTHER + _MOST_REPETITIONS
-    if scope.is_all_of_a_time and len(places) > wanted:
-        edge = np.partition(scores.total[places], -wanted)[-wanted]
-        places = places[scores.total[places] >= edge]
-    order = places[np.argsort(-scores.total[places], kind="stable")].tolist()
-    yield from itertools.islice((place for place in order if scope.takes(view.rows[place])), wanted)
+    first = selection.top_k * _LOOK_FURTHER + _SLICE
+    for some in _by_score(places, scores.total, first):
+        for place in some:
+            row = view.rows[place]
+            if row.is_entry or scope.takes(row):
+                yield place
 
 
-def _eligible(view: View, scores: Scores, mode: Mode) -> npt.NDArray[np.bool_]:
+def _by_score(places: npt.NDArray[np.int64], total: Floats, first: int) -> Iterator[list[int]]:
+    """The places in the order of their scores: about the first ones, and once these are used up, the others."""
+    values = total[places]
+    if len(places) > first:
+        edge = np.partition(values, -first)[-first]
+        best = values >= edge
+        yield from _by_score(places[best], total, len(places))
+        places, values = places[~best], values[~best]
+    yield places[np.argsort(-values, kind="stable")].tolist()
+
+
+def _eligible(corpus: Corpus, view: View, scores: Scores, mode: Mode) -> npt.NDArray[np.bool_]:
+    """Rows that the search goes by; by words also the turns of an entry that holds them."""
     nothing: Floats = np.zeros(view.size, np.float32)
-    by_words = (scores.parts.get("words", nothing) > 0) & view.there
+    words = scores.parts.get("words", nothing)
+    by_words = (words > 0) & view.there
+    if view.is_entry.any():
+        by_words |= corpus.citations(view).best_of_entries(words) > 0
     if mode == "keyword":
         return by_words
     by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
@@ -266,11 +330,13 @@ def _eligible(view: View, scores: Scores, mode: Mode) -> npt.NDArray[np.bool_]:
 
 
 def _sameness(row: IndexRow) -> tuple[str, ...]:
-    """Equal for rows in which the same one says the same words, whatever the case, spaces and punctuation.
+    """Equal for rows in which the same one says the same words, whatever the case, spaces and punctuation; for
+    entries of different kinds that tell the same of the same one.
 
     No looser: two long texts that differ in one number are news, not a repetition.
     """
     if len(row.text) > _LONG:
         return row.type, row.role, row.sender, row.text
+    kind = _ENTRY if row.is_entry else row.type
     plain = [word.strip(_PUNCTUATION) for word in row.text.casefold().split()]
-    return row.type, row.role, row.sender, " ".join(filter(None, plain)) or row.text
+    return kind, row.role, row.sender, " ".join(filter(None, plain)) or row.text

@@ -38,6 +38,17 @@ class IndexRow:
     tags: tuple[str, ...] = ()
     path: str = ""
     """In the vault: the file, or for turns the folder of their thread."""
+    sources: tuple[str, ...] = ()
+    """Of an entry: the turns it came from, each as the folder of its thread, `#` and the turn's id."""
+    until: int = 0
+    """Of an entry: when it ceased to hold, in UTC milliseconds; 0 while it holds."""
+    pinned: bool = False
+    """Of an entry: a person wants it kept in view."""
+
+    @property
+    def is_entry(self) -> bool:
+        """A memory that was made of turns, or that a person wrote like one."""
+        return self.type not in (TURN, NOTE)
 
     @property
     def digest(self) -> str:
@@ -45,6 +56,7 @@ class IndexRow:
         fields = (
             self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
             "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
+            "\x01".join(self.sources), str(self.until), str(self.pinned),
         )  # fmt: skip
         return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
 
@@ -62,7 +74,7 @@ class StoredRows:
 
     def lacks(self, expected: "Expected") -> str | None:
         """What is missing of what is expected, in words."""
-        are_notes = np.array([row.type == NOTE for row in self.rows], np.bool_)
+        are_notes = np.array([row.type != TURN for row in self.rows], np.bool_)
         there = Expected(
             turns=int((~are_notes).sum()),
             turn_vectors=int(self.has_vector[~are_notes].sum()),
@@ -83,7 +95,7 @@ class Expected:
     turns: int = 0
     turn_vectors: int = 0
     notes: int = 0
-    """Passages of notes."""
+    """Passages of notes, and entries."""
     note_vectors: int = 0
 
     @property

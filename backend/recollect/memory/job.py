@@ -41,6 +41,14 @@ class Preempted(Exception):
     """Raised by a handler that had to make way: the job is due again at once, in its old place, as if it had not run."""
 
 
+class NotYet(Exception):
+    """Raised by a handler that must wait for something else: due again after `delay_ms`, and nothing is held against it."""
+
+    def __init__(self, reason: str, delay_ms: int = 300) -> None:
+        super().__init__(reason)
+        self.delay_ms = delay_ms
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """A job that is to be queued with its cause. While one of the same lane, kind and `dedupe` waits, that one does."""
@@ -62,7 +70,9 @@ SKILLS = "skills"
 TITLE = "title"
 SUMMARY = "summary"
 PEOPLE = "people"
-WRITES_FILES = (TRANSCRIBE, PURGE, TAKE_IN, PEOPLE)
+ENTRIES = "entries"
+GRAVES = "graves"
+WRITES_FILES = (TRANSCRIBE, PURGE, TAKE_IN, PEOPLE, ENTRIES, GRAVES)
 """Kinds that change the vault."""
 
 
@@ -79,6 +89,11 @@ def vault_lane(thread_key: str) -> str:
 def people_lane(path: str) -> str:
     """The lane in which one file of presets or preferences is written and taken in."""
     return f"people:{path}"
+
+
+def entries_lane(path: str) -> str:
+    """The lane in which one file of entries is written and taken in."""
+    return f"entries:{path}"
 
 
 def chat_lane(thread_key: str) -> str:

@@ -129,6 +129,8 @@ class EntryJob:
     delay_ms: int = 0
     restart: bool = False
     """Where one like it waits, its delay begins anew."""
+    every: int = 1
+    """Queued only at every so manieth time."""
 
 
 def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, position: int) -> str:

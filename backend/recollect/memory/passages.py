@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from recollect.memory.irregular_forms import BASE_FORM
-from recollect.memory.words import words_in
+from recollect.memory.words import folded, words_in
 
 _sentence_end = re.compile(r"(?<=[.!?…\u061f\u06d4\u0964])\s+|(?<=[\u3002\uff01\uff1f\uff1b])|\n+").finditer
-_MOST_SENTENCES = 2_000
 _BEGINNING = 3
 """Letters that a word and its stem have in common."""
-_MOST_CHARS = 100_000
-"""What comes later in a text is not found by its words either."""
+_OTHER_FORMS: dict[str, list[str]] = {
+    base: [form for form, its_base in BASE_FORM.items() if its_base == base]
+    for base in set(BASE_FORM.values())
+}
+_STRETCH = 20_000
+"""Characters of a long text that are looked at closely."""
 
 
 def best_passage(text: str, words: Sequence[str], longest: int) -> tuple[str, tuple[int, int] | None]:
@@ -23,12 +26,34 @@ def best_passage(text: str, words: Sequence[str], longest: int) -> tuple[str, tu
     """
     if len(text) <= longest:
         return text, None
-    sentences = list(itertools.islice(_sentences(text[:_MOST_CHARS], longest), _MOST_SENTENCES))
+    sentences = list(_sentences(text, *_best_stretch(text, set(words), longest), longest))
     if not sentences:
         return "", (0, 0)
     first, last = _best_run(text, sentences, set(words), longest)
     begin, end = sentences[first][0], _extended(sentences, first, last, longest)
     return text[begin:end].strip(), (begin, end)
+
+
+def _best_stretch(text: str, asked: set[str], longest: int) -> tuple[int, int]:
+    """From where to where a long text holds the most of what is asked for, as far as a quick look tells."""
+    if len(text) <= _STRETCH:
+        return 0, len(text)
+    begins = range(0, len(text), _STRETCH)
+    found = [_quickly_found(text[begin : begin + _STRETCH + longest], asked) for begin in begins]
+    weight = {word: 1 / (1 + sum(word in each for each in found)) for word in sorted(asked)}
+    best = max(begins, key=lambda begin: sum(weight[word] for word in sorted(found[begin // _STRETCH])))
+    return max(0, best - longest), min(len(text), best + _STRETCH + longest)
+
+
+def _quickly_found(stretch: str, asked: set[str]) -> set[str]:
+    """Of what is asked for, what may be there: endings, which differ, are not compared."""
+    plain = folded(stretch)
+    return {
+        word
+        for word in asked
+        if word[: max(_BEGINNING, len(word) - 1)] in plain
+        or any(form in plain for form in _OTHER_FORMS.get(word, ()))
+    }
 
 
 def _best_run(
@@ -70,9 +95,9 @@ def _extended(sentences: Sequence[tuple[int, int]], first: int, last: int, longe
     return fitting[-1]
 
 
-def _sentences(text: str, longest: int) -> Iterator[tuple[int, int]]:
-    """Those that say something, none longer than `longest`."""
-    edges = itertools.chain([0], (found.end() for found in _sentence_end(text)), [len(text)])
+def _sentences(text: str, first: int, last: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Those between two places that say something, none longer than `longest`."""
+    edges = itertools.chain([first], (found.end() for found in _sentence_end(text, first, last)), [last])
     for begin, end in itertools.pairwise(edges):
         for piece in _pieces(text, begin, end, longest):
             if text[slice(*piece)].strip():

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recollect.memory.dates import Span, spans_in, without_near_days
+from recollect.memory.date_ranges import spans_in, without_times
+from recollect.memory.dates import Span
 from recollect.memory.words import stem, words_asked_for
 
 _summary = re.compile(
@@ -59,6 +60,14 @@ _STOP_WORDS = frozenset(
         "down out off again further us mine yours hers ours theirs"
     ).split()
 )
+_ASKING_WORDS = frozenset(
+    stem(word)
+    for word in (  # noqa: SIM905
+        "talk talked discuss discussed say said tell told chat chatted speak spoke mention mentioned happen happened go "
+        "went do done write wrote conversation conversations message messages anything everything something"
+    ).split()
+)
+"""Of a query that asks what was said, these tell nothing about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,11 @@ class Query:
     spans: tuple[Span, ...] = ()
     """The times it names."""
     day_words: tuple[str, ...] = ()
-    """Of "yesterday" and the like, which are not among `words`: to be looked for where nothing was said on that day."""
+    """Of "yesterday", "2023-05-08" and the like, which are not among `words`: to be looked for where nothing was said
+    at that time.
+    """
+    only_when: bool = False
+    """What was said at a time is all that it asks for."""
     wants_summary: bool = False
     wants_order: bool = False
     about_a_past: bool = False
@@ -87,13 +100,15 @@ def read_query(text: str, now: int) -> Query:
     """Take a query apart. `now` is the moment it is asked, for "yesterday"."""
     focus = _focus(text)
     words = _telling(focus)
-    timeless = _telling(without_near_days(focus, now)) or words
+    what = _without_stop_words(without_times(focus, now))
+    timeless = what or words
     return Query(
         text=text,
         focus=focus,
         words=timeless,
         spans=tuple(spans_in(text, now)),
         day_words=tuple(word for word in words if word not in timeless),
+        only_when=_ASKING_WORDS.issuperset(what),
         wants_summary=_summary(text) is not None,
         wants_order=_order(text) is not None,
         about_a_past=_lasting(focus) is not None,
@@ -104,8 +119,11 @@ def read_query(text: str, now: int) -> Query:
 
 
 def _telling(text: str) -> tuple[str, ...]:
-    words = tuple(dict.fromkeys(words_asked_for(text)))
-    return tuple(word for word in words if word not in _STOP_WORDS) or words
+    return _without_stop_words(text) or tuple(dict.fromkeys(words_asked_for(text)))
+
+
+def _without_stop_words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in words_asked_for(text) if word not in _STOP_WORDS))
 
 
 def _focus(text: str) -> str:

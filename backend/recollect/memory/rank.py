@@ -1,5 +1,6 @@
 """Ranking: every row of the owner gets every part of the score, each part scaled to the owner's own rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 from recollect.memory.corpus import Corpus
 from recollect.memory.corpus_view import View
 from recollect.memory.dates import Span
+from recollect.memory.entry_rank import brought, standing, validity
 from recollect.memory.postings import Counts, Postings
 from recollect.memory.query import Query, speakers_named
 
@@ -35,6 +37,14 @@ class Weights:
     """Said on the day that is meant by "yesterday" or "last Tuesday", with a word of the query."""
     near_day_alone: float = 0.5
     """Said on that day in other words."""
+    meant: float = 0.8
+    """Said on a day, in a week or in a stretch that the query names from end to end, with a word of the query."""
+    meant_words: float = 0.7
+    """So much more for the one that holds the most of the query's words, and less for the others."""
+    meant_alone: float = 0.5
+    """Said then in other words."""
+    only_when: float = 3.0
+    """Said at such a time, or on such a day, where the query asks for nothing else."""
     speaker: float = 0.2
     """Said by the one whom the query names."""
     speaker_of_past: float = 0.5
@@ -55,6 +65,12 @@ class Weights:
     """What a message inherits of the question by another person that it follows."""
     reply: float = 0.25
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
+    brought: float = 0.2
+    """How much of an entry's words and meaning goes to the turns it came from."""
+    held: float = 0.5
+    """An entry that held at the time that the query names."""
+    superseded: float = -1.0
+    """An entry that did not hold then, or that holds no more where no time is named."""
     centred: bool = True
     """Whether vectors are taken relative to the owner's mean."""
 
@@ -71,11 +87,21 @@ VARIANTS: dict[str, Weights] = {
     "all, without centring": replace(_DEFAULT, centred=False),
     "all, without the neighbourhood": replace(_DEFAULT, near_people=0, near_assistant=0),
     "all, without dates and numbers": replace(
-        _DEFAULT, date=0, near_day=0, near_day_alone=0, time=0, number=0
+        _DEFAULT,
+        date=0,
+        near_day=0,
+        near_day_alone=0,
+        meant=0,
+        meant_words=0,
+        meant_alone=0,
+        only_when=0,
+        time=0,
+        number=0,
     ),
     "all, without speakers": replace(_DEFAULT, speaker=0, speaker_of_past=0, first_speaker=0),
     "all, without question and answer": replace(_DEFAULT, asking=0, answer=0, reply=0),
     "all, without the user's precedence": replace(_DEFAULT, user=0, instruction=0, preference=0),
+    "all, without what memories bring": replace(_DEFAULT, brought=0),
 }
 """For measuring what each part brings."""
 
@@ -93,15 +119,24 @@ class Scores:
 
 
 def score(
-    corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights = _DEFAULT
+    corpus: Corpus,
+    view: View,
+    query: Query,
+    vector: Floats | None,
+    weights: Weights = _DEFAULT,
+    *,
+    now: int | None = None,
 ) -> Scores:
-    """Score all rows of a view. Without a vector, or where a row has none yet, words speak for meaning."""
+    """Score all rows of a view. Without a vector, or where a row has none yet, words speak for meaning.
+
+    `now` is the moment of asking: what was superseded before it holds no more. Unset: whatever was superseded.
+    """
     if not view.count:
         return Scores(np.zeros(view.size, np.float32))
     relevance = _relevance(corpus, view, query, vector, weights)
     parts = {
         **relevance,
-        **_dates(corpus, view, query, weights, has_words=relevance["words"] > 0),
+        **_dates(corpus, view, query, weights, relevance["words"]),
         **_circumstances(corpus, view, query, weights),
         **_precedence(corpus, view, query, weights),
     }
@@ -112,6 +147,15 @@ def score(
     if inherited is not None:
         parts["inherited"] = inherited
         total += inherited
+    if view.is_entry.any():
+        own = parts["words"] + parts.get("meaning", np.float32(0))
+        holds = validity(corpus, view, query.spans, now, weights.held, weights.superseded)
+        parts |= {
+            "validity": holds,
+            "turns": standing(corpus, view, total - own),
+            "brought": brought(corpus, view, np.where(holds < 0, np.float32(0), weights.brought * own)),
+        }
+        total = total + parts["validity"] + parts["turns"] + parts["brought"]
     return Scores(total, parts)
 
 
@@ -121,6 +165,7 @@ def _relevance(
     """By words and by meaning: of the row itself, and of what stands around it."""
     assisted = corpus.context(view).with_assistant
     near: Floats = np.where(assisted, weights.near_assistant, weights.near_people).astype(np.float32)
+    near[view.is_entry] = 0
     words, near_words = _by_words(corpus, view, query)
     parts: dict[str, Floats] = {"words": np.float32(weights.words) * words, "near_words": near * near_words}
     if vector is not None and view.embedded.any():
@@ -130,15 +175,20 @@ def _relevance(
     return parts
 
 
-def _dates(
-    corpus: Corpus, view: View, query: Query, weights: Weights, *, has_words: Flags
-) -> dict[str, Floats]:
-    """When it was said, where the query names a time."""
+def _dates(corpus: Corpus, view: View, query: Query, weights: Weights, words: Floats) -> dict[str, Floats]:
+    """When it was said, where the query names a time; the more so, the more of the query's words it holds."""
     if not query.spans:
         return {}
-    on_date = np.float32(weights.date) * within(corpus.times[: view.size], query.spans)
-    of_day = np.where(has_words, np.float32(weights.near_day), np.float32(weights.near_day_alone))
-    return {"date": np.maximum(on_date, of_day * _on_near_days(corpus, view, query))}
+    times, share = corpus.times[: view.size], words / max(float(words.max()), 1e-9)
+    on_date = np.float32(weights.date) * within(times, query.spans)
+    on_day = np.where(words > 0, np.float32(weights.near_day), np.float32(weights.near_day_alone))
+    meant = np.float32(weights.meant) + np.float32(weights.meant_words) * share.astype(np.float32)
+    then = np.where(words > 0, meant, np.float32(weights.meant_alone))
+    if query.only_when:
+        on_day, then = (np.maximum(each, np.float32(weights.only_when)) for each in (on_day, then))
+    on_date = np.maximum(on_date, on_day * within(times, [span for span in query.spans if span.is_near]))
+    on_date = np.maximum(on_date, then * within(times, [span for span in query.spans if span.is_meant]))
+    return {"date": on_date}
 
 
 def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
@@ -186,22 +236,36 @@ def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total
 
 def _by_words(corpus: Corpus, view: View, query: Query) -> tuple[Floats, Floats]:
     """BM25 of every row, and of every row's neighbourhood taken together."""
-    size, count = view.size, view.count
+    size, counted = view.size, view.counted
+    count = int(counted.sum())
     context = corpus.context(view)
+    mean_lengths = _mean_lengths(corpus, view)
     words = np.zeros(size, np.float32)
     near = np.zeros(size, np.float32)
-    on_the_day = query.day_words and _on_near_days(corpus, view, query).any()
-    for word in query.words if on_the_day else query.words + query.day_words:
+    at_the_time = query.day_words and _when_meant(corpus, view, query).any()
+    for word in query.words if at_the_time else query.words + query.day_words:
         found = corpus.postings.get(word)
         if found is None:
             continue
         rows, counts, head_counts = _holding(found, view)
-        words[rows] += _bm25(counts, corpus.lengths[rows], context.mean_length, len(rows), count)
-        around, sums = context.spread(rows, head_counts)
+        here = counted[rows]
+        holding = int(here.sum()) or len(rows)
+        words[rows] += _bm25(counts, corpus.lengths[rows], mean_lengths[rows], holding, count)
+        around, sums = context.spread(rows[here], head_counts[here])
         near[around] += _bm25(
             sums, context.near_lengths[around], context.mean_near_length, len(around), count
         )
-    return _share_of_the_best(words), _scaled(near, view)
+    return _share_of_the_best(words, view), _scaled(near, view)
+
+
+def _mean_lengths(corpus: Corpus, view: View) -> Floats:
+    """What each row's length is compared with: that of turns and notes, or that of entries."""
+    lengths = corpus.lengths[: view.size]
+    means: Floats = np.full(view.size, corpus.context(view).mean_length, np.float32)
+    entries = view.is_entry & view.there
+    if entries.any():
+        means[entries] = max(1.0, float(lengths[entries].mean()))
+    return means
 
 
 def _holding(found: Postings, view: View) -> tuple[npt.NDArray[np.int32], Counts, Counts]:
@@ -217,13 +281,13 @@ def _holding(found: Postings, view: View) -> tuple[npt.NDArray[np.int32], Counts
 def _bm25(
     counts: Counts | Floats,
     lengths: npt.NDArray[np.int32] | Floats,
-    mean: float,
+    mean: float | Floats,
     holding: int,
     size: int,
 ) -> Floats:
     rarity = np.float32(np.log(1 + (size - holding + 0.5) / (holding + 0.5)) * (_K1 + 1))
     often = counts.astype(np.float32)
-    damping = np.float32(_K1 * (1 - _B)) + np.float32(_K1 * _B / mean) * lengths.astype(np.float32)
+    damping = np.float32(_K1 * (1 - _B)) + np.float32(_K1 * _B) * (lengths.astype(np.float32) / mean)
     result: Floats = (rarity * often / (often + damping)).astype(np.float32)
     return result
 
@@ -240,15 +304,18 @@ def _by_meaning(corpus: Corpus, view: View, vector: Floats, *, centred: bool) ->
         cosines = (vectors @ asked - np.float32(mean @ asked)) / lengths
     else:
         cosines = vectors @ vector
-    cosines = np.where(view.embedded, cosines, cosines[view.embedded].mean()).astype(np.float32)
+    of_many = view.embedded & view.counted
+    unknown = cosines[of_many if of_many.any() else view.embedded].mean()
+    cosines = np.where(view.embedded, cosines, unknown).astype(np.float32)
     return _scaled(cosines, view), _scaled(corpus.context(view).averaged(cosines), view)
 
 
-def _on_near_days(corpus: Corpus, view: View, query: Query) -> Flags:
-    return within(corpus.times[: view.size], tuple(span for span in query.spans if span.is_near))
+def _when_meant(corpus: Corpus, view: View, query: Query) -> Flags:
+    spans = [span for span in query.spans if span.is_near or span.is_meant]
+    return within(corpus.times[: view.size], spans) & view.there
 
 
-def within(times: npt.NDArray[np.int64], spans: tuple[Span, ...]) -> Flags:
+def within(times: npt.NDArray[np.int64], spans: Sequence[Span]) -> Flags:
     """Which times lie in any of the spans."""
     inside = np.zeros(len(times), np.bool_)
     for span in spans:
@@ -275,9 +342,9 @@ def _meaning_or_words(view: View, meaning: Floats, words: Floats) -> Floats:
     return np.where(view.embedded, meaning, waiting)
 
 
-def _share_of_the_best(values: Floats) -> Floats:
-    """From zero, so that a word which every row holds still counts."""
-    highest = float(values.max())
+def _share_of_the_best(values: Floats, view: View) -> Floats:
+    """From zero, so that a word which every row holds still counts. Entries may have more than the best turn."""
+    highest = float(view.present(values).max()) or float(values.max())
     return values / np.float32(highest) if highest > 0 else values
 
 

@@ -41,6 +41,8 @@ class Section:
     heading: str
     properties: list[Property] = field(default_factory=list)
     quoted: list[str] = field(default_factory=list)
+    quoted_at: list[int] = field(default_factory=list)
+    """The lines on which the quoted ones stand."""
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -176,12 +178,14 @@ class _BodyReader:
             self._resumed = True
             section.report(number, "the text goes on here after it had ended")
         section.quoted.append(raw)
+        section.quoted_at.append(number)
 
     def _take_stray(self, number: int, line: str) -> None:
         section = self._section
         if section and self._ended_after is not None and _property(line):
             # Properties stand before a text: the heading of what begins here is gone, so none of it is ours.
             del section.quoted[self._ended_after :]
+            del section.quoted_at[self._ended_after :]
             self._open(None)
         if number != self._last_stray + 1:
             if section is self._section and section and self._ended_after is None:

@@ -2,12 +2,19 @@
 
 from recollect.memory.file_names import file_name
 
+AGENT = "agent"
+"""The agent of threads that name none."""
 MARKDOWN_ENDINGS = (".md", ".markdown")
 
 
 def owner_folder(space: str, user_id: str) -> str:
     """A user's folder. It names the user everywhere an owner has to be named: different users, different folders."""
     return f"{file_name(space)}/users/{file_name(user_id)}"
+
+
+def agent_folder(space: str, agent_id: str | None) -> str:
+    """An agent's folder; all that have no id share one."""
+    return f"{file_name(space)}/agents/{file_name(agent_id or AGENT)}"
 
 
 def owner_of_path(path: str) -> str | None:

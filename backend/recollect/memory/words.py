@@ -3,7 +3,7 @@
 Letters of scripts that put spaces between words make words, stemmed where the script's main language has a
 stemmer. Scripts that don't (Chinese, Japanese, Thai, …) give every character and every pair of neighbours.
 An identifier (`getUserName`, `parse_date`) gives itself and its parts, `l'homme` also `homme`, `İstanbul'a` also
-`İstanbul`; katakana is hiragana; an emoji is a word of its own. No word holds white space or is longer than a few dozen characters.
+`İstanbul`, `בירושלים` also `ירושלים`; katakana is hiragana; an emoji is a word of its own. No word holds white space or is longer than a few dozen characters.
 """
 
 import itertools
@@ -64,6 +64,11 @@ _turkish_ending = re.compile(
 _apostrophes = re.compile(f"[{_APOSTROPHES}]").sub
 # Soft hyphens, and the joiners that only change how a word looks.
 _invisible = re.compile("[\u00ad\u200d\u2060\ufeff]").sub
+_BLOCK = 50_000
+_blocks = re.compile(
+    rf".{{1,{_BLOCK}}}(?<=[\s\u3001\u3002\uff0c\uff01\uff1f])|.{{1,{_BLOCK}}}(?![{_MARKS}])|.{{1,{_BLOCK}}}",
+    re.DOTALL,
+).findall
 _pieces = re.compile(rf".{{1,500}}(?!\S)|.{{1,500}}(?![{_MARKS}])|.{{1,500}}", re.DOTALL).findall
 
 # Two ways to write a letter that Arabic, Persian and Urdu texts mix; the signs for vowels, and the stretching line.
@@ -77,6 +82,26 @@ _CYRILLIC = str.maketrans("ё", "е", "\u0300\u0301")  # noqa: RUF001
 _HIRAGANA = str.maketrans(
     {code: code - 0x60 for code in (*range(0x30A1, 0x30F7), 0x30FD, 0x30FE)} | {"臺": "台"}
 )
+
+_FOLDED = _HIRAGANA | {
+    code: None
+    for code in (*range(0x300, 0x3100), *range(0xA600, 0xAC00), *range(0xFB00, 0xFE30))
+    if unicodedata.combining(chr(code))
+}
+# "And" or "that", then "the", "in", "like", "to" or "from" are written onto a word: of three letters at least, with
+# signs for vowels perhaps.
+_vowels = "[\u0591-\u05c7]*"
+_hebrew_prefixes = re.compile(
+    f"([\u05d5\u05e9]{_vowels})?([\u05d1\u05d4\u05db\u05dc\u05de]{_vowels})?(?=(?:[\u05d0-\u05ea]{_vowels}){{3}})"
+).match
+# Of case, number and definiteness; a short one is taken off where more is left.
+_bengali_ending = re.compile(
+    unicodedata.normalize(
+        "NFKC",
+        "(?:(?<=..)(?:গুলোর|গুলোকে|গুলোতে|গুলো|গুলির|গুলিকে|গুলিতে|গুলি|দেরকে|দের|টির|টার|টিকে|টাকে|টিতে|টাতে|টি|টা|রা|কে|তে)"
+        "|(?<=...)(?:য়ের|য়ে|য়|ের|ে|র))$",
+    )
+).search
 
 _STEMMED_SCRIPTS = (
     ("\u0400", "\u052f", "russian"),
@@ -106,8 +131,17 @@ def normal(text: str) -> str:
     return _invisible("", "".join(unicodedata.normalize("NFKC", piece) for piece in _pieces(text)))
 
 
+def folded(text: str) -> str:
+    """A text in which the beginnings of its words can be found without taking it apart: no case, accents, katakana."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFD", normal(text).casefold()).translate(_FOLDED)
+
+
 def _words(text: str, *, single_characters: bool) -> Iterator[str]:
-    for found in _tokens(normal(text)):
+    # A block at a time: other threads must not wait for all of a long text.
+    blocks = [text] if len(text) <= _BLOCK else _blocks(text)
+    for found in itertools.chain.from_iterable(_tokens(normal(block)) for block in blocks):
         kind = found.lastgroup
         if kind == "word":
             yield from _spaced(found[0][:_LONGEST_IDENTIFIER])
@@ -131,11 +165,17 @@ def _spaced(word: str) -> tuple[str, ...]:
     word = _possessive("", word)
     inside = _elided(word) or (_turkish_ending(word) if word[0].isupper() else None)
     word = _apostrophes("", word)
-    parts = _parts(word) if _is_mixed(word) else []
+    parts = _parts(word) if _is_mixed(word) else _without_hebrew_prefixes(word)
     if inside:
         parts.append(inside[1])
     stems = (stem(each[:_LONGEST]) for each in (word, *parts))
     return tuple(dict.fromkeys(each for each in stems if each))
+
+
+def _without_hebrew_prefixes(word: str) -> list[str]:
+    """What a Hebrew word may be, should its first letter, or its first two, be words of their own."""
+    found = _hebrew_prefixes(word)
+    return [] if found is None else [word[end:] for end in (found.end(1), found.end(2)) if end > 0]
 
 
 @lru_cache(maxsize=50_000)
@@ -154,6 +194,8 @@ def stem(word: str) -> str:
         folded = folded.translate(_CYRILLIC)
     elif "\u0600" <= folded[0] <= "\u06ff":
         folded = _plain_arabic(folded)
+    elif "\u0980" <= folded[0] <= "\u09ff":
+        folded = _plain_bengali(folded)
     for first, last, language in _STEMMED_SCRIPTS:
         if first <= folded[0] <= last:
             return str(_stemmer(language).stemWord(folded))
@@ -164,6 +206,12 @@ def _plain_arabic(word: str) -> str:
     plain = word.translate(_ARABIC)
     article = _arabic_article(plain)
     return plain[article.end() :] if article else plain or word
+
+
+def _plain_bengali(word: str) -> str:
+    while (ending := _bengali_ending(word)) is not None:
+        word = word[: ending.start()]
+    return word
 
 
 @lru_cache

@@ -43,6 +43,8 @@ class Answer:
 
     text: str
     usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+    """As the backend calls it."""
     cut_short: bool = False
     """It reached its limit of tokens before its end."""
 
@@ -209,7 +211,9 @@ async def _whole_answer(backend: Backend, call: ChatCall) -> Answer:
                 size += len((event.text + event.reasoning).encode("utf-8", "replace"))
                 if size > MAX_ANSWER_BYTES:
                     raise ValueError(f"the answer exceeds {MAX_ANSWER_BYTES} bytes")
-    return Answer("".join(pieces), finished.usage, cut_short=finished.reasons.get(0) == "length")
+    return Answer(
+        "".join(pieces), finished.usage, finished.model, cut_short=finished.reasons.get(0) == "length"
+    )
 
 
 _WORDS: dict[type[ModelUnavailable], str] = {

@@ -1,17 +1,22 @@
-"""`recollect bench recall`: add conversations, wait until they are embedded, ask, and count what came back."""
+"""`recollect bench recall`: add conversations, wait until they are embedded, ask, and count what came back.
+
+With memories: what extraction makes of the conversations takes part, and each question is asked with them and without.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, InvalidInput
 from recollect.memory.bm25_baseline import Bm25
 from recollect.memory.recall_metrics import Hit, Scores, mean, percentile, score
 from recollect.service.ports import Progress
 
 RECOLLECT = "recollect"
 BASELINE = "BM25 by message"
+WITHOUT_MEMORY = "without memories"
+"""The variant in which messages alone take part, among the same messages in the same home."""
 STALLED_AFTER_SECONDS = 300.0
 
 
@@ -64,6 +69,8 @@ class MeasuredHome:
     count_embedded: Callable[[str], Awaitable[tuple[int, int]]]
     """How many messages of this owner are indexed and embedded, and how many are to be."""
     ask: Callable[[Query], Awaitable[Answer]]
+    remember: Callable[[Conversation], Awaitable[int]] | None = None
+    """Makes memories of a conversation that was added, and returns when they can be found: how many there are."""
 
 
 Stage = Callable[[str], AbstractContextManager[Progress]]
@@ -113,6 +120,8 @@ class RecallReport:
     left_out: int
     """Questions without evidence: there is nothing to find for them."""
     methods: list[MethodResult]
+    memories: int | None = None
+    """How many took part; None where none were made."""
 
 
 async def measure_recall(
@@ -127,7 +136,9 @@ async def measure_recall(
     """Measure the shipped search, the given variants of it, and the baseline on the same questions."""
     await _add(conversations, home, stage)
     await _wait_until_embedded(conversations, home, stage, pace)
-    methods = await _ask(conversations, home, stage, pace, (None, *variants))
+    memories = await _remember(conversations, home.remember, stage) if home.remember else None
+    compared = (WITHOUT_MEMORY,) if home.remember else ()
+    methods = await _ask(conversations, home, stage, pace, (None, *compared, *variants))
     questions = sum(len(conversation.questions) for conversation in conversations)
     asked = len(methods[0].scores)
     return RecallReport(
@@ -136,6 +147,7 @@ async def measure_recall(
         questions=asked,
         left_out=questions - asked,
         methods=[*methods, _baseline(conversations, top_k, pace)],
+        memories=memories,
     )
 
 
@@ -172,6 +184,19 @@ async def _wait_until_embedded(
                     "was: is the embedding model there?"
                 )
             await pace.rest()
+
+
+async def _remember(
+    conversations: Sequence[Conversation], remember: Callable[[Conversation], Awaitable[int]], stage: Stage
+) -> int:
+    made = 0
+    with stage("remembering") as progress:
+        for number, conversation in enumerate(conversations, 1):
+            made += await remember(conversation)
+            progress(number, len(conversations))
+    if not made:
+        raise InvalidInput("nothing was made of these conversations: there are no memories to measure")
+    return made
 
 
 async def _ask(

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from recollect.errors import ModelUnavailable, NotFound
 from recollect.failpoints import FailPoints
 from recollect.memory import boundary
-from recollect.memory.access import Caller
 from recollect.memory.boundary import BoundaryRules, Cut
 from recollect.memory.boundary_prompt import ANSWER_SCHEMA, boundary_prompt
 from recollect.memory.job import Job, Unfinished
 from recollect.memory.model import Memcell, Turn
 from recollect.service.background_model import BackgroundModel
-from recollect.service.ports import CellStore, Clock, JobRunner, ThreadStore
-from recollect.service.threads import owned_thread
+from recollect.service.ports import CellStore, Clock
 
 _log = logging.getLogger("recollect.boundaries")
 _REST_MS = 30_000
@@ -80,38 +78,6 @@ class Boundaries:
             self._model_rests_until = self.clock() + _REST_MS
             _log.warning("the model found no boundaries, rules decide for a while: %s", error)
             return boundary.cuts_by_rules(turns, self.rules), f"rules, the model failed: {error}"
-
-
-@dataclass(frozen=True, slots=True)
-class Flushed:
-    """What a flush did. `done` is False when the time was up before everything was closed."""
-
-    done: bool
-    memcells: list[tuple[Memcell, tuple[str, ...]]]
-    buffered: int
-    error: str | None = None
-
-
-async def flush_thread(
-    threads: ThreadStore,
-    cells: CellStore,
-    jobs: JobRunner,
-    caller: Caller,
-    thread_id: str,
-    user_id: str | None,
-    seconds: float,
-) -> Flushed:
-    """Close a thread's buffer into memcells and wait for it, at most so many seconds."""
-    thread = await owned_thread(threads, caller, thread_id, user_id)
-    before = {cell.memcell_id for cell, _ in await cells.list_cells(thread.space, thread_id)}
-    job_id = await cells.request_flush(thread.space, thread_id)
-    ended = await jobs.wait_for(job_id, seconds)
-    dead = await jobs.get(job_id) if ended else None
-    made = [
-        item for item in await cells.list_cells(thread.space, thread_id) if item[0].memcell_id not in before
-    ]
-    left = await cells.count_buffered(thread.space, thread_id)
-    return Flushed(ended and dead is None, made, left, dead.error if dead else None)
 
 
 def _thread_of(job: Job) -> str:

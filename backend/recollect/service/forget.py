@@ -1,7 +1,7 @@
 """Forget: what the journal has forgotten goes from the vault too, and a text-free tombstone stays."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from recollect.failpoints import FailPoints
 from recollect.memory.access import Caller
@@ -11,6 +11,8 @@ from recollect.memory.tombstones import TombstoneFile, render_tombstones
 from recollect.memory.vault_paths import forgotten_path, thread_folder
 from recollect.service.ports import ThreadStore, TranscriptStore, Vault
 from recollect.service.threads import owned_thread
+
+Handler = Callable[[Job], Awaitable[None]]
 
 
 async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
@@ -23,7 +25,7 @@ async def _no_images(space: str, user_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Purger:
-    """The index, tombstones and then the transcript, images, then the free space of the journal."""
+    """The index, tombstones and then the transcript, images, then the log of the journal."""
 
     store: TranscriptStore
     vault: Vault
@@ -34,7 +36,7 @@ class Purger:
     """Removes those of a space's user that nothing refers to any more."""
 
     async def handle(self, job: Job) -> None:
-        """The handler of purge jobs."""
+        """The handler of jobs that purge a thread."""
         user_id, thread_id = str(job.payload["user_id"]), str(job.thread_id)
         try:
             await self.forget_index(job.space, user_id, thread_id)
@@ -46,16 +48,44 @@ class Purger:
         await self.store.fold_log()
 
     async def _bury(self, space: str, user_id: str, thread_id: str) -> None:
-        key = thread_key(space, thread_id)
-        buried = await self.store.tombstones(space, user_id, key)
-        if buried:
-            text = render_tombstones(TombstoneFile(space, user_id, key, tuple(buried)))
-            path = forgotten_path(space, user_id, key)
-            earlier = await self.vault.read(path)
-            await self.vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
+        await write_tombstones(self.store, self.vault, space, user_id, thread_id)
         self.fail_points.reach("forget.tombstones_written")
         await self.vault.remove_folder(thread_folder(space, user_id, thread_id))
         self.fail_points.reach("forget.folder_removed")
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeSteps:
+    """The handler of all purge jobs: a thread's, unless the job names turns or a step."""
+
+    thread: Handler
+    turns: Handler
+    steps: Mapping[str, Handler] = field(default_factory=dict)
+
+    async def handle(self, job: Job) -> None:
+        step = job.payload.get("step")
+        if step is not None:
+            await self.steps[str(step)](job)
+        elif job.payload.get("turns") is not None:
+            await self.turns(job)
+        else:
+            await self.thread(job)
+
+
+async def write_tombstones(
+    store: TranscriptStore, vault: Vault, space: str, user_id: str, thread_id: str
+) -> None:
+    """The file that says what was forgotten of a thread, if anything was."""
+    key = thread_key(space, thread_id)
+    buried = await store.tombstones(space, user_id, key)
+    if buried:
+        await put_tombstones(vault, TombstoneFile(space, user_id, key, tuple(buried)))
+
+
+async def put_tombstones(vault: Vault, file: TombstoneFile) -> None:
+    text, path = render_tombstones(file), forgotten_path(file.space, file.user_id, file.thread_key)
+    earlier = await vault.read(path)
+    await vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
 
 
 async def delete_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:

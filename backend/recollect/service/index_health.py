@@ -25,7 +25,10 @@ def meaning_problem(indexer: Indexer) -> str | None:
     if indexer.meaning_problem is not None:
         return f"search goes by words alone for what is new: {indexer.meaning_problem}"
     if indexer.refused:
-        return f"{indexer.refused} texts are found by words alone: the embedding model refuses them"
+        return (
+            f"{indexer.refused} texts are found by words alone: the embedding model refuses them, and is asked again "
+            "every hour"
+        )
     return None
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from recollect.errors import EmbedderUnavailable, IndexUnavailable
+from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused
 from recollect.failpoints import FailPoints
 from recollect.memory.index_progress import ThreadProgress
-from recollect.memory.index_row import NOTE, Generation, IndexRow, StoredRows, Vectors
+from recollect.memory.index_row import TURN, Generation, IndexRow, StoredRows, Vectors
 from recollect.memory.note import Note
 from recollect.memory.searchable import meaning_of, turn_row
 from recollect.memory.vault_paths import owner_folder
@@ -80,8 +80,6 @@ class MeaningIndexer:
         self._kept: tuple[str, dict[str, tuple[str, Vectors]]] = ("", {})
         self.embedded_in: Counter[str] = Counter()
         """Texts embedded since the start, by the generation they were embedded for."""
-        self.refused = 0
-        """Texts that the model would not embed since the start; they are found by their words."""
 
     @property
     def embedded(self) -> int:
@@ -94,8 +92,8 @@ class MeaningIndexer:
         Raises EmbedderUnavailable; then nothing was recorded.
         """
         batch, unfinished = await self._gather(generation, threads)
-        vectors = await self._vectors_of(generation, batch.rows)
-        outcome = Embedded(await self._fitting(generation, vectors), unfinished)
+        vectors = await self.vectors_of(generation, batch.rows)
+        outcome = Embedded(await self.fitting(generation, vectors), unfinished)
         start = 0
         for seen, vectors_to, rows in batch.threads:
             mine = vectors[start : start + len(rows)]
@@ -147,11 +145,11 @@ class MeaningIndexer:
             now = await self._ledger.progress(generation.name, seen.thread.space, seen.thread.thread_id)
             if now is None or now.revision != seen.revision or now.is_stale or now.words_to < seen.words_to:
                 return now is None
-            await self._set_vectors(generation, owner, rows, vectors, live=live)
+            await self.set_vectors(generation, owner, rows, vectors, live=live)
             refused = sum(vector is None for vector in vectors)
             return await self._ledger.record_vectors(generation.name, seen, vectors_to, refused)
 
-    async def _set_vectors(
+    async def set_vectors(
         self,
         generation: Generation,
         owner: str,
@@ -172,18 +170,24 @@ class MeaningIndexer:
             self._corpora.set_vectors(owner, ids, stacked)
 
     async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
-        """Embed the notes of an owner that are indexed by words alone: as they are in the index."""
+        """Embed what of an owner's notes and entries is indexed by words alone: as it is in the index."""
         known = await self._words.notes.known(owner)
-        waiting = [note for note in known if await self._waits(generation, note)]
+        indexed = await self._ledger.notes(generation.name, owner)
+        waiting = [note for note in known if indexed.get(note.path) == (note.digest, False)]
         if not waiting:
             return generation
-        stored = await self._store.load(generation.name, owner)
+        stored = await self._store.load_files(generation.name, owner, {note.path for note in waiting})
+        rows: dict[str, list[IndexRow]] = {note.path: [] for note in waiting}
+        embedded: Counter[str] = Counter()
+        for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True):
+            if row.type != TURN and row.path in rows:
+                embedded[row.path] += bool(is_embedded)
+                rows[row.path] += [] if is_embedded else [row]
         for note in waiting:
-            rows = [row for row in stored.rows if row.type == NOTE and row.path == note.path]
-            generation, number = await self._embed_note(generation, note, rows, live=live)
+            generation, number = await self._embed_note(generation, note, rows[note.path], live=live)
             async with self._locks.of(owner):
                 if await self._waits(generation, note):
-                    counts = {note.path: number}
+                    counts = {note.path: embedded[note.path] + number}
                     await self._ledger.record_notes(
                         generation.name, owner, [note], [], embedded=True, counts=counts
                     )
@@ -192,16 +196,16 @@ class MeaningIndexer:
     async def _embed_note(
         self, generation: Generation, note: Note, rows: Sequence[IndexRow], *, live: bool
     ) -> tuple[Generation, int]:
-        """Returns how many vectors there are, too: the model may refuse some texts."""
+        """Returns how many vectors came, too: the model may refuse some texts."""
         number = 0
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
-            vectors = await self._vectors_of(generation, some)
+            vectors = await self.vectors_of(generation, some)
             number += sum(vector is not None for vector in vectors)
-            generation = await self._fitting(generation, vectors)
+            generation = await self.fitting(generation, vectors)
             async with self._locks.of(note.owner):
                 if await self._waits(generation, note):
-                    await self._set_vectors(generation, note.owner, some, vectors, live=live)
+                    await self.set_vectors(generation, note.owner, some, vectors, live=live)
         return generation, number
 
     async def _waits(self, generation: Generation, note: Note) -> bool:
@@ -209,7 +213,7 @@ class MeaningIndexer:
         indexed = await self._ledger.notes(generation.name, note.owner)
         return indexed.get(note.path) == (note.digest, False)
 
-    async def _vectors_of(self, generation: Generation, rows: Sequence[IndexRow]) -> list[Vectors | None]:
+    async def vectors_of(self, generation: Generation, rows: Sequence[IndexRow]) -> list[Vectors | None]:
         """Each row's vector: one that an older generation has for the same words, else a new one.
 
         None for a text that the model refuses.
@@ -226,30 +230,44 @@ class MeaningIndexer:
                 found[place] = vector
             refused = sum(vector is None for vector in new)
             self.embedded_in[generation.name] += len(new) - refused
-            self.refused += refused
         return found
 
     async def _embed(self, texts: Sequence[str]) -> list[Vectors | None]:
-        """One text that the model refuses keeps no other from being embedded: it is found by halving."""
+        """One text that the model refuses, or fails at, keeps no other from being embedded.
+
+        Where it fails at every one of them, and does not say that it refuses them, they are not at fault: raises.
+        """
         if self._embedder is None:
             raise EmbedderUnavailable("no embedding model is configured")
-        try:
-            return list(await self._embedder.embed(texts))
-        except EmbedderUnavailable:
-            await self._embedder.embed([PROBE])
-        if len(texts) == 1:
-            return [await self._embed_again(texts[0])]
-        half = len(texts) // 2
-        return [*await self._embed(texts[:half]), *await self._embed(texts[half:])]
+        results = await self._embed_apart(self._embedder, texts)
+        failures = [result for result in results if isinstance(result, EmbedderUnavailable)]
+        others = [failure for failure in failures if not isinstance(failure, TextRefused)]
+        if others and len(failures) == len(results):
+            raise others[0]
+        for failure in failures:
+            _log.warning(
+                "the embedding model does not take a text, which is found by its words alone: %s", failure
+            )
+        return [None if isinstance(result, EmbedderUnavailable) else result for result in results]
 
-    async def _embed_again(self, text: str) -> Vectors | None:
-        assert self._embedder is not None
+    async def _embed_apart(
+        self, embedder: Embedder, texts: Sequence[str]
+    ) -> list[Vectors | EmbedderUnavailable]:
+        """Each text's vector, or why there is none: found by halving. Raises where not even the probe is embedded."""
         try:
-            vector: Vectors = (await self._embedder.embed([text]))[0]
-        except EmbedderUnavailable as error:
-            _log.warning("the embedding model refuses a text, and it is found by its words alone: %s", error)
-            return None
-        return vector
+            return list(await embedder.embed(texts))
+        except EmbedderUnavailable:
+            await embedder.embed([PROBE])
+        if len(texts) == 1:
+            try:
+                return list(await embedder.embed(texts))
+            except EmbedderUnavailable as failure:
+                return [failure]
+        half = len(texts) // 2
+        return [
+            *await self._embed_apart(embedder, texts[:half]),
+            *await self._embed_apart(embedder, texts[half:]),
+        ]
 
     def _is_of_use(self, generation: Generation) -> bool:
         """Whether the older generation can have vectors that this one lacks."""
@@ -285,7 +303,7 @@ class MeaningIndexer:
         self.source = None
         self._kept = ("", {})
 
-    async def _fitting(self, generation: Generation, vectors: Sequence[Vectors | None]) -> Generation:
+    async def fitting(self, generation: Generation, vectors: Sequence[Vectors | None]) -> Generation:
         """The generation with the embedder's model in it. Raises where it holds another model's vectors."""
         lengths = {len(vector) for vector in vectors if vector is not None}
         if not lengths:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,9 @@ import numpy as np
 from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.index_progress import ThreadProgress
-from recollect.memory.index_row import NOTE, IndexRow, StoredRows
+from recollect.memory.index_row import TURN, IndexRow, StoredRows
 from recollect.memory.note import NOTE_BYTES, Note
-from recollect.memory.searchable import meaning_of, note_rows, turn_row, words_of
+from recollect.memory.searchable import file_rows, meaning_of, turn_row, words_of
 from recollect.memory.transcript_state import PlacedTurn
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.corpora import Corpora
@@ -173,7 +174,10 @@ class WordIndexer:
         return True
 
     async def index_notes(self, generation: str, owner: str, *, live: bool) -> int:
-        """Make the index hold an owner's notes as they are. Returns how many cannot be read: nothing of them changes."""
+        """Make the index hold an owner's notes and entries as they are, touching only the rows that differ.
+
+        Returns how many files cannot be read: nothing of them changes.
+        """
         async with self.locks.of(owner):
             known = {note.path: note for note in await self.notes.known(owner)}
             indexed = await self.ledger.notes(generation, owner)
@@ -184,23 +188,44 @@ class WordIndexer:
             removed = [path for path in indexed if path not in known]
             outdated = {*removed, *(note.path for note in read)}
             if outdated:
-                gone = await self._remove_notes(generation, owner, outdated)
                 rows = [row for rows in read.values() for row in rows]
-                words = await self._put(generation, owner, rows)
-                counts = {note.path: len(rows) for note, rows in read.items()}
+                stored = await self.store.load_files(
+                    generation, owner, outdated, {row.row_id for row in rows}
+                )
+                wanted = _one_of_each(stored, outdated, rows)
+                await self._replace(generation, owner, stored, outdated, wanted, live=live)
+                counts = Counter(row.path for row in wanted)
                 await self.ledger.record_notes(generation, owner, list(read), removed, counts=counts)
-                if live:
-                    await self.corpora.extend(owner, rows, words, gone)
             return len(changed) - len(read)
 
-    async def _remove_notes(self, generation: str, owner: str, paths: Collection[str]) -> list[str]:
-        """Returns the ids of the rows that went."""
-        stored = await self.store.load(generation, owner)
-        gone = [row.row_id for row in stored.rows if row.type == NOTE and row.path in paths]
+    async def _replace(
+        self,
+        generation: str,
+        owner: str,
+        stored: StoredRows,
+        paths: Collection[str],
+        wanted: Sequence[IndexRow],
+        *,
+        live: bool,
+    ) -> None:
+        """Have the wanted rows in the place of those that stand there of these files."""
+        old = {row.row_id: row for row in stored.rows}
+        kept = {row.row_id for row in wanted}
+        gone = [
+            row.row_id
+            for row in stored.rows
+            if row.type != TURN and row.path in paths and row.row_id not in kept
+        ]
+        changed = [row for row in wanted if old.get(row.row_id) != row]
         if gone:
             await self.store.remove(generation, owner, gone)
-            await self.store.compact(generation, owner)
-        return gone
+            self.fail_points.reach("index.removed")
+        words = await self._put(generation, owner, changed)
+        await self._keep_vectors(generation, owner, stored, changed)
+        if gone or any(row.row_id in old and old[row.row_id].text != row.text for row in changed):
+            await self.store.compact(generation, owner)  # No text that is gone stays in an old version.
+        if live:
+            await self.corpora.extend(owner, changed, words, gone)
 
     async def _rows_of_note(self, note: Note) -> list[IndexRow] | None:
         """None where its file is not there or cannot be read: that is no deletion."""
@@ -209,7 +234,17 @@ class WordIndexer:
         except StorageUnavailable as error:
             _log.warning("a note cannot be read: %s", error)
             return None
-        return None if file is None else await asyncio.to_thread(note_rows, note, file.text)
+        return None if file is None else await asyncio.to_thread(file_rows, note, file.text)
+
+
+def _one_of_each(stored: StoredRows, outdated: Collection[str], rows: Sequence[IndexRow]) -> list[IndexRow]:
+    """An entry that two files hold is searched in one of them: the one it was in before, else the first."""
+    elsewhere = {row.row_id for row in stored.rows if row.type != TURN and row.path not in outdated}
+    first: dict[str, IndexRow] = {}
+    for row in rows:
+        if row.row_id not in elsewhere:
+            first.setdefault(row.row_id, row)
+    return list(first.values())
 
 
 def _rows(seen: ThreadProgress, placed: Sequence[PlacedTurn]) -> list[IndexRow]:

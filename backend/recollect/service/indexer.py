@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from recollect.errors import IndexUnavailable, StorageUnavailable, Unavailable
@@ -13,11 +13,12 @@ from recollect.memory.vault_paths import owner_folder
 from recollect.service.corpora import Corpora
 from recollect.service.generations import discard_others, is_gone, new_generation, usable_live
 from recollect.service.index_meaning import BATCH, Key, MeaningIndexer
+from recollect.service.index_refusals import RefusalLedger, Refusals
 from recollect.service.index_words import WordIndexer
 from recollect.service.inspect_index import IndexInspector
 from recollect.service.model_check import ModelCheck
 from recollect.service.persistent_loop import PersistentLoop
-from recollect.service.ports import Embedder, IndexLedger, IndexStore
+from recollect.service.ports import Embedder, IndexStore
 
 _PAGE = 200
 _log = logging.getLogger("recollect.index")
@@ -33,13 +34,14 @@ class Indexer:
     def __init__(
         self,
         store: IndexStore,
-        ledger: IndexLedger,
+        ledger: RefusalLedger,
         words: WordIndexer,
         meaning: MeaningIndexer,
         corpora: Corpora,
         embedder: Embedder | None,
         *,
         delay_seconds: float = 0.1,
+        retry_seconds: float = 3600,
     ) -> None:
         self._store = store
         self._ledger = ledger
@@ -49,6 +51,13 @@ class Indexer:
         self._embedder = embedder
         self._model = ModelCheck(embedder)
         self._inspector = IndexInspector(store, ledger, corpora, words.locks)
+        self._refusals = Refusals(store, ledger, meaning, words.locks)
+        self._refused: dict[str, int] = {}
+        """By owner, as the ledger says."""
+        self._retried_owners: dict[str, None] = {}
+        """Owners whose refused texts wait for another try."""
+        self._retry_seconds = retry_seconds
+        self._retry: asyncio.TimerHandle | None = None
         self._delay = delay_seconds
         self._live: Generation | None = None
         self.building: Generation | None = None
@@ -113,9 +122,13 @@ class Indexer:
         self._words_loop.start("index-words")
         self._notes_loop.start("index-notes")
         self._meaning_loop.start("index-meaning")
+        self._refused = await self._ledger.refused(self._live.name)
+        self.try_refused_again()
         self.catch_up()
 
     async def stop(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
         for loop in (self._words_loop, self._notes_loop, self._meaning_loop):
             await loop.stop()
         self._corpora.clear()
@@ -124,6 +137,14 @@ class Indexer:
         """Look everywhere for what was left undone."""
         self._scanned = False
         self._words_loop.wake()
+
+    def try_refused_again(self) -> None:
+        """Have the texts that the embedding model refused embedded, if it takes them by now; from here on hourly."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = asyncio.get_running_loop().call_later(self._retry_seconds, self.try_refused_again)
+        self._retried_owners.update(dict.fromkeys(self._refused))
+        self._meaning_loop.wake()
 
     async def _open_live(self) -> Generation:
         """The live generation, or an empty one in its place that is filled from journal and vault."""
@@ -201,11 +222,12 @@ class Indexer:
     async def forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
         """No byte of it is left in any generation when this returns."""
         await self.ensure_live()
-        if not await self._words.forget_thread(self._generations, space, user_id, thread_id):
+        if not await self._words.forget_thread(self.generations, space, user_id, thread_id):
             await self._mark_all_of(owner_folder(space, user_id), space, user_id)
         self.thread_changed(space, thread_id)
 
-    def _generations(self) -> list[str]:
+    def generations(self) -> list[str]:
+        """The names of those that are in use."""
         used = (self._live, self.building, self._meaning.source)
         return list(dict.fromkeys(generation.name for generation in used if generation is not None))
 
@@ -222,7 +244,7 @@ class Indexer:
             await self._changed.wait()
 
     def is_idle(self) -> bool:
-        others = (self._note_owners, self._unembedded, self._unembedded_owners)
+        others = (self._note_owners, self._unembedded, self._unembedded_owners, self._retried_owners)
         working = self._notes_loop.working or self._meaning_loop.working
         return self._words_are_done() and not working and not any(others)
 
@@ -231,7 +253,7 @@ class Indexer:
         return self._scanned and not self._words_loop.working and not waiting
 
     def _are_done_or_stuck(self) -> bool:
-        meaning = self._unembedded or self._unembedded_owners or self._meaning_loop.working
+        meaning = self._is_anything_unembedded() or self._meaning_loop.working
         notes = self._note_owners or self._notes_loop.working
         return not (notes and self.notes_problem is None) and not (
             meaning and self._meaning_loop.problem is None
@@ -249,8 +271,11 @@ class Indexer:
 
     @property
     def refused(self) -> int:
-        """Texts that the embedding model would not take since the start."""
-        return self._meaning.refused
+        """Texts that the embedding model would not take."""
+        return sum(self._refused.values())
+
+    def refused_of(self, owner: str) -> int:
+        return self._refused.get(owner, 0)
 
     def notes_behind(self, owner: str) -> bool:
         """Whether an owner has notes that cannot be found yet."""
@@ -389,12 +414,16 @@ class Indexer:
     async def _meaning_step(self) -> None:
         await self._model.probe(self.live)
         if self._embedder is None or self.model_mismatch is not None:
-            self._unembedded.clear()
-            self._unembedded_owners.clear()
-        while self._unembedded or self._unembedded_owners:
+            for waiting_for_it in (self._unembedded, self._unembedded_owners, self._retried_owners):
+                waiting_for_it.clear()
+        while self._is_anything_unembedded():
             async with self._meaning_turn:
-                await self._embed_threads()
-                await self._embed_notes()
+                try:
+                    await self._embed_threads()
+                    await self._embed_notes()
+                    await self._embed_refused()
+                finally:
+                    self._refused = await self._ledger.refused(self.live.name)
             self._changed.set()
         waiting = self.waiting[0] or self._note_owners or self._owner_in_work
         if (source := self._meaning.source) is not None and self.building is None and not waiting:
@@ -416,14 +445,35 @@ class Indexer:
         if outcome.unwritable:
             raise next(iter(outcome.unwritable.values()))
 
+    def _is_anything_unembedded(self) -> bool:
+        return any((self._unembedded, self._unembedded_owners, self._retried_owners))
+
     async def _embed_notes(self) -> None:
+        await self._embed_owners(
+            self._unembedded_owners, lambda owner: self._meaning.embed_notes(self.live, owner, live=True)
+        )
+
+    async def _embed_refused(self) -> None:
+        if self._retried_owners:
+            users = await self._ledger.owners(self.live.name)
+            await self._embed_owners(
+                self._retried_owners,
+                lambda owner: self._refusals.try_again(
+                    self.live, owner, *users.get(owner, ("", "")), live=True
+                ),
+            )
+
+    async def _embed_owners(
+        self, owners: dict[str, None], embed: Callable[[str], Awaitable[Generation]]
+    ) -> None:
+        """An owner whose index cannot be used keeps nobody else waiting."""
         problems = []
-        for owner in list(self._unembedded_owners):
-            del self._unembedded_owners[owner]
+        for owner in list(owners):
+            del owners[owner]
             try:
-                self._take_model(await self._meaning.embed_notes(self.live, owner, live=True))
+                self._take_model(await embed(owner))
             except BaseException as error:
-                self._unembedded_owners[owner] = None
+                owners[owner] = None
                 if not isinstance(error, IndexUnavailable):
                     raise
                 await self._suspect(owner)

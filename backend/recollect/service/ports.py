@@ -1,6 +1,6 @@
 """What the verbs need of the world. One contract suite per port holds for every implementation and its fake."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -8,10 +8,12 @@ from typing import Any, Protocol
 from recollect.context.llm import BackendFacts, ChatCall, StreamEvent
 from recollect.memory.access import ApiKey
 from recollect.memory.chat import Accepted, AnswerText, Asked, Conversation, PromptReceipt, SentPrompt
+from recollect.memory.entry_file import EntryFileState, FiledEntry
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected, Generation, IndexRow, StoredRows, Vectors
 from recollect.memory.job import Job, JobSpec, JobState
-from recollect.memory.known_entry import Buried, EntryChange, EntryVersion, KnownEntry
+from recollect.memory.kept_answer import KeptAnswer
+from recollect.memory.known_entry import Buried, EntryChange, EntryJob, EntryVersion, KnownEntry
 from recollect.memory.model import (
     Append,
     Coverage,
@@ -27,6 +29,7 @@ from recollect.memory.note import Note
 from recollect.memory.people_file import PeopleFile
 from recollect.memory.preferences import Preferences
 from recollect.memory.preset import Preset
+from recollect.memory.stored_cell import StoredCell
 from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.memory.vault_file import FileStamp, VaultFile
 
@@ -80,6 +83,11 @@ class CellStore(Protocol):
     async def close(self, space: str, thread_id: str, cells: Sequence[Memcell], decided_by: str) -> None: ...
     async def request_flush(self, space: str, thread_id: str) -> int: ...
     async def list_cells(self, space: str, thread_id: str) -> list[tuple[Memcell, tuple[str, ...]]]: ...
+    async def receipts(
+        self, space: str, thread_id: str, subjects: Sequence[str]
+    ) -> dict[str, dict[str, JsonObject]]:
+        """What happened to memcells or turns: by subject and stage, the newest of each."""
+        ...
 
 
 class TranscriptStore(Protocol):
@@ -125,7 +133,10 @@ class Vault(Protocol):
     def problem(self) -> str | None: ...
     async def read(self, path: str) -> str | None: ...
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None: ...
-    async def stamps(self, folder: str = "") -> dict[str, FileStamp]: ...
+    async def stamps(self, folder: str = "") -> dict[str, FileStamp]:
+        """What cannot be looked at has a mark of memory/vault_marks.py in its stamp's place."""
+        ...
+
     def is_own(self, path: str, digest: str) -> bool: ...
     async def write(self, path: str, text: str, ours: frozenset[str]) -> str | None: ...
     async def write_unless_foreign(self, path: str, text: str, ours: frozenset[str]) -> VaultFile | None: ...
@@ -143,6 +154,7 @@ class JobRunner(Protocol):
         *,
         space: str | None,
         user_id: str | None = None,
+        thread_id: str | None = None,
         state: JobState | None = None,
         limit: int = 100,
         after: int = 0,
@@ -162,6 +174,16 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """The name it has in the settings."""
+        ...
+
+    @property
+    def server(self) -> str:
+        """The host and port that it is reached at: backends of different names may be one server."""
+        ...
+
+    @property
+    def label(self) -> str | None:
+        """What people are told of its answers; None for a model that they chose."""
         ...
 
     @property
@@ -294,6 +316,12 @@ class IndexStore(Protocol):
     async def owners(self, generation: str) -> list[str]: ...
     async def load(self, generation: str, owner: str) -> StoredRows: ...
 
+    async def load_files(
+        self, generation: str, owner: str, paths: Collection[str], row_ids: Collection[str] = ()
+    ) -> StoredRows:
+        """The rows of these files, and those with these ids; in the order of `load`."""
+        ...
+
     async def count(self, generation: str, owner: str) -> int:
         """Rows, without reading their texts. Raises where they stand there twice, or are another owner's."""
         ...
@@ -355,10 +383,42 @@ class IndexLedger(Protocol):
         ...
 
 
+class JobQueue(Protocol):
+    """Puts work for memories into the queue."""
+
+    async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None: ...
+
+
+class CellTexts(Protocol):
+    """Memcells with their turns, and where these stand in the vault."""
+
+    async def cell(self, space: str, thread_id: str, memcell_id: str) -> StoredCell | None: ...
+    async def stretch(self, space: str, thread_id: str, turn_ids: Sequence[str]) -> StoredCell | None: ...
+    async def cells_of(
+        self, space: str, user_id: str | None = None, thread_id: str | None = None
+    ) -> list[tuple[str, str]]: ...
+
+
+class SkillFileStore(Protocol):
+    """The skills' files as we wrote them: what differs from that, a person changed."""
+
+    async def last_written(self, path: str, current: str | None) -> str | None:
+        """What we last put there; of two that we may have put there, the one that stands there now."""
+        ...
+
+    async def announce(self, path: str, text: str) -> None: ...
+    async def record(self, path: str, text: str) -> None: ...
+    async def forget(self, path: str) -> None: ...
+
+
 class EntryStore(Protocol):
     """Entries in the journal. A change is durable when it returns; the files that it touches follow by jobs."""
 
     async def get(self, space: str, entry_id: str) -> KnownEntry | None: ...
+    async def some(self, space: str, owner: str, entry_ids: Sequence[str]) -> list[KnownEntry]:
+        """Those of an owner that have one of these ids, in the order of the ids."""
+        ...
+
     async def list_entries(
         self,
         space: str,
@@ -376,9 +436,12 @@ class EntryStore(Protocol):
 
     async def of_cell(self, space: str, owner: str, cell: str, strategy: str) -> list[KnownEntry]: ...
     async def of_subject(
-        self, space: str, owner: str, kind: str, subject: str, attribute: str
+        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int | None = None
     ) -> list[KnownEntry]:
-        """Those about the same attribute of the same subject (compared without case), oldest first."""
+        """Those about the same attribute of the same subject (compared without case), oldest first.
+
+        With `newest`, only the last so many.
+        """
         ...
 
     async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
@@ -390,6 +453,10 @@ class EntryStore(Protocol):
         ...
 
     async def buried(self, space: str, owner: str, cell: str | None = None) -> list[Buried]: ...
+    async def bury(self, space: str, owner: str, graves: Sequence[Buried]) -> None:
+        """These were deleted, and are never derived again."""
+        ...
+
     async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
         """Oldest first; empty for an entry that never changed."""
         ...
@@ -399,6 +466,50 @@ class EntryStore(Protocol):
         ...
 
     async def forget_owner(self, space: str, owner: str) -> None: ...
+
+
+class EntryFileStore(Protocol):
+    """What of entries stands in the vault already, by the paths of their files."""
+
+    async def file(self, path: str) -> EntryFileState | None: ...
+    async def files(self) -> list[EntryFileState]: ...
+    async def entries_in(self, path: str) -> list[FiledEntry]: ...
+    async def leaving(self, path: str) -> frozenset[str]: ...
+    async def announce(self, path: str, writing: str, filing: Mapping[str, str]) -> None: ...
+    async def record(self, path: str, revision: int, digest: str, gone: Collection[str]) -> None: ...
+    async def removed(self, path: str) -> bool: ...
+    async def take_in(
+        self,
+        path: str,
+        digest: str,
+        change: EntryChange,
+        filed: Mapping[str, str],
+        *,
+        settled_at: int | None = None,
+        delay_ms: int = 0,
+    ) -> None:
+        """What a person wrote is known, and their file is known to hold it.
+
+        `filed` are the digests of its sections. The file is written in `delay_ms`, unless with this change it holds
+        all that it did not hold at the revision `settled_at`.
+        """
+        ...
+
+    async def write_anew(self, path: str) -> None: ...
+    async def queue(self, path: str, *, delay_ms: int = 0, **about: str) -> None: ...
+    async def space_of(self, owner: str) -> str | None: ...
+    async def thread_of(self, space: str, thread_folder: str) -> str | None: ...
+
+
+class ModelAnswers(Protocol):
+    """What models answered about memcells, kept before it is used: a retry costs no second call."""
+
+    async def answer(self, space: str, cell: str, name: str, digest: str) -> KeptAnswer | None: ...
+    async def keep(
+        self, space: str, thread_id: str, cell: str, name: str, digest: str, answer: KeptAnswer
+    ) -> None: ...
+    async def forget_cells(self, space: str, cells: Iterable[str]) -> None: ...
+    async def forget_thread(self, space: str, thread_id: str) -> None: ...
 
 
 class JournalCopier(Protocol):

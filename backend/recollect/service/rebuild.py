@@ -35,6 +35,7 @@ class RebuildReport:
     forgotten: int = 0
     presets: int = 0
     preferences: int = 0
+    entries: int = 0
     problems: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     """Kinds of things that live in the journal alone."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,12 +11,12 @@ from typing import TypeVar
 from recollect.errors import EmbedderUnavailable, InvalidInput
 from recollect.memory.access import Caller
 from recollect.memory.corpus import Corpus
-from recollect.memory.hits import Chosen, Hit, Selection, lengthen, tokens
+from recollect.memory.hits import STRETCH, Chosen, Hit, Selection, lengthen, tokens
 from recollect.memory.identity import turn_number
-from recollect.memory.index_row import NOTE, Vectors
+from recollect.memory.index_row import TURN, Vectors
 from recollect.memory.model import Turn
 from recollect.memory.query import Query, read_query
-from recollect.memory.rank import Weights, score
+from recollect.memory.rank import Scores, Weights, score
 from recollect.memory.ranked import Ranked
 from recollect.memory.vault_paths import transcript_path
 from recollect.service.corpora import Corpora
@@ -100,20 +100,24 @@ class Recall:
         if (thread_id := search.selection.scope.thread_id) is not None:
             await owned_thread(self._threads, caller, thread_id, user_id)
         started = time.perf_counter()
-        query = read_query(search.query, self._clock() if search.now is None else search.now)
+        now = self._clock() if search.now is None else search.now
+        query = read_query(search.query, now)
         found = Found()
         vector = found.vector = await self._vector(query, search, found)
         embedded_at = time.perf_counter()
         owned = await self._corpora.get(caller.space, user_id)
         loaded_at = time.perf_counter()
-        ranked = await self._rank(owned.corpus, query, vector, search, weights or Weights(), found)
+        scored = partial(score, weights=weights or Weights(), now=now)
+        ranked = await self._rank(owned.corpus, query, vector, search, scored, found)
+        if vector is not None:
+            found.degraded += _without_vectors(found, self._indexer.refused_of(owned.owner))
         chosen = await self._choose(caller.space, user_id, ranked, _for_hits(search))
         found.hits, found.left_out["hits"] = chosen.hits, chosen.too_long
         ranked_at = time.perf_counter()
         found.from_journal = len(owned.unindexed)
         if self._indexer.notes_behind(owned.owner):
             found.degraded.append("some notes are not indexed yet and are not found")
-        if not found.hits and caller.acting_for(search.user_id) is None:
+        if caller.acting_for(search.user_id) is None:
             found.degraded.append(
                 f"an agent_id alone searches the threads of the user {user_id} alone: name a user_id for another's"
             )
@@ -165,18 +169,14 @@ class Recall:
         query: Query,
         vector: Vectors | None,
         search: Search,
-        weights: Weights,
+        scored: Callable[..., Scores],
         found: Found,
     ) -> Ranked:
         view = corpus.view()
         found.rows, found.embedded = view.count, int(view.embedded.sum())
-        if vector is not None and found.embedded < found.rows:
-            found.degraded.append(
-                f"{found.rows - found.embedded} of {found.rows} texts are not embedded yet and are found by words alone"
-            )
         if search.selection.mode == "vector":
             query = replace(query, words=(), day_words=())
-        scores = await self._run(corpus, partial(score, corpus, view, query, vector, weights))
+        scores = await self._run(corpus, partial(scored, corpus, view, query, vector))
         return Ranked(corpus, view, scores, query.words)
 
     async def _run(self, corpus: Corpus, work: Callable[[], T]) -> T:
@@ -229,11 +229,11 @@ class Recall:
 
     async def _paths(self, space: str, user_id: str, hits: Sequence[Hit]) -> list[str | None]:
         """The file that holds each hit; None for a message that is not in the vault yet."""
-        places = [(hit.row.thread_id, hit.row.position) for hit in hits if hit.row.type != NOTE]
+        places = [(hit.row.thread_id, hit.row.position) for hit in hits if _is_said(hit)]
         parts = await self._ledger.parts_holding(space, places) if places else {}
         return [
             hit.row.path
-            if hit.row.type == NOTE
+            if not _is_said(hit)
             else None
             if (part := parts.get((hit.row.thread_id, hit.row.position))) is None
             else transcript_path(space, user_id, hit.row.thread_id, part)
@@ -241,7 +241,7 @@ class Recall:
         ]
 
     async def _around(self, space: str, user_id: str, hit: Hit, count: int) -> list[Turn]:
-        if hit.row.type == NOTE:
+        if not _is_said(hit):
             return []
         first, last = hit.row.position - count, hit.row.position + count
         placed = await self._turns.turns(space, hit.row.thread_id, first, last)
@@ -254,6 +254,23 @@ class Recall:
             for each in placed
             if each.position != hit.row.position and each.turn.skip_reason is None
         ]
+
+
+def _without_vectors(found: Found, refused: int) -> Iterator[str]:
+    """Which texts are found by words alone, and why."""
+    missing = found.rows - found.embedded
+    refused = min(refused, missing)
+    if missing > refused:
+        yield f"{missing - refused} of {found.rows} texts are not embedded yet and are found by words alone"
+    if refused:
+        yield (
+            f"{refused} of {found.rows} texts were refused by the embedding model and are found by words alone"
+        )
+
+
+def _is_said(hit: Hit) -> bool:
+    """Whether it is of a thread, and not of a file that is neither."""
+    return hit.row.type in (TURN, STRETCH)
 
 
 def _owner(caller: Caller, search: Search) -> str:

@@ -1,7 +1,6 @@
 """Recall as a source of a context block: what of the owner's memory belongs beside this message, and nothing else."""
 
 import asyncio
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -9,17 +8,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from recollect.context.context_block import HEADING, Memory, memory_line
+from recollect.context.context_block import Memory, render_memories
 from recollect.context.relevance import Floor, is_small_talk, tells_nothing
 from recollect.errors import RecollectError
 from recollect.memory.access import Caller
 from recollect.memory.hits import Hit, Scope, Selection, tokens
+from recollect.memory.identity import turn_number
 from recollect.memory.index_row import IndexRow, Vectors
 from recollect.memory.model import JsonObject, Thread
 from recollect.memory.passages import best_passage
 from recollect.memory.query import read_query
+from recollect.memory.text_key import digest_of_text, text_key
+from recollect.memory.vault_paths import thread_folder
 from recollect.service.breaker import Breaker
 from recollect.service.recall import Found, Search
+from recollect.service.standing import Standing, without_repeats
 
 TOP_K = 12
 _MOST_MEMORIES = 8
@@ -38,6 +41,12 @@ class Searches(Protocol):
     """`Recall`, as far as it is used here."""
 
     async def search(self, caller: Caller, search: Search) -> Found: ...
+
+
+class Stands(Protocol):
+    """`StandingMemories`, as far as it is used here."""
+
+    async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> Standing: ...
 
 
 class Likens(Protocol):
@@ -100,6 +109,7 @@ class RecallSource:
         self,
         recall: Searches,
         likeness: Likens,
+        standing: Stands | None = None,
         *,
         breaker: Breaker,
         clock: Callable[[], float],
@@ -109,6 +119,7 @@ class RecallSource:
         """`clock` counts seconds and never goes back."""
         self._recall = recall
         self._likeness = likeness
+        self._standing = standing
         self.breaker = breaker
         self._clock = clock
         self._deadline = deadline_seconds
@@ -192,8 +203,17 @@ class RecallSource:
                 near.append(hit)
             else:
                 passed_over["not near enough"] += 1
-        memories = _fitting(near, words, known, max_tokens, passed_over)
+        hits = [_memory(hit, words, known, max_tokens) for hit in near]
+        standing = await self._standing_for(thread, known, now)
+        offered = [*standing.corrections, *without_repeats(standing.corrections, hits)]
+        rest = without_repeats(offered, (*standing.due, *standing.profile))
+        memories = _fitting(offered, rest, max_tokens, passed_over)
         return Recalled(tuple(memories), degraded=tuple(found.degraded), passed_over=dict(passed_over))
+
+    async def _standing_for(self, thread: Thread, known: Known, now: int) -> Standing:
+        if self._standing is None:
+            return Standing()
+        return await self._standing.of(thread, known.injected, now)
 
     async def _alike(self, thread: Thread, vector: Vectors | None, hits: Sequence[Hit]) -> dict[str, float]:
         """Nothing where the search itself could not go by meaning: its vectors may be another model's."""
@@ -223,11 +243,12 @@ def _not_known(hits: Sequence[Hit], thread: Thread, known: Known, passed_over: C
 
 
 def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
-    if (row.thread_id, row.position) in known.window:
+    if (row.thread_id, row.position) in known.window or _is_of_window(row, thread, known):
         return "in the window"
     if (
         row.thread_id == thread.thread_id
         and known.next_position is not None
+        and not row.is_entry
         and row.position >= known.next_position
     ):
         return "said later"
@@ -238,23 +259,36 @@ def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
     return "tells nothing" if tells_nothing(row.text) else None
 
 
+def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:
+    """An entry all of whose turns the prompt holds itself."""
+    if not row.is_entry or not row.sources:
+        return False
+    folder = thread_folder(thread.space, thread.user_id, thread.thread_id)
+    places = [named.partition("#")[2] for named in row.sources if named.startswith(f"{folder}#")]
+    return len(places) == len(row.sources) and all(
+        (thread.thread_id, turn_number(place) or 0) in known.window for place in places
+    )
+
+
 def digest_of(row: IndexRow) -> str:
     """Of what was said: it changes when that is edited, and for no other reason."""
-    return hashlib.sha256(row.text.encode()).hexdigest()[:16]
+    return digest_of_text(row.text)
 
 
 def _fitting(
-    hits: Sequence[Hit], words: Sequence[str], known: Known, max_tokens: int, passed_over: Counter[str]
+    offered: Sequence[Memory], rest: Sequence[Memory], max_tokens: int, passed_over: Counter[str]
 ) -> list[Memory]:
-    room = max_tokens - careful_tokens(HEADING)
+    """As many as there is room for, what was asked for before what is always worth knowing; no two say the same."""
     memories: list[Memory] = []
-    for hit in hits:
-        memory = _memory(hit, words, known, max_tokens)
-        cost = careful_tokens(memory_line(memory)) + 1
-        if cost <= room and len(memories) < _MOST_MEMORIES:
-            room -= cost
+    said: set[str] = set()
+    for number, memory in enumerate((*offered, *rest)):
+        fits = careful_tokens(render_memories([*memories, memory])) <= max_tokens
+        if text_key(memory.text) in said:
+            passed_over["says the same"] += 1
+        elif fits and (len(memories) < _MOST_MEMORIES or number >= len(offered)):
             memories.append(memory)
-        else:
+            said.add(text_key(memory.text))
+        elif number < len(offered):
             passed_over["no room"] += 1
     return memories
 

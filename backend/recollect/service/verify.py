@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
+from recollect.errors import StorageUnavailable
 from recollect.memory.identity import text_digest
 from recollect.memory.model import Coverage, Thread
 from recollect.memory.transcript_state import StoredPart, TranscriptState
@@ -90,7 +91,7 @@ class Verifier:
             return set()
         paths: set[str] = set()
         parts = await self.store.parts(thread.space, thread.thread_id)
-        result.problems += _gaps(thread, parts)
+        result.problems += await self._gaps(thread, parts)
         for number in [part.part for part in parts]:
             path = transcript_path(thread.space, thread.user_id, thread.thread_id, number)
             paths.add(path)
@@ -107,6 +108,21 @@ class Verifier:
         result.pending += len(await self.store.turns(thread.space, thread.thread_id, written + 1))
         return paths
 
+    async def _gaps(self, thread: Thread, parts: list[StoredPart]) -> list[str]:
+        """Parts follow one another, or turns stand in none of them; where turns were forgotten, a gap is no loss."""
+        problems = []
+        number, first = 1, 1
+        for part in parts:
+            left_out = part.first_position > first and await self.store.turns(
+                thread.space, thread.thread_id, first, part.first_position - 1, limit=1
+            )
+            if part.part != number or part.first_position < first or left_out:
+                problems.append(
+                    f"journal: part {part.part} of thread {thread.thread_id!r} does not follow the one before it"
+                )
+            number, first = part.part + 1, part.last_position + 1
+        return problems
+
     async def _check_part(self, thread: Thread, number: int, path: str) -> str | None:
         problem = None
         for _ in range(_LOOKS):
@@ -114,7 +130,10 @@ class Verifier:
             part = await self._part(thread, number)
             if state is None or part is None:
                 return None
-            text = await self.vault.read(path)
+            try:
+                text = await self.vault.read(path)
+            except StorageUnavailable as error:
+                return f"{path} cannot be read: {error.message}"
             wanted = await self._wanted(state, part)
             if text == wanted or (_is_unfinished(part, state) and _is_as_we_left_it(part, text)):
                 return None
@@ -133,7 +152,10 @@ class Verifier:
 
     async def _repair(self, thread: Thread, number: int, path: str) -> bool:
         """Write a part anew that is gone. One that a person changed is left as it is."""
-        if await self.vault.read(path) is not None:
+        try:
+            if await self.vault.read(path) is not None:
+                return False
+        except StorageUnavailable:
             return False
         await self.store.forget_part(thread.space, thread.thread_id, number)
         state = await self.store.state(thread.space, thread.thread_id)
@@ -157,16 +179,6 @@ def _is_as_we_left_it(part: StoredPart, text: str | None) -> bool:
 
 def _is_ours(path: str) -> bool:
     return "/threads/" in path
-
-
-def _gaps(thread: Thread, parts: list[StoredPart]) -> list[str]:
-    """Parts follow one another without a gap, or turns stand in none of them."""
-    follows = [(1, 1), *((part.part + 1, part.last_position + 1) for part in parts)]
-    return [
-        f"journal: part {part.part} of thread {thread.thread_id!r} does not follow the one before it"
-        for part, expected in zip(parts, follows, strict=False)
-        if (part.part, part.first_position) != expected
-    ]
 
 
 def _note(path: str) -> str:

@@ -17,11 +17,12 @@ from recollect.service.gate import Gate
 from recollect.service.images import Images
 from recollect.service.likeness import Likeness
 from recollect.service.live_turns import LiveTurns
-from recollect.service.ports import Backend
+from recollect.service.ports import Backend, EntryStore
 from recollect.service.prompting import PromptMaker
 from recollect.service.recall_source import RecallSource
 from recollect.service.rewriter import Rewriter
 from recollect.service.slot_maps import SlotMaps
+from recollect.service.standing import StandingMemories
 from recollect.settings import Settings
 from recollect.wiring.backends import Backends
 from recollect.wiring.search import Search
@@ -49,6 +50,7 @@ def build_talking(
     people: SqlPeopleStore,
     search: Search,
     images: Images,
+    entries: EntryStore,
     *,
     clock: Callable[[], int],
     on_answer: Callable[[str, Usage, float | None], None],
@@ -61,6 +63,7 @@ def build_talking(
     recall = RecallSource(
         search.recall,
         Likeness(search.corpora),
+        StandingMemories(entries, threads),
         breaker=new_breaker(),
         clock=time.monotonic,
         deadline_seconds=settings.chat.recall_seconds,

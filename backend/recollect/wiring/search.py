@@ -14,6 +14,7 @@ from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.infra.vault import Vault
 from recollect.service.corpora import Corpora
+from recollect.service.forget_index import IndexForgetter
 from recollect.service.index_meaning import MeaningIndexer
 from recollect.service.index_words import WordIndexer
 from recollect.service.indexer import Indexer
@@ -50,6 +51,7 @@ class Search:
     verifier: IndexVerifier
     recall: Recall
     reindexer: Reindexer
+    forgetter: IndexForgetter
 
     @property
     def embedded_texts(self) -> int:
@@ -127,4 +129,5 @@ def build_search(settings: Settings, engines: Engines, on_damage: Callable[[str,
         verifier.problems,
         engines.fail_points,
     )
-    return Search(embedder, corpora, indexer, verifier, recall, reindexer)
+    forgetter = IndexForgetter(words, indexer, indexer.generations)
+    return Search(embedder, corpora, indexer, verifier, recall, reindexer, forgetter)

@@ -17,7 +17,8 @@ from recollect.memory.index_row import Expected
 from recollect.memory.model import Append, NewTurn, Thread
 from recollect.memory.note import Note
 from recollect.memory.transcript_state import StoredPart
-from recollect.service.ports import IndexLedger, NoteStore, ThreadStore, TranscriptStore
+from recollect.service.index_refusals import RefusalLedger
+from recollect.service.ports import NoteStore, ThreadStore, TranscriptStore
 from tests.fake_index_ledger import FakeIndexLedger
 from tests.fakes import START, FakeClock, FakeJournal, FakeNoteStore
 
@@ -33,7 +34,7 @@ BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2003\u2028\u2029\u202f\
 class Books:
     """A ledger with the journal and the notes that it is about."""
 
-    ledger: IndexLedger
+    ledger: RefusalLedger
     threads: ThreadStore
     transcripts: TranscriptStore
     notes: NoteStore
@@ -149,6 +150,19 @@ async def test_texts_the_model_refused_are_counted_until_the_thread_is_edited(bo
     await books.edit("t1", "changed")
     await books.record("t1", 4, 0)
     assert (await books.seen("t1")).refused == 0
+
+
+async def test_what_the_model_refused_is_known_by_owner_until_it_takes_it(books: Books) -> None:
+    assert await books.ledger.refused(G) == {}
+    await books.add("t1", "one", "two", "three")
+    await books.record("t1", 3)
+    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=2)
+    assert await books.ledger.refused(G) == {"default/users/ann": 2}
+    assert await books.ledger.refused("another") == {}
+    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=-1)
+    assert await books.ledger.refused(G) == {"default/users/ann": 1}
+    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=-9)
+    assert await books.ledger.refused(G) == {}
 
 
 async def test_vectors_never_count_beyond_words(books: Books) -> None:

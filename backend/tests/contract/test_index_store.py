@@ -70,6 +70,9 @@ def row(row_id: str, text: str = "hello", **fields: object) -> IndexRow:
         agent_id="agent",
         tags=("home", "wörk"),
         path="default/users/ann/threads/t1",
+        sources=("default/users/ann/threads/t1#t-1", "other"),
+        until=1_778_248_980_001,
+        pinned=True,
     )
     return replace(whole, **fields)  # type: ignore[arg-type]
 
@@ -97,7 +100,10 @@ async def vector_of(store: IndexStore, row_id: str) -> Sequence[float] | None:
 
 
 async def test_a_row_comes_back_as_it_was_put(store: IndexStore) -> None:
-    rows = [row("a"), row("b", position=4, message_ids=(), tags=(), text="", thread_id="t1")]
+    rows = [
+        row("a"),
+        row("b", position=4, message_ids=(), tags=(), text="", thread_id="t1", sources=(), until=0),
+    ]
     await store.put(G, ANN, rows, ["first words", ""])
     stored = await store.load(G, ANN)
     assert stored.rows == rows
@@ -438,3 +444,18 @@ async def test_rows_are_counted_for_each_owner_and_generation(store: IndexStore)
     assert counts == [2, 1, 0]
     with pytest.raises(IndexUnavailable):
         await store.count("g9", ANN)
+
+
+async def test_the_rows_of_single_files_and_of_single_ids_are_read_alone(store: IndexStore) -> None:
+    rows = [
+        row(name, path=path) for name, path in (("a", "it's"), ("b", "two"), ("c", "three"), ("d", "it's"))
+    ]
+    await store.adopt_model(G, MODEL, DIMENSIONS)
+    await put(store, *rows)
+    await store.set_vectors(G, ANN, ["a"], vectors(7))
+    some = await store.load_files(G, ANN, {"it's", "none"}, {"b", "a", "no"})
+    assert some.rows == [rows[0], rows[1], rows[3]]
+    assert some.words == ["words of hello"] * 3
+    assert (some.has_vector.tolist(), some.vectors[0].tolist()) == ([True, False, False], [7, 0, 0, 1])
+    assert (await store.load_files(G, ANN, set())).rows == []
+    assert (await store.load_files(G, BOB, {"two"})).rows == []

@@ -13,7 +13,7 @@ from recollect.infra.job_engine import JobEngine
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
 from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job, Preempted
+from recollect.memory.job import Job, NotYet, Preempted
 from recollect.service.ports import JobRunner
 from tests.fakes import START, FakeClock, FakeJobRunner
 
@@ -215,6 +215,15 @@ async def test_a_job_that_made_way_runs_again_at_once_as_if_it_had_not_run(bench
     assert [(job.attempts, job.interruptions, job.error, job.run_at) for job in bench.started] == [
         (0, 0, None, START - 5000)
     ] * 2
+
+
+async def test_a_job_whose_time_has_not_come_waits_as_long_as_it_says(bench: Bench) -> None:
+    bench.failures["early"] = NotYet("its file is not written", delay_ms=70_000)
+    job_id = await bench.queue("early")
+    await bench.runner.wait_for(job_id, 0.2)
+    job = await bench.runner.get(job_id)
+    assert job is not None
+    assert (job.state, job.attempts, job.error, job.run_at) == ("queued", 0, None, START + 70_000)
 
 
 async def test_a_job_that_made_way_keeps_its_place_in_its_lane(bench: Bench) -> None:

@@ -169,7 +169,7 @@ async def test_a_thread_whose_first_answer_calls_a_tool_gets_a_title(
 async def test_a_memory_may_come_back_as_soon_as_it_left_the_window(
     tmp_path: Path, model: StandInModel
 ) -> None:
-    async with talking(tmp_path, model, chat={"max_turns": 4}) as talk:
+    async with talking(tmp_path, model, chat={"max_turns": 4, "recall_seconds": 30}) as talk:
         await talk.say("My sister Marta is a nurse in Porto.", thread="other")
         await talk.settled()
         asked = "Where does my sister Marta work as a nurse?"
@@ -233,7 +233,8 @@ async def idle(talk: Talk) -> None:
 
 
 async def test_blocks_stay_within_their_share_of_the_context(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model, llm={"base_url": model.base_url, "context_tokens": 2400}) as talk:
+    small = {"base_url": model.base_url, "context_tokens": 2400}
+    async with talking(tmp_path, model, llm=small, chat={"recall_seconds": 30}) as talk:
         for number in range(12):
             await talk.say(
                 f"Marta the nurse of ward {number} in Porto told me about her patients and her garden, number {number}.",

@@ -350,5 +350,7 @@ def test_the_small_model_is_called_a_taste() -> None:
 
     conversation = Conversation(None, Told(is_dialogue=False), Wishes(), None)  # type: ignore[arg-type]
     answer = {"model": "/home/ann/models/SmolLM2-135M-Instruct.Q4_1.gguf", "status": "complete"}
-    conversation._tell_who_answers({"assistant_turn": answer, "receipt": {"backend": "default"}})
+    conversation._tell_who_answers(
+        {"assistant_turn": answer, "receipt": {"backend": "default", "label": "a taste"}}
+    )
     assert told == ["[SmolLM2-135M-Instruct.Q4_1.gguf, backend default]", TASTE]

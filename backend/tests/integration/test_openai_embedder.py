@@ -7,7 +7,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from recollect.errors import EmbedderUnavailable
+from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.embedding.openai import MAX_CHARS, OpenAiEmbedder
 from tests.fake_index import DIMENSIONS, word_vectors
 from tests.processes import StandInModel
@@ -130,6 +130,32 @@ async def test_an_answer_that_cannot_be_believed_is_refused(data: list[object], 
         with pytest.raises(EmbedderUnavailable, match=cause):
             await embedder.embed(["one", "two"])
         assert cause in str(embedder.problem())
+
+
+@pytest.mark.parametrize(
+    ("status", "is_refusal"),
+    [
+        (400, True),
+        (413, True),
+        (422, True),
+        (401, False),
+        (404, False),
+        (429, False),
+        (500, False),
+        (503, False),
+    ],
+)
+async def test_a_text_that_is_refused_is_told_from_a_server_that_fails(status: int, is_refusal: bool) -> None:
+    answers = httpx2.MockTransport(lambda request: httpx2.Response(status, json={}))
+    async with httpx2.AsyncClient(transport=answers) as client:
+        embedder = OpenAiEmbedder(base_url="http://localhost", model="m", api_key=None, client=client)
+        for _ in range(4 if is_refusal else 0):  # A refusal opens no breaker: the server answers.
+            with pytest.raises(TextRefused):
+                await embedder.embed(["one"])
+        with pytest.raises(EmbedderUnavailable, match=f"answered {status}$") as raised:
+            await embedder.embed(["one"])
+        assert isinstance(raised.value, TextRefused) == is_refusal
+        assert (embedder.problem() is None) == is_refusal
 
 
 async def test_it_tells_of_a_failure_until_a_call_succeeds(

@@ -286,7 +286,7 @@ def test_the_command_line_prints_hits_as_json(server: Server, filled: httpx2.Cli
 
 def test_the_command_line_says_when_nothing_is_found(server: Server, client: httpx2.Client) -> None:
     done = recollect(server.home, "search", "anything", "--user", "a stranger")
-    assert (done.returncode, done.stdout) == (0, "nothing found in 0 texts\n")
+    assert (done.returncode, done.stdout) == (0, "nothing found in 0 texts of the user a stranger\n")
 
 
 def test_metrics_tell_of_the_index_and_of_searches(filled: httpx2.Client) -> None:

@@ -28,7 +28,15 @@ BY_INDEX = tuple(name for name in FAIL_POINTS if name.startswith(("index.", "rei
 """The steps of `test_index_kills.py`."""
 BY_EDIT = tuple(name for name in FAIL_POINTS if name.startswith("edits."))
 """The steps of `test_hand_edits.py`."""
-BY_SERVER = tuple(name for name in FAIL_POINTS if name not in BY_COMMAND + BY_INDEX + BY_EDIT)
+BY_MEMORY = tuple(name for name in FAIL_POINTS if name.startswith(("extract.", "remember.", "skill.")))
+"""The steps of `test_memory_kills.py`."""
+BY_FORGETTING = (
+    "forget.transcript_rewritten", "forget.late_ones_gone", "forget.settled", "forget.overwritten",
+)  # fmt: skip
+"""The steps of `test_forgetting_kills.py`."""
+BY_SERVER = tuple(
+    name for name in FAIL_POINTS if name not in BY_COMMAND + BY_INDEX + BY_EDIT + BY_MEMORY + BY_FORGETTING
+)
 SIGKILLED = -9
 
 

@@ -1,11 +1,11 @@
 """An indexer, a reindexer and a search on fakes, for tests."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from recollect.errors import EmbedderUnavailable, IndexUnavailable
+from recollect.errors import IndexUnavailable, TextRefused
 from recollect.failpoints import FailPoints
 from recollect.memory.access import Caller
 from recollect.memory.hits import Selection
@@ -37,7 +37,7 @@ class Picky(FakeEmbedder):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         vectors = await super().embed(texts)
         if any(self.refused in text for text in texts):
-            raise EmbedderUnavailable("the embedding server answered 400")
+            raise TextRefused("the embedding server answered 400")
         return vectors
 
 
@@ -53,6 +53,12 @@ class Fragile(FakeIndexStore):
     async def load(self, generation: str, owner: str) -> StoredRows:
         self._refuse(owner, self.damaged)
         return await super().load(generation, owner)
+
+    async def load_files(
+        self, generation: str, owner: str, paths: Collection[str], row_ids: Collection[str] = ()
+    ) -> StoredRows:
+        self._refuse(owner, self.damaged)
+        return await super().load_files(generation, owner, paths, row_ids)
 
     async def put(self, generation: str, owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
         self._refuse(owner, self.damaged | self.read_only)

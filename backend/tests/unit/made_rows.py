@@ -7,9 +7,10 @@ import numpy as np
 from recollect.memory.corpus import Corpus
 from recollect.memory.hits import Hit, Selection, choose
 from recollect.memory.index_row import TURN, IndexRow, Vectors
+from recollect.memory.known_entry import FACTS
 from recollect.memory.query import read_query
 from recollect.memory.rank import Scores, Weights, score
-from recollect.memory.searchable import words_of
+from recollect.memory.searchable import source_of, words_of
 
 T0 = 1_684_000_000_000
 """13 May 2023."""
@@ -38,6 +39,21 @@ def answered(
     return said(number, text, sender, thread=thread, **{"role": "assistant", **given})
 
 
+def remembered(name: str, text: str, *turns: str, kind: str = FACTS, **given: object) -> IndexRow:
+    """An entry that came from these turns, each named as `thread:number`."""
+    places = (turn.split(":") for turn in turns)
+    fields: dict[str, object] = {
+        "row_id": name,
+        "type": kind,
+        "text": text,
+        "timestamp": T0,
+        "sender": "Ann",
+        "path": f"default/users/ann/{kind}/2023-05-13.md",
+        "sources": tuple(source_of(thread, f"t-{number}") for thread, number in places),
+    }
+    return IndexRow(**{**fields, **given})  # type: ignore[arg-type]
+
+
 def corpus_of(rows: Sequence[IndexRow], vectors: Mapping[str, Vectors] | None = None) -> Corpus:
     corpus = Corpus()
     corpus.extend(rows, [words_of(row) for row in rows])
@@ -53,9 +69,13 @@ def unit(*values: float) -> Vectors:
 
 
 def scores_of(
-    corpus: Corpus, query: str, vector: Vectors | None = None, weights: Weights | None = None
+    corpus: Corpus,
+    query: str,
+    vector: Vectors | None = None,
+    weights: Weights | None = None,
+    now: int | None = None,
 ) -> Scores:
-    return score(corpus, corpus.view(), read_query(query, T0), vector, weights or Weights())
+    return score(corpus, corpus.view(), read_query(query, T0), vector, weights or Weights(), now=now)
 
 
 def found(

@@ -16,6 +16,7 @@ from recollect.service.bench_recall import (
     BASELINE,
     RECOLLECT,
     STALLED_AFTER_SECONDS,
+    WITHOUT_MEMORY,
     Answer,
     Conversation,
     MeasuredHome,
@@ -58,6 +59,9 @@ class Search:
         self.added: list[str] = []
         self.embedded: dict[str, int] = {}
         self.queries: list[Query] = []
+        self.remembered: list[str] = []
+        self.memories: int | None = None
+        """How many each conversation gives; None: none are to be made."""
         self.bars: dict[str, list[tuple[int, int]]] = {}
         self.now = 0.0
 
@@ -67,6 +71,11 @@ class Search:
     async def count_embedded(self, user_id: str) -> tuple[int, int]:
         self.embedded[user_id] = min(self.embedded.get(user_id, 0) + self.embeds, 3)
         return self.embedded[user_id], 3
+
+    async def remember(self, conversation: Conversation) -> int:
+        assert not self.queries, "remembered after the first question"
+        self.remembered.append(conversation.conversation_id)
+        return self.memories or 0
 
     async def ask(self, query: Query) -> Answer:
         assert all(self.embedded[owner] == 3 for owner in self.added), "asked before all was embedded"
@@ -85,7 +94,12 @@ class Search:
     async def measure(self, *conversations: Conversation, variants: Sequence[str] = ()) -> RecallReport:
         return await measure_recall(
             conversations,
-            MeasuredHome(self.add, self.count_embedded, self.ask),
+            MeasuredHome(
+                self.add,
+                self.count_embedded,
+                self.ask,
+                None if self.memories is None else self.remember,
+            ),
             top_k=50,
             stage=self.stage,
             pace=Pace(lambda: self.now, self.rest),
@@ -176,6 +190,25 @@ async def test_each_variant_answers_every_question_and_gets_a_row() -> None:
     ]  # fmt: skip
     assert [result.method for result in report.methods] == [RECOLLECT, "no words", BASELINE]
     assert [result.scores[0].at_5 for result in report.methods[:2]] == [1, 0]
+
+
+async def test_with_memories_every_question_is_asked_with_them_and_without() -> None:
+    search = Search({None: hits("m1"), WITHOUT_MEMORY: hits("m2")})
+    search.memories = 2
+    report = await search.measure(
+        conversation("one", question("a?", "m1")), conversation("two", question("b?", "m1"))
+    )
+    assert (search.remembered, report.memories) == (["one", "two"], 4)
+    assert [result.method for result in report.methods] == [RECOLLECT, WITHOUT_MEMORY, BASELINE]
+    assert [result.scores[0].at_5 for result in report.methods[:2]] == [1, 0]
+
+
+async def test_where_nothing_is_remembered_nothing_is_measured() -> None:
+    search = Search({None: hits("m1")})
+    search.memories = 0
+    with pytest.raises(InvalidInput, match="no memories to measure"):
+        await search.measure(conversation("one", question("a?", "m1")))
+    assert search.queries == []
 
 
 async def test_latency_is_that_of_the_search_alone() -> None:

@@ -16,7 +16,8 @@ from recollect.memory.boundary import BoundaryRules
 from recollect.memory.boundary_prompt import ANSWER_SCHEMA, PROMPT_TURNS
 from recollect.memory.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
 from recollect.memory.model import Append, NewTurn
-from recollect.service.boundaries import Boundaries, Flushed, flush_thread
+from recollect.service.boundaries import Boundaries
+from recollect.service.flush import Flushed, flush_thread
 from recollect.service.gate import Gate
 from tests.background import Script, answering, model_on, saying, silent
 from tests.eventually import eventually
@@ -321,7 +322,7 @@ async def test_flushing_tells_what_was_closed_and_that_nothing_is_left(journal: 
     await fill(journal, 2)
     flushed = await flush(journal)
     (cell,) = await journal.cells.list_cells("default", "t1")
-    assert flushed == Flushed(True, [cell], 0)
+    assert flushed == Flushed(True, [cell], 0, strategies={cell[0].memcell_id: []})
 
 
 async def test_flushing_again_tells_of_nothing_new(journal: FakeJournal) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.dates import Span, spans_in, without_near_days
+from recollect.memory.date_ranges import spans_in, without_times
+from recollect.memory.dates import Span
 from recollect.memory.model import MAX_TIMESTAMP
 from tests.unit.awkward_text import texts
 
@@ -25,7 +26,7 @@ def between(first: str, last: str) -> Span:
 
 
 def named(query: str, now: int = NOW) -> list[Span]:
-    return [replace(span, is_near=False) for span in spans_in(query, now)]
+    return [replace(span, is_near=False, is_meant=False) for span in spans_in(query, now)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,10 @@ def named(query: str, now: int = NOW) -> list[Span]:
         "08 may 2023",
         "2023-05-08",
         "2023/5/8",
-        "since 2023-05-08T10:00:00Z",
+        "at 2023-05-08T10:00:00Z",
+        "8.5.2023",
+        "08. 05. 2023",
+        "May 8,2023",
         "我在2023-05-08做了什么",
         "2023年5月8日",
         "2023 年 5 月 8 日",
@@ -153,6 +157,7 @@ def test_other_numbers_are_no_dates(query: str) -> None:
         ("a couple of days ago", "2023-05-15", "2023-05-17"),
         ("a few days ago", "2023-05-14", "2023-05-16"),
         ("a couple of weeks ago", "2023-05-01", "2023-05-07"),
+        ("a fortnight ago", "2023-05-01", "2023-05-07"),
         ("in the last three days", "2023-05-15", "2023-05-18"),
         ("over the past 2 weeks", "2023-05-04", "2023-05-18"),
         ("the meeting on Tuesday", "2023-05-16", "2023-05-16"),
@@ -191,20 +196,83 @@ def test_what_happens_again_and_again_is_no_day(query: str) -> None:
         ("what did I say yesterday about Rex?", "what did I say about Rex?"),
         ("昨天的会议", "的会议"),
         ("the meeting last week", "the meeting last week"),
+        ("the meeting 3 weeks ago", "the meeting"),
+        ("the meeting 2023-05-08", "the meeting"),
+        ("2023年5月8日的会议", "的会议"),
+        ("the meeting on 8 May", "the meeting on"),
+        ("how many scenes by 8 May", "how many scenes by 8 May"),
+        ("the meeting since Friday", "the meeting"),
         ("the meeting in May 2023", "the meeting in May 2023"),
-        ("last Friday, on 23 January 2022", "last Friday, on 23 January 2022"),
+        ("last Friday, on 23 January 2022", "last Friday, on"),
     ],
 )
-def test_a_day_near_the_day_of_asking_says_when_and_not_what(query: str, rest: str) -> None:
-    assert without_near_days(query, NOW).split() == rest.split()
+def test_a_day_that_is_near_or_meant_says_when_and_not_what(query: str, rest: str) -> None:
+    assert without_times(query, NOW).split() == rest.split()
 
 
 def test_each_of_several_times_is_named() -> None:
-    assert named("between 8 May 2023 and 2023-06-01, or in 2020") == [
+    assert named("8 May 2023 and 2023-06-01, or in 2020") == [
         between("2023-05-08", "2023-05-08"),
         between("2023-06-01", "2023-06-01"),
         between("2020-01-01", "2020-12-31"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "last"),
+    [
+        ("between 8 May 2023 and 2023-06-01", "2023-05-08", "2023-06-01"),
+        ("between 1 and 3 May", "2023-05-01", "2023-05-03"),
+        ("from the 1st to the 3rd of November", "2022-11-01", "2022-11-03"),
+        ("between 1 and 3 November 2021", "2021-11-01", "2021-11-03"),
+        ("between August 11 and August 15 2021", "2021-08-11", "2021-08-15"),
+        ("between 30 December and 2 January", "2022-12-30", "2023-01-02"),
+        ("between 29 February and 2 March", "2020-02-29", "2023-03-02"),
+        ("between March and April", "2023-03-01", "2023-04-30"),
+        ("since Friday", "2023-05-12", "2023-05-18"),
+        ("since yesterday", "2023-05-17", "2023-05-18"),
+        ("since October", "2022-10-01", "2023-05-18"),
+        ("since 2022-12-24", "2022-12-24", "2023-05-18"),
+        ("before October", "1970-01-01", "2022-09-30"),
+        ("before 8 May 2023", "1970-01-01", "2023-05-07"),
+    ],
+)
+def test_a_stretch_is_told_by_its_ends(query: str, first: str, last: str) -> None:
+    assert named(f"the meeting {query}") == [between(first, last)]
+
+
+@pytest.mark.parametrize("told", ["the week", "two weeks", "the Sunday", "3 days"])
+def test_what_is_told_from_a_date_is_not_all_that_came_before_it(told: str) -> None:
+    assert named(f"{told} before 8 May 2023") == [between("2023-05-08", "2023-05-08")]
+
+
+def test_a_date_that_can_be_read_in_two_ways_is_read_in_both() -> None:
+    assert named("on 11/01/2022") == [
+        between("2022-01-11", "2022-01-11"),
+        between("2022-11-01", "2022-11-01"),
+    ]
+    assert named("on 13/01/2022") == [between("2022-01-13", "2022-01-13")]
+    assert named("on 1/1/2022") == [between("2022-01-01", "2022-01-01")]
+
+
+@pytest.mark.parametrize(
+    ("query", "is_meant"),
+    [
+        ("2023-05-08", True),
+        ("on 8 May", True),
+        ("on the 8th of May", True),
+        ("3 weeks ago", True),
+        ("before October", True),
+        ("between 1 and 3 May", True),
+        ("between 1 and 9 May", False),
+        ("by 8 May", False),
+        ("in May 2023", False),
+        ("last week", False),
+        ("last weekend before 8 May", False),
+    ],
+)
+def test_who_names_a_day_or_a_week_means_it(query: str, is_meant: bool) -> None:
+    assert spans_in(query, NOW)[0].is_meant == is_meant
 
 
 def test_a_query_without_a_time_names_none() -> None:
@@ -243,6 +311,12 @@ _pieces = st.sampled_from(
         "of ",
         " ago",
         "days",
+        "between ",
+        " and ",
+        "since ",
+        "before ",
+        ".",
+        "29 feb ",
     ]
 )
 
@@ -273,7 +347,20 @@ def test_days_ago_are_counted_in_days(count: int, today: date) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["1", "12 ", "2023-", "1 of ", " ", "may ", "9" * 50, "2023年", "\u0301\u0316"]
+    "piece",
+    [
+        "1",
+        "12 ",
+        "2023-",
+        "1 of ",
+        " ",
+        "may ",
+        "9" * 50,
+        "2023年",
+        "\u0301\u0316",
+        "between 1 and ",
+        "since ",
+    ],
 )
 def test_long_queries_are_read_in_bounded_time(piece: str) -> None:
     begun = time.process_time()

@@ -426,7 +426,7 @@ async def test_a_note_that_is_too_long_is_reported_and_known(house: House) -> No
     assert house.reports.unreadable == 1
 
 
-@pytest.mark.parametrize("path", [f"{ANN}/porto.md", "porto.md", f"{ANN}/episodes/2026-05-08.md"])
+@pytest.mark.parametrize("path", [f"{ANN}/porto.md", "porto.md", f"{ANN}/episodes/porto.txt"])
 async def test_what_lies_elsewhere_is_no_note(house: House, path: str) -> None:
     house.vault.files[path] = "x"
     await house.see(path)

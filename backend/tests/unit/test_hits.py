@@ -150,7 +150,14 @@ def test_thousands_of_repetitions_are_merged_in_bounded_time() -> None:
     begun = time.process_time()
     (hit,) = choose(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ["ok"], Selection()).hits
     assert time.process_time() - begun < 1
-    assert len(hit.message_ids) == len(set(hit.message_ids)) > 1000
+    assert (len(hit.message_ids), len(set(hit.message_ids)), hit.repeated) == (21, 21, 19_999)
+
+
+def test_thousands_of_repetitions_hide_nothing_that_says_more() -> None:
+    rows = [said(n, "ok pelican") for n in range(2_400)]
+    rows += [said(3_000 + n, f"the pelican flew far away to the island number {n}") for n in range(6)]
+    hits = found(corpus_of([*rows, said(9_000, "Else")]), "pelican", Selection("keyword"))
+    assert [hit.repeated for hit in hits] == [2_399, 0, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 3, 7, 20])

@@ -86,7 +86,9 @@ async def test_one_text_that_is_always_refused_keeps_no_other_from_being_embedde
     assert seen.refused == 1
     found = await house.search("text")
     assert len(found.hits) == 12  # All that have a vector; the words of the one without were not asked for.
-    assert found.degraded == ["1 of 13 texts are not embedded yet and are found by words alone"]
+    assert found.degraded == [
+        "1 of 13 texts were refused by the embedding model and are found by words alone"
+    ]
 
 
 async def test_an_embedder_that_is_down_is_not_asked_for_every_text(house: House) -> None:

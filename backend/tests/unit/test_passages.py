@@ -111,6 +111,21 @@ def test_what_is_asked_for_is_in_the_passage_where_the_text_has_it(sentences: li
         assert "dog" in words_in(passage(text, "dog", 20))
 
 
+@pytest.mark.parametrize(
+    ("filler", "word", "asked"),
+    [
+        ("lorem ipsum dolor ", "wolverine99", "wolverine99"),
+        ("a\n", "parties", "party"),
+        ("Ein Satz ohne das Wort für den Fluss. ", "München", "münchen"),
+        ("文章。", "カタカナ", "カタカナ"),
+        ("We walk. ", "went", "go"),
+    ],
+)
+def test_of_a_very_long_text_the_end_can_be_the_passage(filler: str, word: str, asked: str) -> None:
+    text = filler * (300_000 // len(filler)) + f" {word} "
+    assert word in passage(text, asked, 800)
+
+
 HOSTILE = ["a\n", "a. ", "word ", "x", "。", " ", "\n", "dog cat. ", "! "]
 
 

@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given
 
+from recollect.memory.date_ranges import without_times
 from recollect.memory.dates import Span
 from recollect.memory.query import read_query, speakers_named
 from recollect.memory.words import words_asked_for
@@ -51,6 +52,19 @@ def test_times_are_read_from_the_query() -> None:
     assert read_query("What did I do in July?", 0).spans == (Span(month=7),)
 
 
+@pytest.mark.parametrize(
+    "text", ["on 2026-11-01", "What did we talk about on 5 October 2026?", "what happened yesterday"]
+)
+def test_a_query_may_ask_for_a_time_alone(text: str) -> None:
+    assert read_query(text, 0).only_when
+    assert not read_query(f"{text} about the dog", 0).only_when
+
+
+def test_a_date_alone_is_looked_for_by_its_words_too() -> None:
+    query = read_query("on 2026-11-01", 0)
+    assert (query.words, query.day_words) == (("2026", "11", "01"), ())
+
+
 @pytest.mark.parametrize("text", ["Summarize my week", "give me an overview", "总结一下"])
 def test_a_summary_is_recognised(text: str) -> None:
     assert read_query(text, 0).wants_summary
@@ -69,7 +83,8 @@ def test_those_who_are_named_come_in_the_order_in_which_they_are_named() -> None
 def test_any_text_can_be_asked(text: str) -> None:
     query = read_query(text, 0)
     assert query.text == text
-    assert set(query.words) <= set(words_asked_for(query.focus))
+    asked = words_asked_for(query.focus) + words_asked_for(without_times(query.focus, 0))
+    assert set(query.words) <= set(asked)
 
 
 @pytest.mark.parametrize(

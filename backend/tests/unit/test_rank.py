@@ -277,3 +277,42 @@ def test_the_name_of_a_near_day_is_looked_for_where_nothing_was_said_on_it() -> 
     on_the_day = read_query("Rex yesterday", T0 + DAY_MS)
     words = score(corpus, corpus.view(), on_the_day, None).parts["words"]
     assert words[0] <= words[1]
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "2023-05-09",
+        "on 2023-05-09",
+        "on 9 May 2023",
+        "on May 9th",
+        "9.5.2023",
+        "on 05/09/2023",
+        "on 09/05/2023",
+        "2023年5月9日の",
+        "between 8 and 9 May",
+        "before 10 May 2023",
+    ],
+)
+def test_what_was_said_on_the_day_that_is_named_comes_first(when: str) -> None:
+    rows = [
+        said(number, f"the meeting about {topic}", timestamp=T0 + (number - 5) * DAY_MS, thread=f"t{number}")
+        for number, topic in enumerate(("tea", "dogs", "May", "9 cats", "2023"), 1)
+    ]
+    vectors = {row.row_id: unit(1, number) for number, row in enumerate(rows)}
+    corpus = corpus_of(rows, vectors)
+    scores = scores_of(corpus, f"the meeting {when}", unit(1, 9))
+    assert corpus.rows[int(scores.total.argmax())].row_id == "t1:1"
+
+
+def test_where_a_time_is_all_that_is_asked_for_nothing_else_decides() -> None:
+    rows = [
+        said(1, "tea", timestamp=T0 - DAY_MS, thread="a"),
+        said(2, "we talk of what we did on 12 May", thread="b"),
+    ]
+    assert order(corpus_of(rows), "What did we talk about on 12 May 2023?")[0] == "a:1"
+
+
+def test_the_words_of_a_date_are_looked_for_where_nothing_was_said_on_it() -> None:
+    rows = [said(1, "the deadline is 8 June 2025", thread="a"), said(2, "the deadline, again", thread="b")]
+    assert order(corpus_of(rows), "the deadline of 8 June 2025")[0] == "a:1"

@@ -99,9 +99,9 @@ async def test_long_texts_are_ranked_off_the_event_loop(
     await house.settled()
     threads = []
 
-    def watched(*given: Any) -> Scores:
+    def watched(*given: Any, **named: Any) -> Scores:
         threads.append(threading.current_thread() is not threading.main_thread())
-        return score(*given)
+        return score(*given, **named)
 
     monkeypatch.setattr(recall, "score", watched)
     assert len((await searched(house, "dog")).hits) == 1
@@ -109,8 +109,12 @@ async def test_long_texts_are_ranked_off_the_event_loop(
 
 
 async def test_an_operator_who_names_an_agent_alone_is_told_whose_threads_were_searched(house: House) -> None:
-    found = await house.recall.search(Caller(), Search("dog", agent_id="helper"))
-    assert any("name a user_id" in told for told in found.degraded)
+    for hits in (0, 1):
+        found = await house.recall.search(Caller(), Search("dog", agent_id="helper"))
+        assert len(found.hits) == hits
+        await house.add("t1", "the dog", user_id="me")
+        await house.settled()
+        assert any("the threads of the user me alone" in told for told in found.degraded)
     found = await house.recall.search(Caller(user_id="ann"), Search("dog", agent_id="helper"))
     assert found.degraded == []
 

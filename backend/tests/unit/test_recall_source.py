@@ -130,10 +130,17 @@ async def test_a_full_window_does_not_crowd_out_what_is_older() -> None:
 
 
 async def test_what_is_said_after_the_message_is_not_recalled_for_it() -> None:
-    memories = Memories(row(position=7, thread_id="t1"), row(position=5, thread_id="t1"), row(position=9))
+    other = row("My sister Marta starts in June, she says.", position=9)
+    memories = Memories(row(position=7, thread_id="t1"), row(position=5, thread_id="t1"), other)
     recalled = await recall(memories, known=Known(next_position=7))
     assert [memory.id for memory in recalled.memories] == ["t1:5", "t0:9"]
     assert recalled.passed_over == {"said later": 1}
+
+
+async def test_no_two_memories_say_the_same() -> None:
+    recalled = await recall(Memories(row(position=1), row(position=2)))
+    assert len(recalled.memories) == 1
+    assert recalled.passed_over == {"says the same": 1}
 
 
 async def test_a_memory_of_this_epoch_is_not_injected_twice() -> None:
@@ -211,7 +218,8 @@ async def test_a_context_that_is_too_small_gets_no_memories() -> None:
 @pytest.mark.parametrize("max_tokens", [30, 60, 400])
 async def test_memories_stay_within_their_room(letter: str, max_tokens: int) -> None:
     long = " ".join([f"Marta {letter * 5}"] * 400)
-    recalled = await recall(Memories(*(row(long, number) for number in range(12))), max_tokens=max_tokens)
+    rows = [row(f"{number} {long}", number) for number in range(12)]
+    recalled = await recall(Memories(*rows), max_tokens=max_tokens)
     assert careful_tokens(render_memories(recalled.memories)) <= max_tokens
     if max_tokens == 400:
         assert len(recalled.memories) >= 3

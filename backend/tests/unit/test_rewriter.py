@@ -35,6 +35,8 @@ class Model:
 
     name = "cloud"
     gate_group = "cloud"
+    server = "cloud:443"
+    label = None
 
     def __init__(self, *answers: str | Exception | None) -> None:
         self.answers = list(answers)

@@ -10,7 +10,7 @@ from recollect.memory.index_row import NOTE, TURN
 from recollect.memory.model import JsonObject, Thread, Turn
 from recollect.memory.note import Note
 from recollect.memory.searchable import meaning_of, note_rows, turn_row, words_of
-from recollect.memory.words import words_asked_for
+from recollect.memory.words import words_asked_for, words_in
 from tests.unit.awkward_text import texts, unhurried
 
 THREAD = Thread("default", "t1", "ann", created=1, updated=2, agent_id="tutor", tags=("home",))
@@ -111,12 +111,21 @@ def test_a_row_is_found_by_its_date_and_its_sender() -> None:
     assert meaning_of(row) == "Ann: Marta moves to Porto!"
 
 
-def test_of_a_very_long_text_the_beginning_is_found() -> None:
+def test_a_very_long_text_is_found_by_its_last_word_too_and_is_no_heavier_for_that() -> None:
     row = turn_row(THREAD, replace(TURN_12, content="begin " + "word " * 100_000 + "finish"))
     assert row is not None
-    assert "begin" in words_of(row).split()
-    assert "finish" not in words_of(row).split()
+    terms = words_of(row).split()
+    assert {"begin", "word", "finish"} <= set(terms)
+    assert len(terms) < 30_000
     assert len(meaning_of(row)) < 3_000
+
+
+@pytest.mark.parametrize("text", ["word ", "字", "字。", "wörd "])
+def test_a_very_long_text_is_read_in_blocks_and_no_word_is_cut(text: str) -> None:
+    row = turn_row(THREAD, replace(TURN_12, content=text * 40_000))
+    assert row is not None
+    rest = {word for word in words_of(row).split()[10:] if not word.isdigit()}
+    assert rest == set(words_in(text * 2))
 
 
 def test_a_short_note_is_one_passage_under_the_name_of_its_file() -> None:
@@ -125,9 +134,37 @@ def test_a_short_note_is_one_passage_under_the_name_of_its_file() -> None:
     assert (row.path, row.timestamp, row.message_ids) == (NOTE_FILE.path, NOTE_FILE.modified, ())
 
 
-def test_front_matter_is_no_text() -> None:
-    assert passages("---\ntags: [a]\n---\nWe go to Porto.") == ["We go to Porto."]
-    assert passages("\ufeff---\r\ntags: [a]\r\n---\r\nWe go.\r\n") == ["We go."]
+def test_front_matter_is_no_text_but_for_what_it_calls_the_note() -> None:
+    assert passages("---\ncssclass: wide\n---\nWe go to Porto.") == ["We go to Porto."]
+    assert passages(
+        "---\ntitle: Corncrake\naliases: [Crex, land rail]\n---\n# One\nfirst\n# Two\nsecond"
+    ) == [
+        "Corncrake\nCrex\nland rail\n\n# One\nfirst",
+        "# Two\nsecond",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "tags"),
+    [
+        ("tags: [birds, land rail]", ("birds", "land rail")),
+        ("tags:\n  - '#birds'\n  - birds\n  - 2023", ("birds", "2023")),
+        ("tags: birds, marsh", ("birds", "marsh")),
+        ("tag: birds", ("birds",)),
+        ("tags:", ()),
+        ("tags: {a: b}", ()),
+    ],
+)
+def test_a_note_has_the_tags_of_its_front_matter_and_is_found_by_them(
+    written: str, tags: tuple[str, ...]
+) -> None:
+    rows = note_rows(NOTE_FILE, f"\ufeff---\r\n{written}\r\n---\r\n# One\n\nWe go.\n# Two\n\nOn.")
+    assert [row.tags for row in rows] == [tags, tags]
+    assert rows[0].text.startswith(" ".join(tags) or "# One")
+
+
+def test_a_note_of_front_matter_alone_is_found() -> None:
+    assert passages("---\ntitle: Corncrake\ntags: [birdlist]\n---\n") == ["Corncrake\nbirdlist"]
 
 
 def test_front_matter_that_is_none_is_text() -> None:

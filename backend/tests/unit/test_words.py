@@ -172,3 +172,27 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(piece: str) -> None
 
 def test_long_words_that_are_seen_once_are_not_kept_in_memory_whole() -> None:
     assert max(map(len, words_in("A9" * 100_000))) <= 64
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("הלכתי לספרייה בירושלים", "ירושלים"),
+        ("ירושלים", "בירושלים"),
+        ("גרנו ובבית הישן", "בית"),
+        ("וירושלים", "ירושלים"),
+        ("שלום", "שלום"),
+        ("আমি ঢাকায় থাকি", "ঢাকা"),
+        ("ঢাকার রাস্তা", "ঢাকা"),
+        ("বইগুলো", "বই"),
+        ("শহরের", "শহর"),
+        ("ছেলেদেরকে", "ছেলে"),
+    ],
+)
+def test_what_is_written_onto_a_word_does_not_hide_it(text: str, query: str) -> None:
+    assert set(words_in(text)) & set(words_asked_for(query))
+
+
+@pytest.mark.parametrize("word", ["בית", "שלום", "বই", "কে"])
+def test_a_short_word_stays_whole(word: str) -> None:
+    assert word in words_in(word)

@@ -1,31 +1,20 @@
 """`recollect bench`: measure Recollect on data of one's own. Heavy imports wait until a command runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from recollect.app import App
-    from recollect.entrypoints.cli.client import HomeClient
     from recollect.memory.recall_metrics import Scores
-    from recollect.service.bench_recall import (
-        Answer,
-        Conversation,
-        MeasuredHome,
-        MethodResult,
-        Query,
-        RecallReport,
-    )
+    from recollect.service.bench_recall import Conversation, MethodResult, RecallReport
     from recollect.settings import Settings
 
 bench_cli = typer.Typer(help="Measure Recollect on data of your own.", no_args_is_help=True)
 
 _REST_SECONDS = 0.2
-_IN_PROCESS = "http://127.0.0.1"
 
 
 @bench_cli.callback()
@@ -51,6 +40,13 @@ def recall(
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Ask again with each part of the ranking switched off.")
     ] = False,
+    with_memory: Annotated[
+        bool,
+        typer.Option(
+            "--with-memory",
+            help="Make memories of the conversations, without a model, and ask with them and without.",
+        ),
+    ] = False,
     home: Annotated[
         Path | None,
         typer.Option(
@@ -70,7 +66,7 @@ def recall(
     settings = load_settings(home=home)
     sets = {file: read_conversations(file, limit) for file in files}
     reports = {
-        file: asyncio.run(_measure(settings, conversations, top_k, ablation))
+        file: asyncio.run(_measure(settings, conversations, top_k, ablation, with_memory))
         for file, conversations in sets.items()
     }
     if json:
@@ -81,15 +77,20 @@ def recall(
 
 
 async def _measure(
-    settings: "Settings", conversations: "Sequence[Conversation]", top_k: int, ablation: bool
+    settings: "Settings",
+    conversations: "Sequence[Conversation]",
+    top_k: int,
+    ablation: bool,
+    with_memory: bool,
 ) -> "RecallReport":
     import time
 
+    from recollect.entrypoints.cli.bench_home import measured_home
     from recollect.entrypoints.cli.rendering import progress_bar
     from recollect.service.bench_recall import Pace, measure_recall
 
     pace = Pace(time.perf_counter, lambda: asyncio.sleep(_REST_SECONDS))
-    async with _measured_home(settings, top_k) as home:
+    async with measured_home(settings, top_k, with_memory=with_memory) as home:
         return await measure_recall(
             conversations,
             home,
@@ -100,103 +101,11 @@ async def _measure(
         )
 
 
-@asynccontextmanager
-async def _measured_home(settings: "Settings", top_k: int) -> "AsyncIterator[MeasuredHome]":
-    """A temporary home with the given settings, opened in this process and spoken to over its HTTP API."""
-    import tempfile
-
-    import httpx2
-
-    from recollect.app import open_app
-    from recollect.entrypoints.cli.client import HomeClient
-    from recollect.entrypoints.http.server import create_server
-    from recollect.service.bench_recall import MeasuredHome
-
-    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
-        async with open_app(_settings_for(settings, Path(folder) / "home")) as app:
-            transport = httpx2.ASGITransport(app=create_server(app))
-            headers = {"Authorization": f"Bearer {app.lock.token}"}
-            async with httpx2.AsyncClient(
-                base_url=_IN_PROCESS, headers=headers, timeout=600, transport=transport, trust_env=False
-            ) as http:
-                doors = _Doors(app, HomeClient(http), top_k)
-                yield MeasuredHome(doors.add, doors.count_embedded, doors.ask)
-
-
-def _settings_for(settings: "Settings", home: Path) -> "Settings":
-    """The same search in another home. No model but the embedder has a part in it, and none is asked."""
-    from recollect.settings import LlmSettings
-
-    embedding = settings.embedding.model_copy(update={"folder": settings.model_folder})
-    return settings.model_copy(
-        update={
-            "home": home,
-            "database_url": None,
-            "llm": LlmSettings(),
-            "tasks": LlmSettings(),
-            "embedding": embedding,
-        }
-    )
-
-
 def _variant_names() -> Sequence[str]:
     """The rankings that an ablation compares with the shipped one."""
     from recollect.memory.rank import VARIANTS
 
     return tuple(VARIANTS)
-
-
-class _Doors:
-    """How a measurement adds, waits and asks: by the same routes as everybody else."""
-
-    def __init__(self, app: "App", client: "HomeClient", top_k: int) -> None:
-        self._app = app
-        self._client = client
-        self._top_k = top_k
-
-    async def add(self, conversation: "Conversation") -> None:
-        from recollect.entrypoints.cli.adding import add_all
-        from recollect.service.ports import no_progress
-
-        owner = conversation.conversation_id
-        messages = [dict(message) for message in conversation.messages]
-        await add_all(self._client, owner, owner, messages, no_progress)
-
-    async def count_embedded(self, user_id: str) -> tuple[int, int]:
-        counts = await self._client.call("GET", "/api/v1/coverage", params={"user_id": user_id})
-        return min(counts["indexed"], counts["embedded"]), counts["messages"] - counts["skipped"]
-
-    async def ask(self, query: "Query") -> "Answer":
-        if query.variant is not None:
-            return await self._ask_another_ranking(query, query.variant)
-        body = {
-            "user_id": query.user_id,
-            "query": query.text,
-            "top_k": self._top_k,
-            "now": query.asked_at,
-        }
-        return _answer_of(await self._client.call("POST", "/api/v1/memory/search", json=body))
-
-    async def _ask_another_ranking(self, query: "Query", variant: str) -> "Answer":
-        """The same search with other weights, which no route offers."""
-        from recollect.memory.access import Caller
-        from recollect.memory.hits import Selection
-        from recollect.memory.rank import VARIANTS
-        from recollect.memory.recall_metrics import Hit
-        from recollect.service.bench_recall import Answer
-        from recollect.service.recall import Search
-
-        search = Search(query.text, query.user_id, selection=Selection(top_k=self._top_k), now=query.asked_at)
-        found = await self._app.search.recall.search(Caller(), search, VARIANTS[variant])
-        return Answer([Hit(hit.text, tuple(hit.message_ids)) for hit in found.hits], tuple(found.degraded))
-
-
-def _answer_of(found: dict[str, Any]) -> "Answer":
-    from recollect.memory.recall_metrics import Hit
-    from recollect.service.bench_recall import Answer
-
-    hits = [Hit(hit["text"], tuple(hit["message_ids"])) for hit in found["hits"]]
-    return Answer(hits, tuple(found["degraded"]))
 
 
 def _as_json(file: Path, report: "RecallReport") -> dict[str, Any]:
@@ -221,6 +130,7 @@ def _as_json(file: Path, report: "RecallReport") -> dict[str, Any]:
         "messages": report.messages,
         "questions": report.questions,
         "left_out": report.left_out,
+        "memories": report.memories,
         "methods": [method_as_json(result) for result in report.methods],
     }
 
@@ -231,6 +141,8 @@ def _print_report(file: Path, report: "RecallReport") -> None:
     say(
         f"{file.name}: {report.conversations} conversations, {report.messages} messages, {report.questions} questions"
     )
+    if report.memories is not None:
+        say(f"{report.memories} memories; they take up tokens, and stand for no messages of their own")
     if report.left_out:
         say(f"{report.left_out} questions without evidence were left out")
     say("evidence found, in %: among the first 5, 10, 20 messages; @1k: in the first 1,000 tokens")
@@ -249,10 +161,12 @@ def _print_report(file: Path, report: "RecallReport") -> None:
                 f"DEGRADED: {result.method} answered {result.degraded} questions with less than its whole search"
             )
     say()
-    ours, baseline = report.methods[0], report.methods[-1]
+    ours = report.methods[0]
+    baseline = report.methods[-1 if report.memories is None else 1]
+    beside = "BM25" if report.memories is None else "without"
     theirs = baseline.by_category()
     print_table(
-        ("category", "n", *columns, "BM25 @10", "@1k"),
+        ("category", "n", *columns, f"{beside} @10", "@1k"),
         [
             (name, count, *_shown(scores), _percent(theirs[name][1].at_10), _percent(theirs[name][1].within_budget))
             for name, (count, scores) in ours.by_category().items()

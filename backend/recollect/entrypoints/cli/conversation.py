@@ -19,7 +19,6 @@ TASTE = (
     "This is a small built-in model, no more than a taste of a chat. For a real one start Ollama, LM Studio or "
     "llama.cpp on this machine, or set RECOLLECT_LLM__BASE_URL (and RECOLLECT_LLM__MODEL) and start again."
 )
-_SMALL_MODEL = "smollm2-135m"
 _unsafe = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -217,7 +216,7 @@ class Conversation:
             return
         self._answering = model
         self._screen.note(f"[{model}, backend {receipt.get('backend')}]")
-        if _SMALL_MODEL in model.lower():
+        if receipt.get("label"):
             self._screen.note(TASTE)
 
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chatting, searching, setting_up
+from recollect.entrypoints.cli import (
+    bench_memory,
+    chatting,
+    entries,
+    forgetting,
+    reprocessing,
+    searching,
+    setting_up,
+)
 from recollect.entrypoints.cli.benching import bench_cli
 from recollect.entrypoints.cli.presets import presets_cli
 from recollect.errors import RecollectError
@@ -40,6 +48,10 @@ cli.command(epilog=chatting.EPILOG)(chatting.chat)
 cli.command(epilog=searching.EPILOG)(searching.search)
 cli.command(epilog=searching.REINDEX_EPILOG)(searching.reindex)
 cli.command(epilog=setting_up.EPILOG)(setting_up.setup)
+cli.command(epilog=forgetting.EPILOG)(forgetting.forget)
+entries.add_commands(cli)
+cli.command(epilog=reprocessing.EPILOG)(reprocessing.reprocess)
+bench_cli.command(epilog=bench_memory.EPILOG)(bench_memory.memory)
 
 Home = Annotated[
     Path | None,
@@ -194,17 +206,24 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Write files anew that are missing from the vault.")
     ] = False,
+    forgotten: Annotated[
+        bool, typer.Option("--forgotten", help="Prove instead that nothing is left of what was forgotten.")
+    ] = False,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Prove that no message is missing and that the vault says what the journal says. Exit code 1 if not."""
+    """Prove that no message is missing, that the vault says what the journal says, and the index what the vault says.
+
+    Exit code 1 if not.
+    """
+    from recollect.entrypoints.cli.forgetting import print_forgotten
     from recollect.entrypoints.cli.rendering import print_json, print_verification, progress_bar
 
+    body = {"repair": repair, "forgotten": forgotten}
     with progress_bar("verifying") as progress:
-        result = with_home(
-            home, lambda client: client.call_with_progress("/api/v1/verify", {"repair": repair}, progress)
-        )
-    print_json(result) if json else print_verification(result)
+        result = with_home(home, lambda client: client.call_with_progress("/api/v1/verify", body, progress))
+    show = print_forgotten if forgotten else print_verification
+    print_json(result) if json else show(result)
     if not result["ok"]:
         raise typer.Exit(1)
 
@@ -225,7 +244,9 @@ def rebuild(home: Home = None, json: Json = False) -> None:
         print_json({**asdict(report), "verification": verification})
     else:
         say(f"brought back {report.threads} threads, {report.turns} turns, {report.memcells} memcells,")
-        say(f"{report.presets} presets, the preferences of {report.preferences} users")
+        say(
+            f"{report.presets} presets, the preferences of {report.preferences} users, {report.entries} entries"
+        )
         say(f"and {report.forgotten} tombstones; the vault does not hold: {', '.join(report.lost)}")
         for problem in report.problems:
             say(f"PROBLEM: {problem}")

@@ -1,6 +1,5 @@
 """`recollect search` and `recollect reindex`."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +23,11 @@ def search(
     agent: Annotated[str | None, typer.Option(help="Only threads of this agent.")] = None,
     mode: Annotated[str, typer.Option(help="hybrid, keyword or vector.")] = "hybrid",
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="turn, stretch or note; may be given again.")
+        list[str] | None,
+        typer.Option(
+            "--type",
+            help="turn, stretch, note, episode, fact, foresight, profile or case; may be given again.",
+        ),
     ] = None,
     tags: Annotated[
         list[str] | None, typer.Option("--tag", help="Any of these tags; may be given again.")
@@ -45,6 +48,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Find what a user's memory holds on a query, the best first."""
+    from recollect.entrypoints.cli.days_and_times import moment
     from recollect.entrypoints.cli.main import with_home
     from recollect.entrypoints.cli.rendering import print_json
 
@@ -56,15 +60,15 @@ def search(
         "types": types or [],
         "tags": tags or [],
         "thread_id": thread,
-        "since": _moment(since, "--since"),
-        "until": _moment(until, "--until"),
+        "since": moment(since, "--since"),
+        "until": moment(until, "--until"),
         "top_k": top_k,
         "max_tokens": max_tokens,
         "neighbours": neighbours,
         "passages": not whole,
     }
     found = with_home(home, lambda client: client.call("POST", "/api/v1/memory/search", json=body), space)
-    print_json(found) if json else _print_hits(found)
+    print_json(found) if json else _print_hits(found, user or "me")
 
 
 def reindex(home: Home = None, json: Json = False) -> None:
@@ -78,21 +82,11 @@ def reindex(home: Home = None, json: Json = False) -> None:
         print_json(result)
     else:
         say(f"the index is new and equals the vault; {result['embedded']} texts were embedded")
+        for path in result["unreadable"]:
+            say(f"note: {path} cannot be read, and is found as it was before")
 
 
-def _moment(text: str | None, option: str) -> int | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is no day or time like 2026-05-08 or 2026-05-08T14:03", param_hint=option
-        ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _print_hits(found: dict[str, Any]) -> None:
+def _print_hits(found: dict[str, Any], user: str) -> None:
     from recollect.entrypoints.cli.rendering import say, shown_time
 
     for hit in found["hits"]:
@@ -110,6 +104,6 @@ def _print_hits(found: dict[str, Any]) -> None:
             say(f"      | {turn['sender_id']}: {turn['content'][:200]}")
         say()
     if not found["hits"]:
-        say(f"nothing found in {found['searched']['texts']} texts")
+        say(f"nothing found in {found['searched']['texts']} texts of the user {user}")
     for text in found["degraded"]:
         say(f"note: {text}")

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 from recollect.memory.access import ApiKey
 from recollect.memory.hits import Hit
 from recollect.memory.job import Job
-from recollect.memory.model import Coverage, Receipt, Thread, Turn
+from recollect.memory.model import Coverage, Memcell, Receipt, Thread, Turn
+from recollect.service.flush import StrategyState
 from recollect.service.recall import Found
 
 
@@ -127,6 +128,9 @@ class HitAnswer(BaseModel):
         description="Where `text` begins and ends in the whole text; null where it is the whole."
     )
     embedded: bool = Field(description="Found by words and by meaning; false: by words alone so far.")
+    repeated: int = Field(
+        description="How many other texts say the same; of these, 20 at most are named in `message_ids`."
+    )
     neighbours: list[TurnAnswer] | None = None
 
 
@@ -170,6 +174,7 @@ def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
         text=hit.text,
         score=hit.score,
         why=hit.why,
+        repeated=hit.repeated,
         message_ids=hit.message_ids,
         thread_id=row.thread_id or None,
         timestamp=row.timestamp,
@@ -183,11 +188,37 @@ def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
     )
 
 
+class StrategyAnswer(BaseModel):
+    strategy: str
+    state: str = Field(description="`extracted`, `nothing worth keeping`, `off`, `waiting` or `failed`.")
+    detail: dict[str, Any] = Field(
+        description="Ids of what it wrote, merged, superseded; what it refused and why; by whom; tokens; its error."
+    )
+
+
 class MemcellAnswer(BaseModel):
     memcell_id: str
     message_ids: list[str]
     reason: str
-    state: Literal["celled"] = "celled"
+    state: Literal["celled", "extracted", "failed"] = "celled"
+    strategies: list[StrategyAnswer] = Field(description="What was made of it, strategy by strategy.")
+
+    @classmethod
+    def of(
+        cls, cell: Memcell, message_ids: Sequence[str], strategies: Sequence[StrategyState]
+    ) -> "MemcellAnswer":
+        states = {each.state for each in strategies}
+        extracted = bool(states) and "waiting" not in states
+        return cls(
+            memcell_id=cell.memcell_id,
+            message_ids=list(message_ids),
+            reason=cell.reason,
+            state="failed" if "failed" in states else "extracted" if extracted else "celled",
+            strategies=[
+                StrategyAnswer(strategy=each.strategy, state=each.state, detail=each.detail)
+                for each in strategies
+            ],
+        )
 
 
 class FlushAnswer(BaseModel):
@@ -196,6 +227,11 @@ class FlushAnswer(BaseModel):
     memcells: list[MemcellAnswer] = Field(description="The memcells this flush closed.")
     buffered: int = Field(description="Messages still in the buffer.")
     error: str | None = None
+
+
+class ReprocessAnswer(BaseModel):
+    memcells: int = Field(description="How many memcells are worked on again.")
+    jobs: int = Field(description="How many jobs were queued for that.")
 
 
 class ForgetAnswer(BaseModel):
@@ -251,6 +287,7 @@ class BackendHealth(BaseModel):
     name: str
     last_activity: int | None = Field(description="When it last sent anything; null: not since the start.")
     problem: str | None = Field(description="What was wrong with its last call, in words.")
+    label: str | None = Field(description="What to know of its answers; null for a model that was chosen.")
 
 
 class HealthAnswer(BaseModel):

@@ -136,6 +136,15 @@ class FlushBody(Body):
     timeout: float = Field(30, ge=0, le=600, description="Seconds to wait; past them the answer is 202.")
 
 
+class ReprocessBody(Body):
+    user_id: Id | None = Field(None, description="Whose; unset: the key's user, else everybody's.")
+    thread_id: Id | None = Field(None, description="Only this thread.")
+    strategies: Annotated[list[str], Field(max_length=20)] = Field(
+        default_factory=list, description="Any of episode, facts, foresight, case; none: all of them."
+    )
+    ask_again: bool = Field(False, description="Drop the model's kept answers, so that it is asked anew.")
+
+
 class SearchBody(Body):
     """A search within one user's memory."""
 
@@ -149,7 +158,8 @@ class SearchBody(Body):
     )
     mode: Mode = Field("hybrid", description="By words and meaning, by words alone, or by meaning alone.")
     types: Annotated[list[RowType], Field(max_length=20)] = Field(
-        default_factory=list, description="Only these: turn, stretch, note; none given: turns and notes."
+        default_factory=list,
+        description="Only these: turn, stretch, note, episode, fact, foresight, profile, case; none given: all.",
     )
     tags: Tags = Field(default_factory=list, description="Only what carries at least one of these.")
     thread_id: Id | None = Field(None, description="Only this thread.")
@@ -265,3 +275,4 @@ class KeyBody(Body):
 
 class VerifyBody(Body):
     repair: bool = Field(False, description="Write files anew that are missing from the vault.")
+    forgotten: bool = Field(False, description="Prove instead that nothing is left of what was forgotten.")

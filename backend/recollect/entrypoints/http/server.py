@@ -21,7 +21,18 @@ from recollect.app import App
 from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.errors import render_http, render_invalid, render_known, render_unexpected
 from recollect.entrypoints.http.guard import Guard, is_loopback
-from recollect.entrypoints.http.routes import chat, memory, openai, operations, operator, people, threads
+from recollect.entrypoints.http.openai_errors import for_either_door
+from recollect.entrypoints.http.routes import (
+    chat,
+    entries,
+    forgetting,
+    memory,
+    openai,
+    operations,
+    operator,
+    people,
+    threads,
+)
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.settings import unknown_variables
 
@@ -39,12 +50,12 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for module in (memory, threads, chat, openai, people, operations, operator):
+    for module in (memory, entries, threads, forgetting, chat, openai, people, operations, operator):
         api.include_router(module.router)
-    api.add_exception_handler(RecollectError, render_known)
-    api.add_exception_handler(RequestValidationError, render_invalid)
-    api.add_exception_handler(HTTPException, render_http)
-    api.add_exception_handler(Exception, render_unexpected)
+    api.add_exception_handler(RecollectError, for_either_door(render_known))
+    api.add_exception_handler(RequestValidationError, for_either_door(render_invalid))
+    api.add_exception_handler(HTTPException, for_either_door(render_http))
+    api.add_exception_handler(Exception, for_either_door(render_unexpected))
     return api
 
 
@@ -62,7 +73,7 @@ def create_server(app: App) -> Guard:
     return Guard(
         inner,
         metrics=app.metrics,
-        body_bytes=settings.limits.body_bytes,
+        limits=settings.limits,
         check_host=local or bool(settings.allowed_hosts),
         allowed_hosts=[*settings.allowed_hosts, *([settings.host.strip("[]")] if local else [])],
         allowed_origins=settings.allowed_origins,

@@ -10,7 +10,7 @@ import httpx2
 import numpy as np
 import numpy.typing as npt
 
-from recollect.errors import EmbedderUnavailable
+from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.backends.address import api_root
 from recollect.infra.embedding.breaker import Breaker
 from recollect.infra.embedding.unit_vectors import unit_vectors, valid_text
@@ -20,6 +20,9 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_CHARS = 8000
 """Of one text; common models take 8,191 tokens and refuse a request that holds a longer text."""
 
+_REFUSALS = frozenset({400, 413, 422})
+"""What a server answers to a text that it does not take; whatever else it answers may be better later."""
+
 
 class OpenAiEmbedder:
     """Calls may run at the same time; `aclose` ends its use.
@@ -27,6 +30,7 @@ class OpenAiEmbedder:
     `base_url` is the server's address with or without its version: `http://host:8080`, `…/v1` and `…/v1/`
     are the same; a path that names a version somewhere (`…/v1beta/openai`) is used as it is.
     After three failures in a row it fails at once for five seconds, then asks again.
+    TextRefused tells a text that the server does not take (it answers 400, 413 or 422), which is no failure.
     Error messages name the server's status or the flaw in its answer, and never quote either.
     """
 
@@ -83,6 +87,9 @@ class OpenAiEmbedder:
                 answer = await self._post(texts)
             vectors = unit_vectors(await asyncio.to_thread(_vectors, answer, len(texts)))
             self._check_dimensions(vectors.shape[1])
+        except TextRefused:
+            self._breaker.succeeded()  # It answers; another text may be to its liking.
+            raise
         except EmbedderUnavailable as error:
             self._breaker.failed(error.message)
             raise
@@ -106,7 +113,8 @@ class OpenAiEmbedder:
         request = self._client.stream("POST", self._address, json=body, headers=self._headers, timeout=None)
         async with request as response:
             if response.status_code != 200:
-                raise EmbedderUnavailable(f"the embedding server answered {response.status_code}")
+                kind = TextRefused if response.status_code in _REFUSALS else EmbedderUnavailable
+                raise kind(f"the embedding server answered {response.status_code}")
             answer = bytearray()
             async for chunk in response.aiter_bytes():
                 answer += chunk

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -109,6 +109,16 @@ class LanceIndex:
         """
         return await self._on_table(
             generation, table_name(owner), lambda known, table: table.load(owner, known.dimensions)
+        )
+
+    async def load_files(
+        self, generation: str, owner: str, paths: Collection[str], row_ids: Collection[str] = ()
+    ) -> StoredRows:
+        """The rows of these files, and those with these ids: what else there is, is not read."""
+        return await self._on_table(
+            generation,
+            table_name(owner),
+            lambda known, table: table.load_files(owner, paths, row_ids, known.dimensions),
         )
 
     async def count(self, generation: str, owner: str) -> int:

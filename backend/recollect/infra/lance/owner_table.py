@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -81,6 +81,24 @@ class OwnerTable:
         read = table.to_arrow()
         _refuse_strange_rows(read, owner)
         return stored_rows(read, dimensions)
+
+    def load_files(
+        self, owner: str, paths: Collection[str], row_ids: Collection[str], dimensions: int
+    ) -> StoredRows:
+        """The rows of these files, and those with these ids; IndexUnavailable as with `load`."""
+        with self._guarded("read"):
+            table = self._open()
+            chosen = [*_filters(sorted(paths), "path"), *_filters(sorted(row_ids))]
+            if table is None or not chosen:
+                return StoredRows(vectors=np.zeros((0, dimensions), np.float32))
+            found = pa.concat_tables(table.search().where(each).to_arrow() for each in chosen)
+            if len(chosen) > 1:
+                first = {
+                    row_id: place for place, row_id in reversed([*enumerate(found["row_id"].to_pylist())])
+                }
+                found = found.take(pa.array(sorted(first.values()), pa.int64()))
+            _refuse_strange_rows(found, owner)
+            return stored_rows(found, dimensions)
 
     def count(self, owner: str) -> int:
         """How many rows there are; checked as `load` does, without reading the texts."""
@@ -292,11 +310,11 @@ def most_files(rows: int) -> int:
     return min(_FEWEST_FILES + rows // 125, _MOST_FILES)
 
 
-def _filters(row_ids: Sequence[str]) -> list[str]:
-    """Conditions that name all the ids between them. In a quoted text only the quote itself is special."""
-    quoted = ["'" + row_id.replace("'", "''") + "'" for row_id in dict.fromkeys(row_ids)]
+def _filters(values: Sequence[str], column: str = "row_id") -> list[str]:
+    """Conditions that name all the values between them. In a quoted text only the quote itself is special."""
+    quoted = ["'" + value.replace("'", "''") + "'" for value in dict.fromkeys(values)]
     return [
-        f"row_id IN ({', '.join(quoted[start : start + _IDS_AT_ONCE])})"
+        f"{column} IN ({', '.join(quoted[start : start + _IDS_AT_ONCE])})"
         for start in range(0, len(quoted), _IDS_AT_ONCE)
     ]
 

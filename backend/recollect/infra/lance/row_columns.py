@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from recollect.errors import IndexUnavailable
 from recollect.memory.index_row import IndexRow, StoredRows, Vectors
 
 VECTOR = "vector"
@@ -34,6 +35,9 @@ SCHEMA = pa.schema(
         pa.field("agent_id", _TEXT),
         pa.field("tags", _TEXTS),
         pa.field("path", _TEXT),
+        pa.field("sources", _TEXTS),
+        pa.field("until", pa.int64()),
+        pa.field("pinned", pa.bool_()),
         pa.field("timestamp", pa.int64()),
         pa.field("owner", _TEXT),
         pa.field("digest", _TEXT),
@@ -44,7 +48,7 @@ SCHEMA = pa.schema(
 _ORDER = [("thread_id", "ascending"), ("position", "ascending"), ("row_id", "ascending")]
 _OF_ROW = (
     "row_id", "type", "text", "timestamp", "thread_id", "position", "message_ids", "role", "sender", "agent_id",
-    "tags", "path",
+    "tags", "path", "sources", "until", "pinned",
 )  # fmt: skip
 """The columns that make an IndexRow, in the order of its fields."""
 
@@ -63,7 +67,7 @@ def rows_table(owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> pa
     last = {row.row_id: (row, terms) for row, terms in zip(rows, words, strict=True)}
     columns: dict[str, Any] = {name: [getattr(row, name) for row, _ in last.values()] for name in _OF_ROW}
     columns["words"] = [terms for _, terms in last.values()]
-    columns["digest"] = [row.digest for row, _ in last.values()]
+    columns["digest"] = [_digest(row, terms) for row, terms in last.values()]
     columns["owner"] = [owner] * len(last)
     return pa.table(columns, schema=SCHEMA)
 
@@ -90,7 +94,10 @@ def with_vectors(described: pa.Table, row_ids: Sequence[str], vectors: Vectors) 
 
 
 def stored_rows(read: pa.Table, dimensions: int) -> StoredRows:
-    """All rows, by thread and position. A vector that is not the one that was set for its row counts as none."""
+    """All rows, by thread and position. A vector that is not the one that was set for its row counts as none.
+
+    IndexUnavailable where a row or its words are not what was put there.
+    """
     described = read.select(SCHEMA.names)
     order = pc.sort_indices(described, sort_keys=_ORDER)
     vectors = np.zeros((read.num_rows, dimensions), np.float32)
@@ -99,12 +106,16 @@ def stored_rows(read: pa.Table, dimensions: int) -> StoredRows:
     if {VECTOR, VECTOR_DIGEST} <= set(read.column_names):
         _place_vectors(read[VECTOR].chunks, order.to_numpy(), vectors, has_vector)
         _drop_wrong_vectors(ordered["digest"], read[VECTOR_DIGEST].take(order), vectors, has_vector)
-    return StoredRows(
-        rows=list(map(IndexRow, *(_values(ordered[name], name) for name in _OF_ROW))),
-        words=_values(ordered["words"], "words"),
-        vectors=vectors,
-        has_vector=has_vector,
-    )
+    rows = list(map(IndexRow, *(_values(ordered[name], name) for name in _OF_ROW)))
+    words = _values(ordered["words"], "words")
+    if list(map(_digest, rows, words)) != ordered["digest"].to_pylist():
+        raise IndexUnavailable("rows in an owner's index are not what was put there")
+    return StoredRows(rows=rows, words=words, vectors=vectors, has_vector=has_vector)
+
+
+def _digest(row: IndexRow, words: str) -> str:
+    """Of all that is stored of a row but its vector."""
+    return hashlib.blake2b(words.encode(), digest_size=16, key=row.digest.encode()).hexdigest()
 
 
 def _drop_wrong_vectors(

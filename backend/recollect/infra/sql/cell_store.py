@@ -7,11 +7,23 @@ from collections.abc import Callable, Sequence
 from recollect.errors import NotFound
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.database import Database, rows
+from recollect.infra.sql.entry_jobs import queue_entry_jobs
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
 from recollect.infra.sql.rows import FIRST_OPEN, TURN_COLUMNS, memcell_of, named_rows, turn_of
 from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
-from recollect.memory.model import Memcell, Turn
+from recollect.memory.known_entry import EntryJob
+from recollect.memory.model import JsonObject, Memcell, Turn
+from recollect.memory.strategy import ClosedCell
+
+StrategiesOf = Callable[[ClosedCell, int], Sequence[EntryJob]]
+"""What follows from a memcell that is closed now."""
+
+
+def no_strategies(closed: ClosedCell, now: int) -> Sequence[EntryJob]:
+    """For a journal whose memcells nobody works on."""
+    return ()
+
 
 OLDEST_BUFFERED = f"""
 SELECT {", ".join("t." + name.strip() for name in TURN_COLUMNS.split(","))}
@@ -31,10 +43,12 @@ class SqlCellStore:
         clock: Callable[[], int],
         schedule: Schedule,
         on_due: Callable[[int], None] = lambda due: None,
+        strategies: StrategiesOf = no_strategies,
     ) -> None:
         self._database = database
         self._clock = clock
         self._schedule = schedule
+        self._strategies = strategies
         self._on_due = on_due
 
     async def look(self, space: str, thread_id: str, limit: int) -> list[Turn]:
@@ -67,9 +81,11 @@ class SqlCellStore:
         now = self._clock()
 
         def take(connection: sqlite3.Connection) -> int:
-            thread_pk = _thread_pk(connection, space, thread_id)
+            thread_pk, user_id, agent_id = _head(connection, space, thread_id)
             for cell in cells:
-                _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
+                has_tools = _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
+                closed = ClosedCell(space, user_id, agent_id, cell.memcell_id, has_tools)
+                queue_entry_jobs(connection, space, thread_id, self._strategies(closed, now), now)
             lane = vault_lane(thread_key(space, thread_id))
             due = now + self._schedule.transcript_delay_ms
             return queue_jobs(connection, [NewJob(TRANSCRIBE, lane, space, thread_id, due)], now)
@@ -94,6 +110,21 @@ class SqlCellStore:
         self._on_due(now)
         return job_id
 
+    async def receipts(
+        self, space: str, thread_id: str, subjects: Sequence[str]
+    ) -> dict[str, dict[str, JsonObject]]:
+        """What happened to memcells or turns: by subject and stage, the newest of each."""
+        told: dict[str, dict[str, JsonObject]] = {subject: {} for subject in subjects}
+        found = await self._database.read(
+            "SELECT subject, stage, detail_json FROM receipts"
+            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+            f" AND subject IN ({','.join('?' * len(subjects))}) ORDER BY pk",
+            (space, thread_id, *subjects),
+        )
+        for row in found:
+            told[row["subject"]][row["stage"]] = json.loads(row["detail_json"])
+        return told
+
     async def list_cells(self, space: str, thread_id: str) -> list[tuple[Memcell, tuple[str, ...]]]:
         """A thread's memcells, oldest first, each with its message ids."""
         async with self._database.snapshot() as connection:
@@ -107,13 +138,13 @@ class SqlCellStore:
         return [(memcell_of(row), tuple(json.loads(row["message_ids_json"]))) for row in found]
 
 
-def _thread_pk(connection: sqlite3.Connection, space: str, thread_id: str) -> int:
-    row = connection.execute(
-        "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+def _head(connection: sqlite3.Connection, space: str, thread_id: str) -> tuple[int, str, str | None]:
+    row: tuple[int, str, str | None] | None = connection.execute(
+        "SELECT pk, user_id, agent_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
     ).fetchone()
     if row is None:
         raise NotFound(f"there is no thread {thread_id!r}")
-    return int(row[0])
+    return row
 
 
 def _close_one(
@@ -124,11 +155,12 @@ def _close_one(
     cell: Memcell,
     decided_by: str,
     now: int,
-) -> None:
+) -> bool:
+    """Returns whether tools were used in it."""
     positions = [turn_number(turn_id) for turn_id in cell.turn_ids]
     marks = ",".join("?" * len(positions))
     members = connection.execute(
-        "SELECT t.pk, t.message_id, t.position FROM turns t JOIN unprocessed_buffer b"
+        "SELECT t.pk, t.message_id, t.position, t.tool_calls_json IS NOT NULL FROM turns t JOIN unprocessed_buffer b"
         " ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk"
         f" WHERE t.thread_pk = ? AND t.position IN ({marks}) ORDER BY t.position",
         (thread_pk, *positions),
@@ -142,19 +174,20 @@ def _close_one(
         " last_position, reason, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             cell.memcell_id, thread_pk, space, thread_id,
-            json.dumps([message_id for _, message_id, _ in members], ensure_ascii=False),
+            json.dumps([message_id for _, message_id, *_ in members], ensure_ascii=False),
             json.dumps(cell.turn_ids), members[-1][2], cell.reason, now,
         ),
     )  # fmt: skip
     connection.executemany(
         "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
-        [(pk, cursor.lastrowid) for pk, _, _ in members],
+        [(pk, cursor.lastrowid) for pk, *_ in members],
     )
     connection.executemany(
         "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?",
-        [(thread_pk, pk) for pk, _, _ in members],
+        [(thread_pk, pk) for pk, *_ in members],
     )
     connection.execute(
         "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, 'celled', ?, ?)",
         (thread_pk, cell.memcell_id, json.dumps({"reason": cell.reason, "decided_by": decided_by}), now),
     )
+    return any(calls for *_, calls in members)

@@ -1,20 +1,18 @@
-"""Forgetting turns: the words go in the transaction that leaves their tombstones."""
+"""Forgetting a thread, or a user: the words go in the transaction that leaves their tombstones."""
 
-import json
 import sqlite3
 
 from recollect.errors import NotFound
-from recollect.infra.sql.job_rows import NewJob, queue_jobs
+from recollect.infra.sql.entry_changes import forget_entries_of
+from recollect.infra.sql.forget_entries import forget_derived
+from recollect.infra.sql.forget_jobs import BURY, queue_overwriting, queue_purge, queue_user_purge
+from recollect.infra.sql.forget_quotes import end_quoting_epochs
+from recollect.memory.forgetting import Derived, Forgotten, Task
 from recollect.memory.identity import message_key, thread_key
-from recollect.memory.job import PURGE, TRANSCRIBE, cells_lane, chat_lane, vault_lane
+from recollect.memory.job import PURGE, cells_lane, chat_lane, vault_lane
+from recollect.memory.vault_paths import owner_folder
 
-BURY = """
-INSERT OR IGNORE INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)"""
-
-QUOTING = """
-SELECT DISTINCT h.pk FROM threads h JOIN turns t ON t.thread_pk = h.pk JOIN context_blocks b ON b.turn_pk = t.pk
-WHERE h.space = ? AND h.user_id = ?
-    AND EXISTS (SELECT 1 FROM json_each(b.memories_json) WHERE substr(key, 1, ?) = ?)"""
+__all__ = ["BURY", "forget_turns", "forget_user"]
 
 _OF_A_THREAD = (
     "unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts", "epochs", "summaries", "prompts",
@@ -32,6 +30,54 @@ def forget_turns(
     if row is None:
         raise NotFound(f"there is no thread {thread_id!r}")
     pk, user_id = row
+    derived = forget_derived(connection, space, user_id, thread_id, None, now)
+    count, quoting = _forget_thread(connection, space, user_id, pk, thread_id, derived)
+    if delete:
+        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
+    else:
+        _empty(connection, pk, count)
+    task = Task(space, user_id, thread_id, None, derived, now, tuple(quoting))
+    return count, queue_purge(connection, task, now, transcribe=not delete)
+
+
+def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int]:
+    """Forget all of a user's threads, entries and notes, and what agents learned from them."""
+    owner = owner_folder(space, user_id)
+    threads = connection.execute(
+        "SELECT pk, thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
+    ).fetchall()
+    turns = 0
+    gone: list[Derived] = []
+    for pk, thread_id in threads:
+        gone.append(forget_derived(connection, space, user_id, thread_id, None, now))
+        turns += _forget_thread(connection, space, user_id, pk, thread_id, gone[-1])[0]
+        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
+    (unsourced,) = connection.execute(
+        "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
+    ).fetchone()
+    forget_owner(connection, space, owner)
+    derived = _joined(gone, owner)
+    task = Task(space, user_id, "", None, derived, now)
+    due = queue_user_purge(connection, task, now)
+    if threads or unsourced:
+        due = min(due, queue_overwriting(connection, space, now))
+    return Forgotten(turns, sum(map(len, gone)) + unsourced, len(threads)), due
+
+
+def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None:
+    """What is known of an owner besides their threads; their files are the caller's to remove."""
+    forget_entries_of(connection, space, owner)
+    connection.execute("DELETE FROM notes WHERE owner = ?", (owner,))
+    lanes = [f"{name}:{owner}" for name in ("memory", "episode", "facts", "foresight", "profile")]
+    marks = ",".join("?" * len(lanes))
+    connection.execute(f"DELETE FROM jobs WHERE lane IN ({marks}) AND state != 'running'", lanes)
+    connection.execute(f"DELETE FROM strategy_counts WHERE lane IN ({marks})", lanes)
+
+
+def _forget_thread(
+    connection: sqlite3.Connection, space: str, user_id: str, pk: int, thread_id: str, derived: Derived
+) -> tuple[int, list[int]]:
+    """All but the rows of the thread itself. Returns how many turns it has, and which threads quoted any."""
     key = thread_key(space, thread_id)
     buried = [
         (space, user_id, key, message_key(message_id), position)
@@ -40,32 +86,26 @@ def forget_turns(
         )
     ]
     connection.executemany(BURY, buried)
-    _forget_quotations(connection, space, user_id, key)
-    if delete:
-        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
-    else:
-        _empty(connection, pk, len(buried))
+    of_agents = any("/agents/" in owner for owner in derived.owners)
+    quoting = end_quoting_epochs(connection, space, None if of_agents else user_id, derived.ids, key)
+    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
     connection.execute(
         "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
         (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
     )
-    jobs = [NewJob(PURGE, vault_lane(key), space, thread_id, now, json.dumps({"user_id": user_id}), user_id)]
-    if not delete:
-        jobs.append(NewJob(TRANSCRIBE, vault_lane(key), space, thread_id, now))
-    return len(buried), queue_jobs(connection, jobs, now)
+    return len(buried), quoting
 
 
-def _forget_quotations(connection: sqlite3.Connection, space: str, user_id: str, key: str) -> None:
-    """Other threads of the owner may have been sent these turns as memories: their epochs end, their prompts go."""
-    quoting = [pk for (pk,) in connection.execute(QUOTING, (space, user_id, len(key) + 1, f"{key}:"))]
-    for pk in quoting:
-        for table in ("prompts", "summaries"):
-            connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (pk,))
-        # The words may be in a summary, too; and no revision is like this one, so the next prompt begins anew.
-        connection.execute("UPDATE epochs SET summary = NULL, revision = -1 WHERE thread_pk = ?", (pk,))
-        connection.execute(
-            "DELETE FROM context_blocks WHERE turn_pk IN (SELECT pk FROM turns WHERE thread_pk = ?)", (pk,)
-        )
+def _joined(gone: list[Derived], owner: str) -> Derived:
+    """What was derived for agents; all of the user's own goes anyway."""
+    entries: dict[str, tuple[str, ...]] = {}
+    for derived in gone:
+        for other, ids in derived.entries.items():
+            if other != owner:
+                entries[other] = (*entries.get(other, ()), *ids)
+    paths = [path for derived in gone for path in derived.paths if not path.startswith(f"{owner}/")]
+    cells = [cell for derived in gone for cell in derived.cells]
+    return Derived(entries, tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(cells)))
 
 
 def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:

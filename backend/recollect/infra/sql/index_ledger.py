@@ -1,6 +1,7 @@
 """The ledger of the index: which turns and notes each generation holds, by words and by meaning."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ ON CONFLICT (generation, thread_pk) DO UPDATE SET words_to = excluded.words_to, 
 
 # Not past an edit that came meanwhile: its words have to be embedded again.
 _RECORD_VECTORS = f"""
-UPDATE index_progress SET vectors_to = min(:vectors_to, words_to), refused = refused + :refused
+UPDATE index_progress SET vectors_to = min(:vectors_to, words_to), refused = max(0, refused + :refused)
 WHERE generation = :generation AND revision = :revision AND thread_pk = (SELECT pk FROM threads WHERE {_AS_SEEN})"""
 
 # All that Python calls blank; SQLite's own idea of it is the space alone.
@@ -75,6 +76,15 @@ _COUNT_NOTES = """
 SELECT coalesce(sum(i.rows), 0) AS rows, coalesce(sum(i.vectors), 0) AS vectors
 FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
 WHERE i.generation = :generation AND i.owner = :owner"""
+
+_REFUSED_TURNS = """
+SELECT t.space, t.user_id, sum(p.refused) AS number FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
+WHERE p.generation = ? AND p.refused > 0 GROUP BY t.space, t.user_id"""
+
+_REFUSED_NOTES = """
+SELECT i.owner, sum(i.rows - i.vectors) AS number
+FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
+WHERE i.generation = ? AND i.embedded = 1 AND i.vectors < i.rows GROUP BY i.owner"""
 
 _OWNERS = """
 SELECT DISTINCT t.space, t.user_id FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
@@ -148,7 +158,7 @@ class SqlIndexLedger:
     async def record_vectors(
         self, generation: str, seen: ThreadProgress, vectors_to: int, refused: int = 0
     ) -> bool:
-        """All up to there have their vectors, but for so many more that the model has refused."""
+        """All up to there have their vectors, but for so many more, or fewer, that the model has refused."""
         bound = _bound(generation, seen, 0, vectors_to) | {"refused": refused}
         return await self._database.write(
             lambda connection: connection.execute(_RECORD_VECTORS, bound).rowcount == 1
@@ -193,6 +203,18 @@ class SqlIndexLedger:
         (noted,) = await self._database.read(_COUNT_NOTES, bound)
         turns = await self.count_indexed(generation, space, user_id)
         return Expected(turns, int(embedded["number"]), int(noted["rows"]), int(noted["vectors"]))
+
+    async def refused(self, generation: str) -> dict[str, int]:
+        """How many texts of each owner have no vector though they were to be embedded; owners without any left out."""
+        number = Counter(
+            {
+                owner_folder(row["space"], row["user_id"]): int(row["number"])
+                for row in await self._database.read(_REFUSED_TURNS, (generation,))
+            }
+        )
+        for row in await self._database.read(_REFUSED_NOTES, (generation,)):
+            number[row["owner"]] += int(row["number"])
+        return dict(number)
 
     async def owners(self, generation: str) -> dict[str, tuple[str, str]]:
         """All who have something indexed, with their space and user; both empty for one who has notes alone."""

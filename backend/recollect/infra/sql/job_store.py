@@ -149,15 +149,29 @@ class SqlJobStore:
         return _job_of(found[0]) if found else None
 
     async def list_jobs(
-        self, *, space: str | None, user_id: str | None, state: JobState | None, limit: int, after: int
+        self,
+        *,
+        space: str | None,
+        user_id: str | None = None,
+        thread_id: str | None = None,
+        state: JobState | None = None,
+        limit: int,
+        after: int,
     ) -> list[Job]:
         """Oldest first; `space` None means every one; with a user, the jobs of that user's threads."""
         found = await self._database.read(
             f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk > :after AND (:space IS NULL OR space = :space)"
-            " AND (:state IS NULL OR state = :state) AND (:user_id IS NULL OR thread_id IN"
+            " AND (:state IS NULL OR state = :state) AND (:thread_id IS NULL OR thread_id = :thread_id) AND (:user_id IS NULL OR thread_id IN"
             " (SELECT thread_id FROM threads h WHERE h.space = jobs.space AND h.user_id = :user_id))"
             " ORDER BY pk LIMIT :limit",
-            {"after": after, "space": space, "user_id": user_id, "state": state, "limit": limit},
+            {
+                "after": after,
+                "space": space,
+                "user_id": user_id,
+                "thread_id": thread_id,
+                "state": state,
+                "limit": limit,
+            },
         )
         return [_job_of(row) for row in found]
 

@@ -7,15 +7,16 @@ from recollect.entrypoints.http.answers import (
     FlushAnswer,
     MemcellAnswer,
     ReceiptAnswer,
+    ReprocessAnswer,
     SearchAnswer,
 )
-from recollect.entrypoints.http.bodies import AddBody, FlushBody, SearchBody
+from recollect.entrypoints.http.bodies import AddBody, FlushBody, ReprocessBody, SearchBody
 from recollect.entrypoints.http.dependencies import Calling, Home, note
 from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.errors import TooLarge
 from recollect.memory.model import Append, Receipt
-from recollect.service.boundaries import flush_thread
+from recollect.service.flush import flush_thread
 from recollect.service.memorize import memorize
 
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
@@ -74,7 +75,7 @@ async def search(home: Home, caller: Calling, body: SearchBody, request: Request
 async def flush(
     home: Home, caller: Calling, body: FlushBody, request: Request, response: Response
 ) -> FlushAnswer:
-    """Close what is buffered into memcells and wait for it; past the time-out the answer is 202."""
+    """Close what is buffered into memcells and wait for their strategies; past the time-out the answer is 202."""
     note(request, thread=body.session_id, user=body.user_id)
     flushed = await flush_thread(
         home.THREADS, home.cells, home.jobs, caller, body.session_id, body.user_id, body.timeout
@@ -85,9 +86,23 @@ async def flush(
         session_id=body.session_id,
         status="done" if flushed.done else "failed" if flushed.error else "pending",
         memcells=[
-            MemcellAnswer(memcell_id=cell.memcell_id, message_ids=list(message_ids), reason=cell.reason)
+            MemcellAnswer.of(cell, message_ids, flushed.strategies.get(cell.memcell_id, ()))
             for cell, message_ids in flushed.memcells
         ],
         buffered=flushed.buffered,
         error=flushed.error,
     )
+
+
+@router.post("/reprocess", status_code=202, responses=documented(404))
+async def reprocess(home: Home, caller: Calling, body: ReprocessBody, request: Request) -> ReprocessAnswer:
+    """Make the memories of memcells anew, with the model and prompts that are in force now."""
+    note(request, user=body.user_id, thread=body.thread_id)
+    queued = await home.reprocessor.reprocess(
+        caller,
+        user_id=body.user_id,
+        thread_id=body.thread_id,
+        strategies=body.strategies,
+        ask_again=body.ask_again,
+    )
+    return ReprocessAnswer(memcells=queued.memcells, jobs=queued.jobs)

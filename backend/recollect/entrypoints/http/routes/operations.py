@@ -80,6 +80,8 @@ async def health(home: Home) -> JSONResponse:
         home.hand_edits.problem,
         home.hand_edits.notes_problem,
         home.watcher.problem,
+        home.entry_files.problem,
+        lambda: home.tuning.problem,
         lambda: index_problem(indexer),
         lambda: meaning_problem(indexer),
         lambda: compaction_problem(home.index.last_problem),
@@ -103,6 +105,7 @@ def _backend(backend: AnyBackend) -> BackendHealth:
         name=backend.name,
         last_activity=None if last is None else int(last.timestamp() * 1000),
         problem=backend.problem(),
+        label=backend.label,
     )
 
 

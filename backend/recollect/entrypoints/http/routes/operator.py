@@ -52,6 +52,9 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
     _operators_only(caller)
 
     async def work(progress: Progress) -> dict[str, Any]:
+        if body.forgotten:
+            proof = await home.forgotten_verifier.verify(progress)
+            return {"ok": proof.ok, **asdict(proof)}
         await home.hand_edits.catch_up(home.jobs)
         if not body.repair:
             return verification_json(await home.verifier.verify(progress=progress))

@@ -1,0 +1,113 @@
+"""How commands print entries for people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from recollect.entrypoints.cli.rendering import print_table, say, shown_time
+
+Json = dict[str, Any]
+
+
+def print_entries(found: Json) -> None:
+    rows = [
+        (
+            entry["id"],
+            entry["kind"],
+            entry["owner"],
+            shown_time(entry["when"])[:10],
+            _marks(entry),
+            _first_words(entry["title"]),
+        )
+        for entry in found["entries"]
+    ]
+    print_table(("entry", "kind", "owner", "day", "", "title"), rows)
+    if "next" in found:
+        say(f"there is more: --after {found['next']}")
+
+
+def print_entry(entry: Json) -> None:
+    say(entry["title"])
+    _quoted(entry["text"] if entry["text"] != entry["title"] else "", "  ")
+    say()
+    told = {
+        "id": f"{entry['id']} ({entry['kind']} of {entry['owner']}, revision {entry['revision']})",
+        "when": shown_time(entry["when"]),
+        "until": shown_time(entry["until"]),
+        "marks": _marks(entry),
+        "by": entry["by"],
+        **entry["properties"],
+        "memcell": entry["memcell"],
+        "file": entry["path"],
+        "messages": " ".join(entry["message_ids"]),
+    }
+    for name, value in told.items():
+        if value:
+            say(f"{name}: {value}")
+    for linked in entry["linked"]:
+        say(f"{linked['relation'].replace('_', ' ')}: {linked['id']} {_first_words(linked['title'])}")
+    _print_quotes(entry["quotes"], "")
+
+
+def print_history(found: Json) -> None:
+    for version in found["versions"]:
+        who = (
+            f"{version['actor']}, {shown_time(version['at'])}: {version['cause']}" if version["actor"] else ""
+        )
+        now = " (in force)" if version["revision"] == found["revision"] else ""
+        say(f"revision {version['revision']}{now}  {who or version['by']}".rstrip())
+        say(f"  {version['title']}  {_marks(version)}".rstrip())
+        _quoted(version["text"] if version["text"] != version["title"] else "", "    ")
+        say()
+
+
+def print_why(reason: Json, indent: str = "") -> None:
+    """The entry, what made it, its memcell, its turns; then the same for each entry that it came from."""
+    say(f"{indent}{reason['id']} ({reason['kind']}, {shown_time(reason['when'])}): {reason['title']}")
+    if reason["text"] != reason["title"]:
+        _quoted(reason["text"], f"{indent}  ")
+    if reason["edited"]:
+        say(f"{indent}  in a person's own words")
+    made_by = ", ".join(filter(None, [reason["strategy"], reason["model"]]))
+    if made_by:
+        say(f"{indent}  made by {made_by}")
+    if (cell := reason["memcell"]) is not None:
+        say(
+            f"{indent}  of memcell {cell['memcell_id']} ({_span(cell['turn_ids'])}, closed by {cell['reason']})"
+        )
+    _print_quotes(reason["quotes"], f"{indent}  ")
+    for origin in reason["made_of"]:
+        say(f"{indent}  made of:")
+        print_why(origin, f"{indent}    ")
+    if reason["left_out"]:
+        say(f"{indent}  and of {reason['left_out']} more that stand here already, or are gone")
+
+
+def _print_quotes(quotes: Sequence[Json], indent: str) -> None:
+    for quote in quotes:
+        place = f"{quote['thread_id']} {quote['turn_id']}"
+        if quote["forgotten"]:
+            say(f"{indent}from {place}: forgotten")
+            continue
+        say(
+            f"{indent}from {place}, {quote['sender_id']} ({quote['role']}), {shown_time(quote['timestamp'])}:"
+        )
+        _quoted(quote["content"], f"{indent}  > ")
+
+
+def _quoted(text: str, mark: str) -> None:
+    for line in text.splitlines():
+        say(f"{mark}{line}")
+
+
+def _marks(entry: Json) -> str:
+    marks = [name for name in ("pinned", "edited") if entry[name]]
+    return ", ".join([*marks, *(["superseded"] if entry["superseded_by"] else [])])
+
+
+def _span(turn_ids: Sequence[str]) -> str:
+    return turn_ids[0] if len(turn_ids) == 1 else f"{turn_ids[0]} to {turn_ids[-1]}"
+
+
+def _first_words(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"

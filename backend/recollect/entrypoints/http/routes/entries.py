@@ -1,0 +1,113 @@
+"""Entries: read, correct, pin, delete, undo, and ask where they came from."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+
+from recollect.entrypoints.http.bodies import Id
+from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.entry_answers import (
+    DeletedEntryAnswer,
+    EntriesAnswer,
+    EntryAnswer,
+    HistoryAnswer,
+    ShownEntryAnswer,
+    VersionAnswer,
+    WhyAnswer,
+)
+from recollect.entrypoints.http.entry_bodies import EntryChanges, Kind, UndoBody
+from recollect.entrypoints.http.errors import documented
+from recollect.errors import InvalidInput
+from recollect.memory.model import MAX_TIMESTAMP
+from recollect.service.entries import EntryFilter
+
+router = APIRouter(prefix="/api/v1/memory/entries", tags=["memory"])
+PAGE = 100
+Moment = Annotated[int, Field(ge=0, le=MAX_TIMESTAMP)]
+"""UTC milliseconds, out of a query."""
+
+
+@router.get("", responses=documented(404), response_model_exclude_unset=True)
+async def list_entries(
+    home: Home,
+    caller: Calling,
+    request: Request,
+    user_id: UserQuery = None,
+    agent_id: Annotated[Id | None, Query(description="An agent's instead: cases and skills.")] = None,
+    kind: Annotated[
+        list[Kind] | None, Query(max_length=6, description="Only these; may be given again.")
+    ] = None,
+    since: Annotated[Moment | None, Query(description="Only what happened at this time or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Only what happened before this time.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
+) -> EntriesAnswer:
+    """What was made of a user's conversations, or of an agent's, the newest first by when it happened."""
+    note(request, user=user_id)
+    if since is not None and until is not None and since >= until:
+        raise InvalidInput("until: must be after since", field="until")
+    wanted = EntryFilter(user_id, agent_id, tuple(dict.fromkeys(kind or ())), since, until)
+    found = await home.entries.list_entries(caller, wanted, limit + 1, after)
+    page = [EntryAnswer.of(shown) for shown in found[:limit]]
+    if len(found) > limit:
+        return EntriesAnswer(entries=page, next=page[-1].id)
+    return EntriesAnswer(entries=page)
+
+
+@router.get("/{entry_id}", responses=documented(404))
+async def get_entry(
+    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+) -> ShownEntryAnswer:
+    """One entry, with the words it came from."""
+    note(request, user=user_id)
+    return ShownEntryAnswer.of(await home.entries.get_entry(caller, entry_id, user_id))
+
+
+@router.patch("/{entry_id}", responses=documented(404, 409))
+async def edit_entry(
+    home: Home, caller: Calling, entry_id: PathId, body: EntryChanges, request: Request
+) -> ShownEntryAnswer:
+    """Change what is named. What a person wrote wins over extraction for ever; a pin changes no words."""
+    note(request, user=body.user_id)
+    return ShownEntryAnswer.of(await home.entries.edit_entry(caller, entry_id, body.user_id, body.edit()))
+
+
+@router.delete("/{entry_id}", responses=documented(404, 409))
+async def delete_entry(
+    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+) -> DeletedEntryAnswer:
+    """Forget an entry, with its history. It is never derived again, and can't be brought back."""
+    note(request, user=user_id)
+    return DeletedEntryAnswer.of(await home.entries.delete_entry(caller, entry_id, user_id))
+
+
+@router.get("/{entry_id}/history", responses=documented(404))
+async def get_history(
+    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+) -> HistoryAnswer:
+    """Every version of an entry, and who made it so."""
+    note(request, user=user_id)
+    known, versions = await home.entries.history(caller, entry_id, user_id)
+    return HistoryAnswer(
+        id=known.entry_id, revision=known.revision, versions=[VersionAnswer.of(each) for each in versions]
+    )
+
+
+@router.post("/{entry_id}/undo", responses=documented(404, 409))
+async def undo(
+    home: Home, caller: Calling, entry_id: PathId, request: Request, body: UndoBody | None = None
+) -> ShownEntryAnswer:
+    """Take back the last change, or all since a revision. That is a change too, and can be undone."""
+    wanted = body or UndoBody()
+    note(request, user=wanted.user_id)
+    return ShownEntryAnswer.of(await home.entries.undo(caller, entry_id, wanted.user_id, wanted.revision))
+
+
+@router.get("/{entry_id}/why", responses=documented(404))
+async def why(
+    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+) -> WhyAnswer:
+    """The chain from an entry to the words it came from."""
+    note(request, user=user_id)
+    return WhyAnswer.of(await home.entries.why(caller, entry_id, user_id))

@@ -1,0 +1,65 @@
+"""Forgetting a message, or a user."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.errors import documented
+from recollect.service.forget_turn import forget_turn
+from recollect.service.forget_user import forget_user
+
+router = APIRouter(prefix="/api/v1", tags=["forgetting"])
+
+
+class ForgottenTurnAnswer(BaseModel):
+    thread_id: str
+    turn_ids: list[str] = Field(description="The turns that were forgotten.")
+    forgotten: int = Field(description="How many turns were forgotten.")
+    entries: int = Field(description="How many memories went, because they came from them.")
+
+
+class ForgottenUserAnswer(BaseModel):
+    user_id: str
+    threads: int = Field(description="How many threads were forgotten.")
+    forgotten: int = Field(description="How many turns were forgotten.")
+    entries: int = Field(description="How many memories went: the user's, and what agents learned from them.")
+
+
+@router.delete("/threads/{thread_id}/turns/{turn_id}", responses=documented(404, 409))
+async def delete_turn(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    turn_id: PathId,
+    request: Request,
+    user_id: UserQuery = None,
+    answers: Annotated[
+        bool, Query(description="With what assistant and tools answered to it, in every branch.")
+    ] = False,
+) -> ForgottenTurnAnswer:
+    """Forget one turn and all that came from it. 409: it is still being written; cancel it first."""
+    note(request, thread=thread_id, user=user_id)
+    forgotten = await forget_turn(
+        home.THREADS, home.forgetting, caller, thread_id, turn_id, user_id, answers=answers
+    )
+    return ForgottenTurnAnswer(
+        thread_id=thread_id,
+        turn_ids=list(forgotten.turn_ids),
+        forgotten=forgotten.turns,
+        entries=forgotten.entries,
+    )
+
+
+@router.delete("/users/{user_id}", responses=documented(404))
+async def delete_user(home: Home, caller: Calling, user_id: PathId, request: Request) -> ForgottenUserAnswer:
+    """Forget a user: every thread, memory, note, image and preference of theirs. For that user and the operator."""
+    note(request, user=user_id)
+    forgotten = await forget_user(home.forgetting, home.people, caller, user_id)
+    return ForgottenUserAnswer(
+        user_id=user_id,
+        threads=forgotten.threads,
+        forgotten=forgotten.turns,
+        entries=forgotten.entries,
+    )

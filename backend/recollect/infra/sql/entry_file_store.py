@@ -1,0 +1,192 @@
+"""The files in which entries stand: what each holds already, and what it has yet to take in."""
+
+import sqlite3
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_changes import EntryWriter, drop_leaving, forget_file, mark_filed
+from recollect.infra.sql.entry_places import file_job
+from recollect.infra.sql.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_of, known_of
+from recollect.infra.sql.job_rows import queue_jobs
+from recollect.memory.entry_file import EntryFileState, FiledEntry
+from recollect.memory.file_names import file_name
+from recollect.memory.job import ENTRIES, entries_lane
+from recollect.memory.known_entry import EntryChange
+
+TAKEN_IN = """
+INSERT INTO entry_files (path, space, owner, written, digest) VALUES (?, ?, ?, 1, ?)
+ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, writing = NULL RETURNING revision, written"""
+
+UNWRITTEN = "UPDATE entry_files SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
+
+
+class SqlEntryFileStore:
+    """Every call is one transaction. A file that has to be written has a job that does it."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+
+    async def file(self, path: str) -> EntryFileState | None:
+        found = await self._database.read(f"SELECT {FILE_COLUMNS} FROM entry_files WHERE path = ?", (path,))
+        return file_of(found[0]) if found else None
+
+    async def files(self) -> list[EntryFileState]:
+        """Every one, by path."""
+        found = await self._database.read(f"SELECT {FILE_COLUMNS} FROM entry_files ORDER BY path")
+        return [file_of(row) for row in found]
+
+    async def entries_in(self, path: str) -> list[FiledEntry]:
+        """Those that should stand in a file, oldest first."""
+        found = await self._database.read(
+            f"{SELECT_ENTRIES} WHERE e.path = ? ORDER BY e.when_ms, e.entry_id", (path,)
+        )
+        return [_filed(row) for row in found]
+
+    async def leaving(self, path: str) -> frozenset[str]:
+        """Ids of those whose sections have to go from a file."""
+        found = await self._database.read("SELECT entry_id FROM leaving_entries WHERE path = ?", (path,))
+        return frozenset(row["entry_id"] for row in found)
+
+    async def announce(self, path: str, writing: str, filing: Mapping[str, str]) -> None:
+        """Before a file is put in place: if we die then, what stands there is known to be ours."""
+
+        def announce(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
+            connection.executemany(
+                "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
+                [(digest, path, entry_id) for entry_id, digest in filing.items()],
+            )
+
+        await self._database.write(announce)
+
+    async def record(self, path: str, revision: int, digest: str, gone: Collection[str]) -> None:
+        """After it is in place. What was changed since it was rendered has yet to be written."""
+
+        def record(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE entry_files SET written = ?, digest = ?, writing = NULL WHERE path = ?",
+                (revision, digest, path),
+            )
+            connection.execute(
+                "UPDATE entries SET filed = filing, filing = NULL WHERE path = ? AND filing IS NOT NULL",
+                (path,),
+            )
+            drop_leaving(connection, path, gone)
+
+        await self._database.write(record)
+
+    async def removed(self, path: str) -> bool:
+        """The file is gone, and nothing is known of it any longer. False where entries should stand in it."""
+
+        def remove(connection: sqlite3.Connection) -> bool:
+            held = connection.execute("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)).fetchone()
+            if held is None:
+                forget_file(connection, path, jobs=False)
+            else:
+                _unwrite(connection, path)
+            return held is None
+
+        return await self._database.write(remove)
+
+    async def take_in(
+        self,
+        path: str,
+        digest: str,
+        change: EntryChange,
+        filed: Mapping[str, str],
+        *,
+        settled_at: int | None = None,
+        delay_ms: int = 0,
+    ) -> None:
+        """What a person wrote is known, and their file is known to hold it.
+
+        `filed` are the digests of its sections. The file is written in `delay_ms`, unless with this change it holds
+        all that it did not hold at the revision `settled_at`.
+        """
+        now = self._clock()
+
+        def take_in(connection: sqlite3.Connection) -> int | None:
+            before = connection.execute("SELECT revision FROM entry_files WHERE path = ?", (path,)).fetchone()
+            due = EntryWriter(connection, change, now, {path: delay_ms}).apply()
+            ((revision, written),) = connection.execute(
+                TAKEN_IN, (path, change.space, change.owner, digest)
+            ).fetchall()
+            mark_filed(connection, path, filed)
+            if settled_at is not None and settled_at == (0 if before is None else before[0]):
+                _settle(connection, path)
+            elif revision != written:
+                later = queue_jobs(connection, [file_job(change.space, path, now + delay_ms)], now)
+                due = later if due is None else min(due, later)
+            return due
+
+        due = await self._database.write(take_in)
+        if due is not None:
+            self._on_due(due)
+
+    async def write_anew(self, path: str) -> None:
+        """The file, or what it held, is gone and comes back: it has yet to be written."""
+        await self._database.write(lambda connection: _unwrite(connection, path))
+        await self.queue(path)
+
+    async def queue(self, path: str, *, delay_ms: int = 0, **about: str) -> None:
+        """Have a file settled, in turn with all else that is done to it. What it is `about` is in the job."""
+        now = self._clock()
+
+        def queue(connection: sqlite3.Connection) -> int:
+            row = connection.execute("SELECT space FROM entry_files WHERE path = ?", (path,)).fetchone()
+            space = path.partition("/")[0] if row is None else row[0]
+            return queue_jobs(connection, [file_job(space, path, now + delay_ms, **about)], now)
+
+        self._on_due(await self._database.write(queue))
+
+    async def space_of(self, owner: str) -> str | None:
+        """The space that an owner's folder lies in; None where it is nobody's that is known."""
+        folder = owner.partition("/")[0]
+        if file_name(folder) == folder:
+            return folder
+        found = await self._database.read(
+            "SELECT space FROM entry_files WHERE owner = ? UNION SELECT DISTINCT space FROM threads", (owner,)
+        )
+        return next((row["space"] for row in found if file_name(row["space"]) == folder), None)
+
+    async def thread_of(self, space: str, thread_folder: str) -> str | None:
+        """The thread whose transcript lies in a folder."""
+        user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
+        where, parameters = "space = ?", [space]
+        if file_name(name) == name:
+            where, parameters = f"{where} AND thread_id = ?", [*parameters, name]
+        elif file_name(user) == user:
+            where, parameters = f"{where} AND user_id = ?", [*parameters, user]
+        found = await self._database.read(f"SELECT thread_id, user_id FROM threads WHERE {where}", parameters)
+        for row in found:
+            if file_name(row["thread_id"]) == name and file_name(row["user_id"]) == user:
+                return str(row["thread_id"])
+        return None
+
+
+def _filed(row: dict[str, Any]) -> FiledEntry:
+    digests = [digest for digest in (row["filed"], row["filing"]) if digest is not None]
+    return FiledEntry(known_of(row), frozenset(digests))
+
+
+def _settle(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute("UPDATE entry_files SET written = revision WHERE path = ?", (path,))
+    connection.execute("DELETE FROM leaving_entries WHERE path = ?", (path,))
+    connection.execute(
+        "DELETE FROM jobs WHERE lane = ? AND kind = ? AND dedupe = '' AND state = 'queued'",
+        (entries_lane(path), ENTRIES),
+    )
+
+
+def _unwrite(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute(UNWRITTEN, (path,))
+    connection.execute("UPDATE entries SET filed = NULL, filing = NULL WHERE path = ?", (path,))

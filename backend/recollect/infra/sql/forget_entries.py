@@ -1,0 +1,108 @@
+"""Entries that came from forgotten turns: they go with their histories, and what they superseded holds again."""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from recollect.infra.sql.entry_changes import EntryWriter
+from recollect.infra.sql.entry_rows import known_of, stored_entry
+from recollect.infra.sql.entry_store import CITING, CITING_TURNS
+from recollect.infra.sql.rows import named_rows
+from recollect.memory.entry_links import partners, taken_out
+from recollect.memory.file_names import file_name
+from recollect.memory.forgetting import Derived
+from recollect.memory.identity import thread_key, turn_id
+from recollect.memory.known_entry import EntryChange, KnownEntry
+from recollect.memory.vault_paths import owner_folder
+
+_CAUSE = "what superseded it was forgotten"
+
+CELLS_OF = """
+SELECT DISTINCT h.thread_id, c.memcell_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
+JOIN threads h ON h.space = e.space AND h.thread_id = s.thread_id
+JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
+JOIN memcell_turns m ON m.turn_pk = t.pk JOIN memcell c ON c.pk = m.memcell_pk
+WHERE e.space = :space AND e.entry_id IN (SELECT value FROM json_each(:ids))"""
+
+# A version that is no more may have come from a turn from which the entry as it is now does not.
+CITING_VERSIONS = """
+DELETE FROM entry_history WHERE pk IN (
+    SELECT h.pk FROM entry_history h JOIN entries e ON e.pk = h.entry_pk
+    WHERE e.space = :space AND ((e.owner = :owner AND instr(h.entry_json, :of_user))
+        OR (e.owner LIKE :agents AND instr(h.entry_json, :of_agent)))
+    AND (:anchors IS NULL OR EXISTS (SELECT 1 FROM json_each(:anchors) WHERE instr(h.entry_json, value)))
+)"""
+
+
+def forget_derived(
+    connection: sqlite3.Connection,
+    space: str,
+    user_id: str,
+    thread_id: str,
+    turns: Sequence[int] | None,
+    now: int,
+) -> Derived:
+    """Remove all that came from these turns, or from any turn of the thread, whoever's it is."""
+    numbers = None if turns is None else json.dumps(list(turns))
+    bound = {"space": space, "thread_key": thread_key(space, thread_id), "turns": numbers}
+    citing = CITING if turns is None else CITING_TURNS
+    gone = [known_of(row) for row in named_rows(connection, citing, bound)]
+    _forget_versions(connection, space, user_id, thread_id, turns)
+    return remove_entries(connection, space, gone, now)
+
+
+def remove_entries(
+    connection: sqlite3.Connection, space: str, gone: Sequence[KnownEntry], now: int
+) -> Derived:
+    ids = json.dumps([known.entry_id for known in gone])
+    cells = [(thread, cell) for thread, cell in connection.execute(CELLS_OF, {"space": space, "ids": ids})]
+    by_owner: defaultdict[str, list[KnownEntry]] = defaultdict(list)
+    for known in gone:
+        by_owner[known.owner].append(known)
+    for owner, theirs in by_owner.items():
+        change = EntryChange(
+            space,
+            owner,
+            "consolidation",
+            _CAUSE,
+            put=tuple(_left_behind(connection, theirs)),
+            remove=tuple(known.entry_id for known in theirs),
+        )
+        EntryWriter(connection, change, now).apply()
+    return Derived(
+        {owner: tuple(known.entry_id for known in theirs) for owner, theirs in by_owner.items()},
+        tuple(dict.fromkeys(known.path for known in gone if known.path)),
+        tuple(cells),
+    )
+
+
+def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> Iterator[KnownEntry]:
+    """What the entries that go had superseded, or were superseded by, as it is without them."""
+    others = {known.entry_id: known for known in gone}
+    before: dict[str, KnownEntry] = {}
+    for name in partners(*(known.entry for known in gone)):
+        found = None if name in others else stored_entry(connection, gone[0].space, name)
+        if found is not None and found.owner == gone[0].owner:
+            before[name] = others[name] = found
+    for known in gone:
+        leaving = others.pop(known.entry_id)
+        others |= {changed.entry_id: changed for changed in taken_out(leaving, others)}
+    yield from (others[name] for name, known in before.items() if others[name] != known)
+
+
+def _forget_versions(
+    connection: sqlite3.Connection, space: str, user_id: str, thread_id: str, turns: Sequence[int] | None
+) -> None:
+    folder = f"threads/{file_name(thread_id)}/"
+    connection.execute(
+        CITING_VERSIONS,
+        {
+            "space": space,
+            "owner": owner_folder(space, user_id),
+            "of_user": f'"{folder}',
+            "agents": f"{file_name(space)}/agents/%",
+            "of_agent": f'"users/{file_name(user_id)}/{folder}',
+            "anchors": None if turns is None else json.dumps([f'#^{turn_id(turn)}"' for turn in turns]),
+        },
+    )

@@ -1,0 +1,177 @@
+"""Consolidation: what is new, what says the same as something known, and what no longer holds.
+
+Nothing here removes an entry: one that says the same lends its sources to the one that is known, and one that no
+longer holds is kept with the time until when it did. Entries that a person wrote are never changed.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from recollect.memory.extraction.draft import FUNCTIONAL
+from recollect.memory.known_entry import FACTS, FORESIGHT, KnownEntry
+from recollect.memory.line_values import read_time, write_time
+from recollect.memory.text_key import text_key
+from recollect.memory.words import words_in
+
+NEAR = 0.8
+"""Of the words of both together, two statements share at least so many to say the same."""
+PERHAPS = 0.5
+"""From here on, their meaning is compared."""
+SAME_MEANING = 0.93
+"""The cosine from which two statements with the same names and numbers say the same."""
+
+MANY_SOURCES = 24
+"""What is said again and again gets no more of them: each would write all the others anew."""
+
+_numbers = re.compile(r"\d+(?:[.,:]\d+)*").findall
+_NEGATIONS = frozenset(
+    ["not", "never", "no", "don't", "doesn't", "didn't", "isn't", "without", "不", "没", "沒", "别"]
+)
+_capitalised = re.compile(r"\b[A-Z][\w-]*").findall
+_within = re.compile(r"(?<=[^.!?\s]\s)[A-Z][\w-]*").findall
+"""Capitalised words that begin no sentence: names."""
+
+
+def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
+    """By their words alone: equal texts, equal values of one attribute, or nearly all words shared."""
+    if _signs(one.entry.text).key == _signs(other.entry.text).key:
+        return _about(one) == _about(other)
+    if not _may_be_same(one, other):
+        return False
+    mine, others = one.entry.extra, other.entry.extra
+    if _attribute(one) not in ("", "did", "other") and _attribute(one) == _attribute(other):
+        if text_key(mine.get("value", "")) == text_key(others.get("value", "")):
+            return True
+        if _attribute(one) in FUNCTIONAL:
+            return False
+    return shared_words(one.entry.text, other.entry.text) >= NEAR
+
+
+def is_perhaps_same(one: KnownEntry, other: KnownEntry) -> bool:
+    """Their words leave it open: whoever has a model of meaning asks it."""
+    if not _may_be_same(one, other) or _attribute(one) in FUNCTIONAL:
+        return False
+    return PERHAPS <= shared_words(one.entry.text, other.entry.text) < NEAR
+
+
+def shared_words(one: str, other: str) -> float:
+    mine, others = _signs(one).words, _signs(other).words
+    return len(mine & others) / max(1, len(mine | others))
+
+
+def merged(known: KnownEntry, new: KnownEntry) -> KnownEntry:
+    """The known one with the sources of both; what a person wrote stays as it is, and so does what has many sources."""
+    added = tuple(source for source in new.sources if source not in known.sources)
+    if not added or known.is_edited or len(known.sources) >= MANY_SOURCES:
+        return known
+    links = tuple(link for link in new.entry.sources if link not in known.entry.sources)
+    entry = replace(known.entry, sources=(*known.entry.sources, *links))
+    return replace(known, entry=entry, sources=(*known.sources, *added))
+
+
+def is_functional(entry: KnownEntry) -> bool:
+    """It is about something of which its subject has one at a time."""
+    return entry.kind == FACTS and _attribute(entry) in FUNCTIONAL
+
+
+def in_succession(entries: Iterable[KnownEntry]) -> list[KnownEntry]:
+    """Facts about one attribute of one subject, each marked with what holds instead of it, and since when.
+
+    The newest holds. One that a person wrote is not marked: it holds for good.
+    """
+    ordered = sorted(entries, key=lambda each: (each.entry.when, each.entry_id))
+    marked = []
+    for number, each in enumerate(ordered):
+        before = ordered[number - 1] if number else None
+        after = ordered[number + 1] if number + 1 < len(ordered) else None
+        marked.append(each if each.is_edited else _marked(each, before, after))
+    return marked
+
+
+def _marked(each: KnownEntry, before: KnownEntry | None, after: KnownEntry | None) -> KnownEntry:
+    extra = {
+        key: value
+        for key, value in each.entry.extra.items()
+        if key not in ("until", "superseded_by", "supersedes")
+    }
+    if after is not None:
+        extra["until"] = write_time(after.entry.when)
+        extra["superseded_by"] = after.entry_id
+    if before is not None and not before.is_edited:
+        extra["supersedes"] = before.entry_id
+    return replace(each, entry=replace(each.entry, extra=extra))
+
+
+def lapsed(entry: KnownEntry, now: int) -> bool:
+    """A plan whose time is over."""
+    if entry.kind != FORESIGHT or "lapses" not in entry.entry.extra:
+        return False
+    try:
+        return read_time(entry.entry.extra["lapses"]) <= now
+    except ValueError:
+        return False
+
+
+def _may_be_same(one: KnownEntry, other: KnownEntry) -> bool:
+    """Of one kind and subject, with the same numbers and names, and both affirmed or both denied."""
+    if one.kind != other.kind or _subject(one) != _subject(other) or _about(one) != _about(other):
+        return False
+    mine, others = _signs(one.entry.text), _signs(other.entry.text)
+    return (
+        mine.numbers == others.numbers
+        and mine.denies == others.denies
+        and mine.names <= others.capitalised
+        and others.names <= mine.capitalised
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """What texts are compared by."""
+
+    key: str
+    words: frozenset[str]
+    numbers: tuple[str, ...]
+    names: frozenset[str]
+    capitalised: frozenset[str]
+    denies: bool
+
+
+@lru_cache(maxsize=4096)
+def _signs(text: str) -> _Signs:
+    """Told once: the same few hundred statements of an owner are compared with each new one."""
+    return _Signs(
+        text_key(text),
+        frozenset(words_in(text)),
+        tuple(sorted(_numbers(text))),
+        frozenset(_within(text)),
+        frozenset(_capitalised(text)),
+        _denies(text),
+    )
+
+
+def _denies(text: str) -> bool:
+    words = text.casefold().replace("’", "'")  # noqa: RUF001
+    return any(each in _NEGATIONS for each in re.findall(r"[\w']+", words)) or any(
+        sign in text for sign in "不没沒别"
+    )
+
+
+def _subject(entry: KnownEntry) -> str:
+    return entry.entry.extra.get("subject", "").casefold()
+
+
+def _attribute(entry: KnownEntry) -> str:
+    return entry.entry.extra.get("attribute", "")
+
+
+def _about(entry: KnownEntry) -> str:
+    return entry.entry.extra.get("about", "")
+
+
+def same_attribute(entries: Sequence[KnownEntry], like: KnownEntry) -> list[KnownEntry]:
+    """Those about the attribute and the subject that `like` is about."""
+    key = (_subject(like), _attribute(like))
+    return [each for each in entries if (_subject(each), _attribute(each)) == key]

@@ -1,0 +1,231 @@
+"""Cases: what an agent was asked, what it tried with which tools, and how that ended.
+
+The text of a case is a list of steps, one to a line, so that it can be read again:
+
+    1. `read_log`: Read the log of the last night. Result: the disk was full
+    2. `delete_files`: Deleted the old archives. Result: 12 GB free
+    Lesson: Look at the free space of the disk before the log.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recollect.memory.extraction.answer import (
+    cut_at_sentence,
+    items_of,
+    plain_line,
+    strict_object,
+    text_of,
+    turn_ids_of,
+)
+from recollect.memory.extraction.answer_json import find_object
+from recollect.memory.extraction.draft import CellText, Draft, Extraction, Refused
+from recollect.memory.extraction.grounding import UNKNOWN_TURN, unsupported
+from recollect.memory.extraction.grounding_support import Support, sentences_in
+from recollect.memory.extraction.grounding_words import vocabulary
+from recollect.memory.extraction.prompts import check_template, date_of, filled_in, one_line
+from recollect.memory.model import JsonObject, Turn
+
+OUTCOMES = ("worked", "failed", "unclear")
+MAX_STEPS = 20
+MAX_TASK = 200
+MAX_STEP = 400
+OTHER_TOOL = "it names a tool that was not called"
+LESSON = "Lesson: "
+
+_ARGUMENT_CHARS = 400
+_TEXT: JsonObject = {"type": "string"}
+CASE_SCHEMA: JsonObject = strict_object(
+    task=_TEXT,
+    steps={"type": "array", "items": strict_object(tool=_TEXT, did=_TEXT, result=_TEXT)},
+    outcome={"type": "string", "enum": list(OUTCOMES)},
+    lesson=_TEXT,
+    turns={"type": "array", "items": {"type": "integer"}},
+)
+_FIELDS = ("task", "steps", "outcome")
+_PLACEHOLDERS = frozenset(["messages", "date", "user", "tools"])
+_step_line = re.compile(r"\s*\d{1,3}\.\s+(?:`([^`\n]+)`:?\s*)?(.*?)(?:\s*Result: (.*))?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was tried; the tool is empty where none was used."""
+
+    tool: str
+    did: str
+    result: str = ""
+
+
+def has_trajectory(cell: CellText) -> bool:
+    """Whether there is work with tools to learn from."""
+    return any(turn.tool_calls for turn in cell.turns)
+
+
+def tools_called(cell: CellText) -> tuple[str, ...]:
+    """The names of the tools, each once, in the order of their first call."""
+    names = (tool_of(call)[0] for turn in cell.turns for call in turn.tool_calls or ())
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def tool_of(call: JsonObject) -> tuple[str, Any]:
+    """The name and the arguments of a call in OpenAI's shape; the arguments as they came where they are no JSON."""
+    function = call.get("function")
+    if not isinstance(function, dict):
+        return "", None
+    name, arguments = function.get("name"), function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = arguments[:_ARGUMENT_CHARS]
+    return plain_line(name.replace("`", ""))[:64] if isinstance(name, str) else "", arguments
+
+
+def case_messages(template: str, cell: CellText) -> list[JsonObject]:
+    """The prompt of a case: the task, and the turns with their calls. Raises ValueError where the template is none."""
+    check_template(template, "messages", _PLACEHOLDERS)
+    values = {
+        "date": date_of(cell),
+        "user": one_line(cell.user_name or cell.user_id),
+        "tools": ", ".join(json.dumps(name, ensure_ascii=False) for name in tools_called(cell)[:40]) or '""',
+    }
+    return filled_in(template, "messages", values, [_with_calls(turn) for turn in cell.turns], cell.time_zone)
+
+
+def parse_case_answer(text: str, cell: CellText) -> Extraction:
+    """The case in an answer, not yet held against the turns. Raises ValueError where there is nothing to take."""
+    found = find_object(text, _FIELDS)
+    refused = [Refused("cases", "the answer is cut off here")] if found.cut_off_in is not None else []
+    task = text_of(found.value, "task")[:MAX_TASK] or _request(cell)
+    steps = _steps(found.value, refused)
+    outcome = text_of(found.value, "outcome").casefold()
+    lesson = cut_at_sentence(text_of(found.value, "lesson"), MAX_STEP)
+    if not task or not steps:
+        raise ValueError("the answer names no task" if not task else "the answer has no steps")
+    cited = turn_ids_of(found.value.get("turns"), cell.turns) or tuple(turn.turn_id for turn in cell.turns)
+    draft = Draft(
+        "cases",
+        task,
+        render_steps(steps, lesson),
+        cell.turns[0].timestamp if cell.turns else 0,
+        cited,
+        tools=_tools_in(steps),
+        outcome=outcome if outcome in OUTCOMES else "unclear",
+    )
+    return Extraction((draft,), tuple(refused))
+
+
+def ground_case(extraction: Extraction, cell: CellText) -> Extraction:
+    """What the turns, calls and results support, step by step; tools have to be ones that were called."""
+    kept: list[Draft] = []
+    refused = list(extraction.refused)
+    support = _support(cell)
+    names = vocabulary(" ".join([cell.user_id, cell.user_name, *(turn.sender_id for turn in cell.turns)]))
+    for draft in extraction.drafts:
+        if not {turn.turn_id for turn in cell.turns}.issuperset(draft.turn_ids):
+            refused.append(Refused(draft.kind, UNKNOWN_TURN))
+            continue
+        grounded, reasons = _grounded(draft, support, names, frozenset(tools_called(cell)), _request(cell))
+        refused += [Refused(draft.kind, reason) for reason in reasons]
+        kept += [grounded] if grounded is not None else []
+    return Extraction(tuple(kept), tuple(refused))
+
+
+def render_steps(steps: Sequence[Step], lesson: str = "") -> str:
+    """The text of a case."""
+    lines = []
+    for number, step in enumerate(steps, 1):
+        tool = f"`{step.tool}`: " if step.tool else ""
+        result = f" Result: {step.result}" if step.result else ""
+        lines.append(f"{number}. {tool}{step.did}{result}")
+    return "\n".join([*lines, *([LESSON + lesson] if lesson else [])])
+
+
+def read_steps(text: str) -> tuple[tuple[Step, ...], str]:
+    """The steps and the lesson of a case, as far as a person left them readable."""
+    steps, lesson = [], ""
+    for line in text.split("\n"):
+        if found := _step_line(line):
+            steps.append(Step(found[1] or "", found[2].strip(), (found[3] or "").strip()))
+        elif line.startswith(LESSON):
+            lesson = line.removeprefix(LESSON).strip()
+    return tuple(steps), lesson
+
+
+def _grounded(
+    draft: Draft, support: Support, names: frozenset[str], called: frozenset[str], request: str
+) -> tuple[Draft | None, list[str]]:
+    steps, lesson = read_steps(draft.text)
+    kept: list[Step] = []
+    reasons: list[str] = []
+    for step in steps:
+        reason = OTHER_TOOL if step.tool and step.tool not in called else None
+        reason = reason or unsupported(f"{step.did} {step.result}", support, names, starts=False)
+        if reason is None:
+            kept.append(step)
+        else:
+            reasons.append(reason)
+    if not any(step.tool for step in kept):
+        return None, reasons or [OTHER_TOOL]
+    title = draft.title
+    if (reason := unsupported(title, support, names, starts=False)) is not None:
+        reasons.append(reason)
+        title = request
+    if lesson and (reason := unsupported(lesson, support, names, starts=False)) is not None:
+        reasons.append(reason)
+        lesson = ""
+    if not title:
+        return None, reasons
+    return replace(draft, title=title, text=render_steps(kept, lesson), tools=_tools_in(kept)), reasons
+
+
+def _steps(value: JsonObject, refused: list[Refused]) -> list[Step]:
+    listed = items_of(value, "steps")
+    steps: list[Step] = []
+    for item in listed[:MAX_STEPS]:
+        try:
+            if not isinstance(item, dict):
+                raise ValueError("a step is not an object")
+            did = cut_at_sentence(text_of(item, "did", required=True), MAX_STEP)
+            result = cut_at_sentence(text_of(item, "result"), MAX_STEP)
+            steps.append(Step(text_of(item, "tool").replace("`", "")[:64], did, result))
+        except ValueError as error:
+            refused.append(Refused("cases", str(error)))
+    refused += [Refused("cases", f"there are more than {MAX_STEPS} steps")] * (len(listed) > MAX_STEPS)
+    return steps
+
+
+def _tools_in(steps: Sequence[Step]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(step.tool for step in steps if step.tool))
+
+
+def _request(cell: CellText) -> str:
+    """What the first message of a person says, in one line."""
+    said = next((plain_line(turn.content[:4_000]) for turn in cell.turns if turn.role == "user"), "")
+    first = next(iter(sentences_in(said)), "") if len(said) > MAX_TASK else said
+    return cut_at_sentence(first.strip(), MAX_TASK)
+
+
+def _support(cell: CellText) -> Support:
+    return Support(
+        tuple((turn, f"{turn.content}\n{_calls_in_words(turn)}"[:50_000]) for turn in cell.turns),
+        cell.time_zone,
+    )
+
+
+def _with_calls(turn: Turn) -> Turn:
+    calls = _calls_in_words(turn)
+    return replace(turn, content=f"{turn.content} {calls}".strip(), tool_calls=None) if calls else turn
+
+
+def _calls_in_words(turn: Turn) -> str:
+    calls = (tool_of(call) for call in turn.tool_calls or ())
+    return " ".join(f"(calls {name or 'a tool'} {_arguments(arguments)})" for name, arguments in calls)
+
+
+def _arguments(arguments: Any) -> str:
+    written = json.dumps(arguments, ensure_ascii=False) if arguments else ""
+    return written if len(written) <= _ARGUMENT_CHARS else written[: _ARGUMENT_CHARS - 1] + "…"

@@ -1,0 +1,68 @@
+"""A turn's own words: what its sender says in it, without code, quotations and mails, sentence by sentence."""
+# ruff: noqa: RUF001 - dashes and quotation marks as people type them
+
+import re
+from collections.abc import Iterator
+
+LONGEST_TURN = 12_000
+"""Of a turn, as far as it is looked at: what is longer is a document and no statement."""
+_LONGEST_SENTENCE = 600
+_MOST_SENTENCES = 400
+_fenced = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL).sub
+_inline_code = re.compile(r"`[^`\n]{1,500}`").sub
+_bracketed = re.compile(r"\[[^\[\]\n]{1,500}\]").sub
+_address = re.compile(r"https?://\S{1,2000}").sub
+_quoted_line = re.compile(r"^[ \t]{0,8}(?:>|\|).*$", re.MULTILINE).sub
+_listed = re.compile(r"^[ \t]{0,8}(?:[-*+•]|\d{1,3}[.)])[ \t]+|^[ \t]{0,8}#{1,6}[ \t]+", re.MULTILINE).sub
+_forwarded = re.compile(
+    r"^[ \t*]{0,8}(?:-{2,}\s?(?:original message|forwarded message)|begin forwarded message|from:\s|subject:\s|dear\s"
+    r"|(?<=\n)(?:hi|hello) [\w ]{1,30},[ \t]*$|on [^\n]{1,200} wrote:|发件人|發件人|主题[:：]|尊敬的|亲爱的).*\Z",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+).sub
+_quotation = re.compile(
+    r'"[^"\n]{1,300}"|“[^”\n]{1,300}”|「[^」\n]{1,300}」|『[^』\n]{1,300}』|«[^»\n]{1,300}»'
+).sub
+_speaks = re.compile(r"\b(?:I|I'm|my|me|we|you|your|is|are|was)\b|[我你他她是]", re.IGNORECASE).search
+_words = re.compile(r"\w+").findall
+_TITLE_WORDS = 5
+"""What is quoted and no longer is a title or a name, and stays."""
+_TITLE_CHARS = 40
+_sentences = re.compile(r"[^.!?…。！？；\n]+(?:(?<=\S)[.](?=\S)[^.!?…。！？；\n]*)*[.!?…。！？；]*").findall
+_APOSTROPHES = str.maketrans("’ʼ´`", "''''")
+_abbreviated = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|St|Prof|vs|approx|e\.g|i\.e)\.$").search
+OMITTED = "\u241f"
+"""Stands where a quotation stood: no statement holds it."""
+
+
+def own_sentences(content: str) -> Iterator[str]:
+    """The sentences of a message that its sender says as their own, with their closing signs."""
+    text = _own(content[:LONGEST_TURN])
+    waiting = ""
+    for sentence in _sentences(text)[:_MOST_SENTENCES]:
+        joined = f"{waiting}{sentence}"
+        if _abbreviated(joined) and len(joined) < _LONGEST_SENTENCE:
+            waiting = joined
+            continue
+        waiting = ""
+        plain = " ".join(joined.split())
+        if plain and len(plain) <= _LONGEST_SENTENCE:
+            yield plain
+
+
+def _own(text: str) -> str:
+    text = text.translate({0: None}).replace(OMITTED, " ")
+    text = _fenced("\n", text)
+    text = _forwarded("\n", text)
+    text = _quoted_line("", text)
+    text = _inline_code(OMITTED, text)
+    text = text.translate(_APOSTROPHES)
+    text = _bracketed(" ", text)
+    text = _address(OMITTED, text)
+    text = _listed("", text)
+    return _quotation(_title_or_nothing, text)
+
+
+def _title_or_nothing(quotation: re.Match[str]) -> str:
+    quoted = quotation[0]
+    is_title = len(_words(quoted)) <= _TITLE_WORDS and len(quoted) <= _TITLE_CHARS and not _speaks(quoted)
+    return quoted if is_title else OMITTED

@@ -1,0 +1,143 @@
+"""A skill that improves while a person works on its file: what they changed stays theirs, section by section."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from recollect.memory.extraction.skill import Skill
+from recollect.memory.extraction.skill_file import (
+    OURS,
+    parse_skill,
+    render_metadata,
+    render_skill,
+    sections_of,
+)
+from recollect.memory.front_matter import render_front_matter, split_front_matter
+
+DESCRIPTION = "description"
+_key = re.compile(r"([^\s#:'\"-][^:]*?)\s*:(?:\s|$)").match
+_Sections = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSkill:
+    """The file as it is to be written."""
+
+    text: str
+    kept: tuple[str, ...] = ()
+    """What is a person's, from now on: titles of sections, `description`."""
+    conflicts: tuple[str, ...] = ()
+    """Of these, what the improvement would have changed for the first time; the person's version stands."""
+
+
+def merge_skill(last_written: str | None, current: str | None, improved: Skill) -> MergedSkill:
+    """The improved skill over the current file, with everything that a person changed since we last wrote it.
+
+    Without `last_written`, whatever differs is taken for a person's. A file whose front matter can't be read stays as
+    it is, and is reported.
+    """
+    if current is None:
+        return MergedSkill(render_skill(improved), improved.edited)
+    parsed = parse_skill(current)
+    if parsed.skill is None:
+        return MergedSkill(current, conflicts=("front matter",))
+    before, now, new = _sections(last_written), _sections(current), _sections(render_skill(improved))
+    owned_before = set(parsed.skill.edited)
+    base = parse_skill(last_written).skill if last_written is not None else None
+    owned = _owned(before if last_written is not None else None, now, new, owned_before)
+    conflicts = [title for title in sorted(owned - owned_before) if _differs(new, now, title)]
+    description = parsed.skill.description
+    if DESCRIPTION in owned_before or (base or improved).description != description:
+        if DESCRIPTION not in owned_before and description != improved.description:
+            conflicts.append(DESCRIPTION)
+        owned.add(DESCRIPTION)
+    improved = replace(
+        improved,
+        name=parsed.skill.name,
+        description=description if DESCRIPTION in owned else improved.description,
+        edited=tuple(sorted(owned)),
+    )
+    stale = {title for title in before if title not in new and not _differs(before, now, title)}
+    body = _body({title: text for title, text in now.items() if title not in stale}, new, owned)
+    return MergedSkill(_header(current, improved) + body, improved.edited, tuple(conflicts))
+
+
+def _sections(text: str | None) -> _Sections:
+    return dict(sections_of(text, split_front_matter(text)[1])) if text is not None else {}
+
+
+def _owned(before: _Sections | None, now: _Sections, new: _Sections, known: set[str]) -> set[str]:
+    """The titles of our sections that are a person's: changed or removed by them, now or earlier."""
+    ours = new if before is None else before
+    changed = {title for title in ours if title in new and _differs(ours, now, title)}
+    return {title for title in changed | known if title != DESCRIPTION}
+
+
+def _differs(one: _Sections, other: _Sections, title: str) -> bool:
+    """Blank space at the end of lines is no change."""
+    return _trimmed(one.get(title)) != _trimmed(other.get(title))
+
+
+def _trimmed(section: str | None) -> list[str] | None:
+    return None if section is None else [line.rstrip() for line in section.strip().split("\n")]
+
+
+def _body(now: _Sections, new: _Sections, owned: set[str]) -> str:
+    """The current sections in their order, ours renewed; new ones behind the one that they follow with us."""
+    known = set(new)
+    pieces: list[tuple[str, str]] = []
+    for title, text in now.items():
+        if title in owned or title not in known:
+            pieces.append((title, text))
+        else:
+            pieces.append((title, new[title]))
+    titles = list(new)
+    for place, title in enumerate(titles):
+        if title in now or title in owned:
+            continue
+        present = [known_title for known_title, _ in pieces]
+        before = next((each for each in reversed(titles[:place]) if each in present), None)
+        pieces.insert(present.index(before) + 1 if before is not None else len(pieces), (title, new[title]))
+    texts = [text.strip("\n") for _, text in pieces]
+    return "\n" + "\n\n".join(text for text in texts if text) + "\n"
+
+
+def _header(current: str, skill: Skill) -> str:
+    """The front matter with our properties renewed, a person's own as they wrote them."""
+    body_line = split_front_matter(current)[1]
+    lines = [line.rstrip("\r") for line in current.removeprefix("\ufeff").split("\n")[1 : body_line - 2]]
+    blocks = _blocks(lines)
+    metadata = next((block for key, block in blocks if key == "metadata"), [])
+    _, name, description, *_ = render_front_matter(
+        {"name": skill.name, "description": skill.description}
+    ).split("\n")
+    ours = {
+        "name": name,
+        "description": description,
+        "metadata": render_metadata(skill, _others(metadata)).rstrip("\n"),
+    }
+    present = [key for key, _ in blocks]
+    if DESCRIPTION in skill.edited and DESCRIPTION in present:
+        del ours[DESCRIPTION]
+    blocks += [(key, []) for key in ours if key not in present]
+    written = [ours.get(key, "\n".join(block)) for key, block in blocks]
+    return "---\n" + "".join(f"{each}\n" for each in written) + "---\n"
+
+
+def _blocks(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Properties with the lines that belong to them; what stands above the first has no name."""
+    blocks: list[tuple[str, list[str]]] = []
+    for line in lines:
+        found = _key(line)
+        if found or not blocks:
+            blocks.append((found[1] if found else "", []))
+        blocks[-1][1].append(line)
+    return blocks
+
+
+def _others(block: Sequence[str]) -> list[str]:
+    """The lines below `metadata` that are none of ours, without their indentation."""
+    inner = [line for line in block[1:] if line.strip()]
+    depth = min((len(line) - len(line.lstrip()) for line in inner), default=0)
+    properties = _blocks([line[depth:] for line in inner]) if depth else []
+    return [line for key, lines in properties if key not in OURS for line in lines]

@@ -1,0 +1,183 @@
+"""Forgetting: what was taken away, and what has yet to follow from it. Ids and numbers alone, not a word."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from recollect.memory.identity import thread_key, turn_number
+from recollect.memory.job import Job
+from recollect.memory.model import JsonObject
+from recollect.memory.vault_paths import owner_folder
+
+SETTLE = "settle"
+"""The step that waits for all that still worked on what was forgotten, and forgets what that left."""
+OVERWRITE = "overwrite"
+"""The last step: the free space of the journal."""
+USER = "user"
+"""Of a user: everything at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a request to forget took away."""
+
+    turns: int = 0
+    entries: int = 0
+    threads: int = 0
+    turn_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Entries that went because they came from forgotten turns, and what has to be derived again without them."""
+
+    entries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Their ids, by the folder of their owner."""
+    paths: tuple[str, ...] = ()
+    """The files they stood in."""
+    cells: tuple[tuple[str, str], ...] = ()
+    """Threads and memcells that they, or the turns, came from."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.entries.values()))
+
+    @property
+    def ids(self) -> list[str]:
+        return [entry_id for ids in self.entries.values() for entry_id in ids]
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return tuple(self.entries)
+
+    def and_cells(self, cells: Sequence[tuple[str, str]]) -> Self:
+        return replace(self, cells=tuple(dict.fromkeys([*self.cells, *cells])))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a job of a forgetting is about."""
+
+    space: str
+    user_id: str
+    thread_id: str
+    """Empty where all of a user's threads are meant."""
+    turns: tuple[int, ...] | None
+    """The numbers of the forgotten turns; None: all of the thread."""
+    derived: Derived = Derived()
+    at: int = 0
+    quoting: tuple[int, ...] = ()
+    """Threads whose prompts held it, by their keys in the journal."""
+    titled: bool = False
+    """The thread was being given a title when the turns went."""
+
+    @property
+    def thread_key(self) -> str:
+        return thread_key(self.space, self.thread_id)
+
+    def as_payload(self, step: str) -> JsonObject:
+        return {
+            "step": step,
+            "user_id": self.user_id,
+            "turns": None if self.turns is None else list(self.turns),
+            "entries": {owner: list(ids) for owner, ids in self.derived.entries.items()},
+            "paths": list(self.derived.paths),
+            "cells": [list(cell) for cell in self.derived.cells],
+            "at": self.at,
+            "quoting": list(self.quoting),
+            "titled": self.titled,
+        }
+
+
+def task_of(job: Job) -> Task:
+    told: Mapping[str, Any] = job.payload
+    turns = told.get("turns")
+    derived = Derived(
+        {owner: tuple(ids) for owner, ids in told.get("entries", {}).items()},
+        tuple(told.get("paths", ())),
+        tuple((thread_id, cell) for thread_id, cell in told.get("cells", ())),
+    )
+    return Task(
+        job.space,
+        str(told["user_id"]),
+        job.thread_id or "",
+        None if turns is None else tuple(turns),
+        derived,
+        int(told.get("at", 0)),
+        tuple(told.get("quoting", ())),
+        bool(told.get("titled", False)),
+    )
+
+
+def forget_lane(name: str) -> str:
+    """The lane of what is still to be forgotten of a thread (by its key) or an owner (by its folder)."""
+    return f"forget:{name}"
+
+
+OVERWRITE_LANE = "forget"
+"""One lane for the journal's free space: many who forget at once wait for one overwriting."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """One version of one owner's rows in the index, as it is on the disk: the newest, or one before it."""
+
+    generation: str
+    owner: str
+    """Empty where there are no rows."""
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    """The id of each row, and of an entry's the turns it came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """Every tombstone, told apart from what is there: a number of one user's thread may be another user's turn."""
+
+    buried: Mapping[tuple[str, str, str], frozenset[int]]
+    """By space, user and the key of the thread: the numbers of the turns that are forgotten."""
+    threads: Mapping[tuple[str, str], tuple[str, str]]
+    """By the folder of its owner and its own: the key of each thread that is there, and its user."""
+
+    _by_owner: dict[str, dict[str, frozenset[int]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for (space, user_id, key), numbers in self.buried.items():
+            self._by_owner.setdefault(owner_folder(space, user_id), {})[key] = numbers
+
+    def __len__(self) -> int:
+        return sum(map(len, self.buried.values()))
+
+    def holds(self, space: str, user_id: str, key: str, number: int) -> bool:
+        return number in self.buried.get((space, user_id, key), ())
+
+    def of_thread(self, space: str, user_id: str, key: str) -> frozenset[int]:
+        return self.buried.get((space, user_id, key), frozenset())
+
+    @property
+    def keys(self) -> dict[str, frozenset[int]]:
+        """By the keys of threads, whoever's they were."""
+        found: dict[str, frozenset[int]] = {}
+        for (_, _, key), numbers in self.buried.items():
+            found[key] = found.get(key, frozenset()) | numbers
+        return found
+
+    def is_gone(self, folder: str, turn_id: str) -> bool:
+        """Whether the turn that a link leads to was forgotten, or its whole thread. `folder` is the thread's."""
+        owner, _, name = folder.partition("/threads/")
+        there = self.threads.get((owner, name))
+        if there is None:
+            return bool(self.of_owner(owner))
+        return (turn_number(turn_id) or 0) in self.of_owner(owner).get(there[0], ())
+
+    def of_owner(self, owner: str) -> Mapping[str, frozenset[int]]:
+        """By the keys of an owner's threads."""
+        return self._by_owner.get(owner, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One kind of thing that was looked at."""
+
+    what: str
+    number: int
+    found: int
+    """How many of them should not be there."""

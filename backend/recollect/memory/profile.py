@@ -1,0 +1,70 @@
+"""The profile: one page per user, made of the facts that hold about them, every line with its sources."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry, entry_id
+from recollect.memory.model import Entry
+
+USER = "user"
+"""The subject of facts about the owner, whatever they are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    title: str
+    attributes: tuple[str, ...]
+    most: int = 12
+    """Newest first; so many fit on a page."""
+
+
+_PAGE = (
+    _Line("Name", ("name",), 2),
+    _Line("Age and birthday", ("age", "birthday"), 4),
+    _Line("Home", ("lives_in", "comes_from", "time_zone"), 6),
+    _Line("Work and studies", ("works_as", "works_at", "studies"), 6),
+    _Line("Family and partner", ("partner", "relationship", "has_child", "has_sibling", "has_parent")),
+    _Line("Pets", ("has_pet",)),
+    _Line("Food and health", ("diet", "allergic_to")),
+    _Line("Languages", ("native_language", "speaks")),
+    _Line("Likes and dislikes", ("likes", "prefers", "dislikes"), 20),
+    _Line("Skills and hobbies", ("plays", "can")),
+    _Line("Things", ("owns",)),
+    _Line("How to answer", ("instruction",), 20),
+    _Line("Contact", ("email", "phone"), 6),
+)
+PROFILE_ATTRIBUTES = tuple(attribute for line in _PAGE for attribute in line.attributes)
+
+
+def profile_of(space: str, owner: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    """The page's lines, one for each fact on it. The same facts give the same page, in whatever order they come."""
+    return [_line_of(space, owner, line.title, fact) for line in _PAGE for fact in _chosen(line, facts)]
+
+
+def place_on_page(entry: Entry) -> int:
+    """Where a line stands: by what it is about; what a person added comes last."""
+    titles = [line.title for line in _PAGE]
+    return titles.index(entry.title) if entry.title in titles else len(titles)
+
+
+def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    about = [
+        fact
+        for fact in facts
+        if fact.kind == FACTS and fact.holds and fact.entry.extra.get("attribute") in line.attributes
+    ]
+    about.sort(key=lambda fact: (not fact.is_pinned, -fact.entry.when, fact.entry_id))
+    return about[: line.most]
+
+
+def _line_of(space: str, owner: str, title: str, fact: KnownEntry) -> KnownEntry:
+    entry = Entry(
+        entry_id=entry_id(PROFILE, space, owner, fact.entry_id, PROFILE, 0),
+        title=title,
+        text=fact.entry.text,
+        when=fact.entry.when,
+        sources=fact.entry.sources,
+        by="profile, rules",
+        extra={"fact": fact.entry_id},
+    )
+    return KnownEntry(space, owner, PROFILE, entry, fact.sources, strategy=PROFILE)

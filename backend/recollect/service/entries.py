@@ -1,0 +1,260 @@
+"""Entries: a person reads what was made of their words, corrects it, pins it, deletes it, and takes changes back."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from recollect.errors import Conflict
+from recollect.memory import entry_links
+from recollect.memory.access import Caller
+from recollect.memory.entry_edit import EntryEdit, edited
+from recollect.memory.entry_versions import Version, restored, versions
+from recollect.memory.known_entry import (
+    CASES,
+    PROFILE,
+    SKILLS,
+    Actor,
+    EntryChange,
+    EntryJob,
+    KnownEntry,
+)
+from recollect.memory.vault_paths import agent_folder, owner_folder
+from recollect.service.cited_turns import Quote
+from recollect.service.entry_view import EntryView
+from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore
+from recollect.service.why import Reason, why
+
+_TRIES = 5
+T = TypeVar("T")
+FollowUp = Callable[[EntryChange, frozenset[str]], Sequence[EntryJob]]
+"""The work that a person's change brings about, by what changes and of which kinds."""
+
+
+def nothing_follows(change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
+    """For a home without strategies."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """Which entries somebody wants to see. `agent_id`: that agent's instead of the user's."""
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    kinds: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEntry:
+    """An entry, the words it came from, and the entries that it names, by how it names them."""
+
+    known: KnownEntry
+    quotes: tuple[Quote, ...]
+    linked: tuple[tuple[str, KnownEntry], ...] = ()
+
+    @property
+    def message_ids(self) -> list[str]:
+        """Of the messages that are still there."""
+        return [quote.turn.message_id for quote in self.quotes if quote.turn is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedEntry:
+    """What became of an entry that a person deleted."""
+
+    known: KnownEntry
+    went_along: tuple[KnownEntry, ...]
+    """Those that were made of it alone."""
+    changed: tuple[str, ...]
+    """Ids of those that named it, and do no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Every verb on entries, for those a caller may see (`EntryView`). Raises NotFound for all others.
+
+    What a person changes is theirs for ever: extraction leaves it alone.
+    """
+
+    store: EntryStore
+    threads: ThreadStore
+    transcripts: TranscriptStore
+    follow_up: FollowUp = nothing_follows
+    """What it asks for is queued with the change."""
+
+    async def list_entries(
+        self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
+    ) -> list[ShownEntry]:
+        """The newest first, by when they happened; `after` is the entry that the last page ended with."""
+        view = self._view(caller, wanted.user_id)
+        if after is not None:
+            await view.get(after, field="after")
+        owner = _owner(view, wanted.agent_id)
+        found: list[KnownEntry] = []
+        while len(found) < limit:
+            page = await self.store.list_entries(
+                caller.space,
+                owner,
+                kinds=wanted.kinds,
+                since=wanted.since,
+                until=wanted.until,
+                limit=limit,
+                after=after,
+            )
+            found += [known for known in page if await view.may_see(known)]
+            if len(page) < limit:
+                break
+            after = page[-1].entry_id
+        quotes = await view.quotes(found[:limit])
+        return [ShownEntry(known, quoted) for known, quoted in zip(found, quotes, strict=False)]
+
+    async def get_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownEntry:
+        view = self._view(caller, user_id)
+        known = await view.get(entry_id)
+        (quotes,) = await view.quotes([known])
+        return ShownEntry(known, quotes, await view.linked(known))
+
+    async def edit_entry(
+        self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit
+    ) -> ShownEntry:
+        """A person's words win for ever. Raises Conflict where the entry has another revision than the edit says."""
+
+        async def attempt() -> None:
+            known = await self._view(caller, user_id).get(entry_id)
+            _require_revision(known, edit.revision)
+            changed = edited(known, edit)
+            if changed != known:
+                await self._apply(known, "person", edit.in_words, (changed,))
+
+        await _retried(attempt)
+        return await self.get_entry(caller, entry_id, user_id)
+
+    async def pin(
+        self, caller: Caller, entry_id: str, user_id: str | None = None, *, pinned: bool = True
+    ) -> ShownEntry:
+        """Pin it, or let it go. Its words stay extraction's."""
+        return await self.edit_entry(caller, entry_id, user_id, EntryEdit(pinned=pinned))
+
+    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> DeletedEntry:
+        """Forget an entry for good: it is never derived again. What it superseded holds again.
+
+        What was made of it alone goes along; what was made of others too loses it, and is made anew by what follows.
+        """
+        went_along: dict[str, KnownEntry] = {}
+
+        async def attempt() -> DeletedEntry:
+            view = self._view(caller, user_id)
+            known = await view.get(entry_id)
+            others = await view.named(known, entry_links.partners(known.entry))
+            alone, shared = _parted(known, await self._made_of(known))
+            put = (*entry_links.taken_out(known, others), *shared)
+            went_along.update({each.entry_id: each for each in alone})
+            if alone:
+                # First, and not buried: the same line may come of other entries one day.
+                ids = tuple(each.entry_id for each in alone)
+                await self._apply(known, "person", "what it was made of was deleted", (), ids)
+            await self._apply(known, "person", "deleted by a person", put, (entry_id,), bury=True)
+            return DeletedEntry(known, tuple(went_along.values()), tuple(each.entry_id for each in put))
+
+        return await _retried(attempt)
+
+    async def history(
+        self, caller: Caller, entry_id: str, user_id: str | None = None
+    ) -> tuple[KnownEntry, list[Version]]:
+        """Every version, oldest first, the one in force last."""
+        known = await self._view(caller, user_id).get(entry_id)
+        return known, versions(known, await self.store.history(caller.space, entry_id))
+
+    async def undo(
+        self, caller: Caller, entry_id: str, user_id: str | None = None, revision: int | None = None
+    ) -> ShownEntry:
+        """Take back the last change, or all since a revision. That is a change too, and can be undone.
+
+        Raises Conflict where there is nothing to undo, InvalidInput for a revision that it never had. A deletion
+        can't be undone: it is forgotten.
+        """
+
+        async def attempt() -> None:
+            view = self._view(caller, user_id)
+            known = await view.get(entry_id)
+            past = restored(known, await self.store.history(caller.space, entry_id), revision)
+            others = await view.named(known, entry_links.partners(known.entry, past.entry))
+            cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
+            await self._apply(known, "undo", cause, entry_links.relinked(known, past, others))
+
+        await _retried(attempt)
+        return await self.get_entry(caller, entry_id, user_id)
+
+    async def why(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Reason:
+        """The chain from the entry to the words it came from."""
+        view = self._view(caller, user_id)
+        return await why(view, self.transcripts, await view.get(entry_id))
+
+    def _view(self, caller: Caller, user_id: str | None) -> EntryView:
+        return EntryView(self.store, self.threads, self.transcripts, caller, user_id)
+
+    async def _apply(
+        self,
+        about: KnownEntry,
+        actor: Actor,
+        cause: str,
+        put: tuple[KnownEntry, ...],
+        remove: tuple[str, ...] = (),
+        *,
+        bury: bool = False,
+    ) -> None:
+        change = EntryChange(about.space, about.owner, actor, cause, put, remove, bury)
+        kinds = frozenset([about.kind, *(each.kind for each in put)])
+        await self.store.apply(replace(change, extra_jobs=tuple(self.follow_up(change, kinds))))
+
+    async def _made_of(self, known: KnownEntry) -> list[KnownEntry]:
+        """What names the entry as its origin."""
+        if known.kind in (PROFILE, SKILLS):
+            return []
+        kinds = (SKILLS,) if known.kind == CASES else (PROFILE,)
+        candidates = await self.store.list_entries(known.space, known.owner, kinds=kinds)
+        return [each for each in candidates if known.entry_id in entry_links.origin_ids(each.entry)]
+
+
+def _parted(
+    known: KnownEntry, derived: Sequence[KnownEntry]
+) -> tuple[tuple[KnownEntry, ...], tuple[KnownEntry, ...]]:
+    """Those made of the entry alone; and the others without it. What a person wrote since is theirs and stays."""
+    alone = tuple(
+        each
+        for each in derived
+        if entry_links.origin_ids(each.entry) == (known.entry_id,) and not each.is_edited
+    )
+    shared = tuple(
+        replace(each, entry=entry_links.without_origin(each.entry, known.entry_id))
+        for each in derived
+        if each not in alone
+    )
+    return alone, shared
+
+
+def _owner(view: EntryView, agent_id: str | None) -> str | None:
+    if agent_id is not None:
+        return agent_folder(view.space, agent_id)
+    return None if view.acting is None else owner_folder(view.space, view.acting)
+
+
+def _require_revision(known: KnownEntry, revision: int | None) -> None:
+    if revision is not None and revision != known.revision:
+        raise Conflict(
+            f"the entry was changed meanwhile: it is at revision {known.revision}, not {revision}; read it again",
+            field="revision",
+        )
+
+
+async def _retried(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Once more from the start where the entry was changed in between: a person is not asked to try again."""
+    for _ in range(_TRIES - 1):
+        try:
+            return await attempt()
+        except Conflict as conflict:
+            if conflict.field is not None:
+                raise
+    return await attempt()

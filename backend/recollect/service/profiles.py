@@ -1,0 +1,61 @@
+"""The profile page of a user follows the facts that hold about them."""
+
+from dataclasses import dataclass, replace
+
+from recollect.memory.job import Job
+from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
+from recollect.memory.profile import PROFILE_ATTRIBUTES, USER, profile_of
+from recollect.service.owner_locks import OwnerLocks
+from recollect.service.ports import EntryStore
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """Makes the page anew out of the facts; lines that a person wrote or pinned stay."""
+
+    entries: EntryStore
+    locks: OwnerLocks
+
+    async def handle(self, job: Job) -> None:
+        """For jobs of the strategy profile."""
+        space, owner = job.space, str(job.payload["owner"])
+        async with self.locks.of(owner):
+            facts = [
+                fact
+                for attribute in PROFILE_ATTRIBUTES
+                for fact in await self.entries.of_subject(space, owner, FACTS, USER, attribute)
+            ]
+            page = {line.entry_id: line for line in profile_of(space, owner, facts)}
+            known = {
+                line.entry_id: line
+                for line in await self.entries.list_entries(space, owner, kinds=(PROFILE,))
+            }
+            put = [
+                _as_version(line, known.get(line.entry_id))
+                for line in page.values()
+                if not (line.entry_id in known and known[line.entry_id].is_edited)
+            ]
+            buried = {grave.entry_id for grave in await self.entries.buried(space, owner)}
+            gone = [
+                line.entry_id
+                for line in known.values()
+                if line.entry_id not in page and not line.is_edited and not line.is_pinned
+            ]
+            await self.entries.apply(
+                EntryChange(
+                    space,
+                    owner,
+                    "consolidation",
+                    "the facts changed",
+                    put=tuple(line for line in put if line.entry_id not in buried),
+                    remove=tuple(gone),
+                )
+            )
+
+
+def _as_version(line: KnownEntry, known: KnownEntry | None) -> KnownEntry:
+    if known is None:
+        return line
+    pinned = {"pinned": "yes"} if known.is_pinned else {}
+    entry = replace(line.entry, extra={**line.entry.extra, **pinned})
+    return replace(line, entry=entry, path=known.path, revision=known.revision)

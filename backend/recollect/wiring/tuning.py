@@ -1,0 +1,68 @@
+"""Which strategies are on, as the settings say now: a change in `recollect.toml` is seen while the server runs."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from recollect.errors import HomeUnusable
+from recollect.memory.strategy import STRATEGIES, Trigger, Tuning, tuning_of
+from recollect.settings import TOML_NAME, Settings, StrategySettings, load_settings
+
+_LOOK_SECONDS = 1.0
+_log = logging.getLogger("recollect.settings")
+
+
+class LiveTuning:
+    """Reads the settings again when their file has changed. What can't be read changes nothing, and is shown."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._home = settings.home
+        self._path = settings.home / TOML_NAME
+        self._clock = clock
+        self._stamp = self._stamped()
+        self._looked = clock()
+        self._tuning = _tuning(settings)
+        self.problem: str | None = None
+
+    def __call__(self) -> Tuning:
+        if self._clock() - self._looked >= _LOOK_SECONDS:
+            self._looked = self._clock()
+            self._look()
+        return self._tuning
+
+    def _look(self) -> None:
+        stamp = self._stamped()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._tuning = _tuning(load_settings(home=self._home))
+            self.problem = None
+            _log.info("the strategies follow the changed settings")
+        except HomeUnusable as error:
+            self.problem = f"the changed settings are not in force: {error.message}"
+            _log.error("%s", self.problem)
+
+    def _stamped(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+
+def _tuning(settings: Settings) -> Tuning:
+    chosen = {
+        each.name: _trigger(getattr(settings.strategies, each.name), each.trigger) for each in STRATEGIES
+    }
+    return tuning_of(chosen, settings.memorize.mode)
+
+
+def _trigger(given: StrategySettings, default: Trigger) -> Trigger | None:
+    if not given.enabled:
+        return None
+    return Trigger(
+        every=default.every if given.every is None else given.every,
+        idle_seconds=default.idle_seconds if given.idle_seconds is None else given.idle_seconds,
+        at=given.at,
+    )

@@ -1,0 +1,432 @@
+"""What the store of entries and the store of model answers promise, of the fakes and of SQLite."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Conflict, NotFound
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_store import SqlEntryStore
+from recollect.infra.sql.job_store import SqlJobStore
+from recollect.infra.sql.model_answers import SqlModelAnswers
+from recollect.memory.job import ENTRIES, Job
+from recollect.memory.kept_answer import KeptAnswer
+from recollect.memory.known_entry import (
+    EPISODES,
+    FACTS,
+    PROFILE,
+    SKILLS,
+    Actor,
+    EntryChange,
+    EntryJob,
+    EntryReceipt,
+    KnownEntry,
+    Source,
+)
+from recollect.memory.model import Entry, NewTurn
+from recollect.memory.strategy import HELD, own_lane
+from recollect.memory.text_key import text_key
+from recollect.service.ports import EntryStore, ModelAnswers
+from tests.contract.journals import sqlite_journal
+from tests.fake_entries import FakeEntryStore, FakeModelAnswers
+from tests.fakes import START, FakeJournal
+
+ANN, BOB = "default/users/ann", "default/users/bob"
+DAY = 86_400_000
+
+
+def fact(
+    name: str = "fa-1", text: str = "Ann lives in Berlin.", when: int = START, **extra: str
+) -> KnownEntry:
+    told = {"subject": "Ann", "attribute": "lives_in", "value": "Berlin", **extra}
+    entry = Entry(name, text, text, when, ("threads/t1/0001#^t-1",), "facts, rules", told)
+    return KnownEntry("default", ANN, FACTS, entry, (Source("t1", "t-1"),), "c-1", "facts")
+
+
+def of(owner: str, known: KnownEntry, space: str = "default") -> KnownEntry:
+    return replace(known, owner=owner, space=space)
+
+
+def reworded(known: KnownEntry, text: str) -> KnownEntry:
+    return replace(known, entry=replace(known.entry, text=text))
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The stores, and what a test needs to see what they did."""
+
+    store: EntryStore
+    answers: ModelAnswers
+    jobs: Callable[[], Awaitable[list[Job]]]
+    receipts: Callable[[], Awaitable[list[tuple[str, str]]]]
+    add_thread: Callable[[str], Awaitable[object]]
+
+    async def put(self, *known: KnownEntry, actor: Actor = "extraction", cause: str = "read") -> None:
+        await self.store.apply(EntryChange(known[0].space, known[0].owner, actor, cause, known))
+
+    async def remove(self, *names: str, bury: bool = False, owner: str = ANN) -> None:
+        await self.store.apply(EntryChange("default", owner, "person", "gone", remove=names, bury=bury))
+
+    async def got(self, name: str = "fa-1") -> KnownEntry:
+        known = await self.store.get("default", name)
+        assert known is not None
+        return known
+
+    async def listed(self, *, owner: str | None = ANN, **wanted: object) -> list[str]:
+        found = await self.store.list_entries("default", owner, **wanted)  # type: ignore[arg-type]
+        return [known.entry_id for known in found]
+
+    async def paths(self) -> list[str]:
+        """Of the files that are to be written."""
+        return [job.payload["path"] for job in await self.jobs() if job.kind == ENTRIES]
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+async def entries(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Entries]:
+    if request.param == "fake":
+        journal = FakeJournal()
+        fake = FakeEntryStore(journal)
+
+        async def receipts() -> list[tuple[str, str]]:
+            return [(receipt.cell, receipt.strategy) for receipt in fake.receipts]
+
+        yield Entries(
+            fake,
+            FakeModelAnswers(journal),
+            lambda: journal.jobs.list_jobs(space=None),
+            receipts,
+            lambda name: journal.threads.add_turn(name, _said(), user_id="ann"),
+        )
+        return
+    async with sqlite_journal(tmp_path / "journal.db") as real:
+        database = Database(tmp_path / "journal.db")
+        await database.open()
+        jobs = SqlJobStore(database)
+
+        async def told() -> list[tuple[str, str]]:
+            found = await database.read("SELECT subject, stage FROM receipts ORDER BY pk")
+            return [(row["subject"], row["stage"]) for row in found]
+
+        yield Entries(
+            SqlEntryStore(database, clock=real.clock),
+            SqlModelAnswers(database, clock=real.clock),
+            lambda: jobs.list_jobs(space=None, user_id=None, state=None, limit=100, after=0),
+            told,
+            lambda name: real.threads.add_turn(name, _said(), user_id="ann"),
+        )
+        await database.close()
+
+
+def _said() -> NewTurn:
+    return NewTurn("user", "I live in Berlin.", START, "ann")
+
+
+async def test_an_entry_is_there_as_it_was_put_with_its_file_and_first_revision(entries: Entries) -> None:
+    await entries.put(fact())
+    assert await entries.got() == replace(fact(), path=f"{ANN}/facts/2026-05-08.md", revision=1)
+    assert await entries.store.get("default", "fa-2") is None
+    assert await entries.store.get("other", "fa-1") is None
+
+
+async def test_the_file_of_a_changed_entry_is_queued_once(entries: Entries) -> None:
+    await entries.put(fact(), fact("fa-2", "Ann has a cat."))
+    assert await entries.paths() == [f"{ANN}/facts/2026-05-08.md"]
+
+
+async def test_what_says_the_same_changes_nothing(entries: Entries) -> None:
+    await entries.put(fact())
+    before = await entries.got()
+    await entries.put(before)
+    await entries.put(fact())
+    assert await entries.got() == before
+    assert await entries.store.history("default", "fa-1") == []
+
+
+async def test_a_change_counts_and_the_version_before_it_is_kept(entries: Entries) -> None:
+    await entries.put(fact())
+    await entries.put(reworded(await entries.got(), "Ann lives in Lisbon."), actor="person", cause="edited")
+    await entries.put(reworded(await entries.got(), "Ann lives in Porto."), actor="undo", cause="undone")
+    assert (await entries.got()).revision == 3
+    history = await entries.store.history("default", "fa-1")
+    assert [(past.revision, past.entry and past.entry.text, past.actor, past.cause) for past in history] == [
+        (1, "Ann lives in Berlin.", "person", "edited"),
+        (2, "Ann lives in Lisbon.", "undo", "undone"),
+    ]
+    assert history[0].entry == fact().entry
+    assert history[0].at == START
+
+
+async def test_a_version_that_was_changed_meanwhile_is_refused_with_all_that_came_along(
+    entries: Entries,
+) -> None:
+    await entries.put(fact())
+    old = await entries.got()
+    await entries.put(reworded(old, "Ann lives in Lisbon."))
+    with pytest.raises(Conflict):
+        await entries.put(fact("fa-2", "Ann has a cat."), reworded(old, "Ann lives in Porto."))
+    assert (await entries.got()).entry.text == "Ann lives in Lisbon."
+    assert await entries.listed() == ["fa-1"]
+
+
+async def test_a_new_version_of_what_was_removed_is_refused(entries: Entries) -> None:
+    await entries.put(fact())
+    old = await entries.got()
+    await entries.remove("fa-1")
+    with pytest.raises(Conflict):
+        await entries.put(reworded(old, "Ann lives in Porto."))
+
+
+async def test_an_id_that_another_owner_has_is_refused(entries: Entries) -> None:
+    await entries.put(fact())
+    with pytest.raises(Conflict):
+        await entries.put(of(BOB, fact()))
+    await entries.remove("fa-1", owner=BOB)
+    assert (await entries.got()).owner == ANN
+
+
+async def test_an_entry_of_another_owner_than_the_change_is_our_own_mistake(entries: Entries) -> None:
+    with pytest.raises(ValueError, match="another owner"):
+        await entries.store.apply(EntryChange("default", BOB, "person", "x", (fact(),)))
+
+
+async def test_spaces_do_not_share_ids(entries: Entries) -> None:
+    await entries.put(fact())
+    await entries.put(of("work/users/ann", fact(text="Ann works."), "work"))
+    assert (await entries.got()).entry.text == "Ann lives in Berlin."
+    assert await entries.listed(owner=None) == ["fa-1"]
+
+
+async def test_a_removed_entry_is_gone_with_its_history_and_its_file_is_written(entries: Entries) -> None:
+    await entries.put(fact(), fact("fa-2", "Ann has a cat.", START + DAY))
+    await entries.put(reworded(await entries.got(), "Ann lives in Lisbon."))
+    await entries.remove("fa-1", "no such entry")
+    assert await entries.listed() == ["fa-2"]
+    assert await entries.store.history("default", "fa-1") == []
+    assert await entries.store.citing("default", "t1", None) == [await entries.got("fa-2")]
+    assert await entries.store.buried("default", ANN) == []
+
+
+async def test_a_buried_entry_leaves_no_text_and_is_known_by_its_cell(entries: Entries) -> None:
+    await entries.put(fact())
+    await entries.remove("fa-1", bury=True)
+    (grave,) = await entries.store.buried("default", ANN, "c-1")
+    assert (grave.entry_id, grave.kind, grave.cell, grave.turn_ids) == ("fa-1", FACTS, "c-1", ("t-1",))
+    assert await entries.store.buried("default", ANN, "c-2") == []
+    assert await entries.store.buried("default", BOB) == []
+    assert await entries.store.buried("default", ANN) == [grave]
+
+
+async def test_what_a_person_writes_again_is_buried_no_longer(entries: Entries) -> None:
+    await entries.put(fact())
+    await entries.remove("fa-1", bury=True)
+    await entries.put(fact(), actor="person")
+    assert await entries.store.buried("default", ANN) == []
+
+
+async def test_some_of_an_owner_are_found_in_the_order_in_which_they_are_asked_for(entries: Entries) -> None:
+    await entries.put(fact(), fact("fa-2", "Ann has a cat."))
+    await entries.put(of(BOB, fact("fa-3", "Bob's.")))
+    found = await entries.store.some("default", ANN, ["fa-2", "fa-3", "no such entry", "fa-1"])
+    assert [known.entry_id for known in found] == ["fa-2", "fa-1"]
+    assert await entries.store.some("default", ANN, []) == []
+
+
+async def test_entries_are_listed_newest_first_page_by_page(entries: Entries) -> None:
+    known = [fact(f"fa-{number}", f"Fact {number}.", START + number // 2) for number in range(7)]
+    await entries.put(*known)
+    assert await entries.listed() == ["fa-6", "fa-4", "fa-5", "fa-2", "fa-3", "fa-0", "fa-1"]
+    assert await entries.listed(limit=3) == ["fa-6", "fa-4", "fa-5"]
+    assert await entries.listed(limit=3, after="fa-5") == ["fa-2", "fa-3", "fa-0"]
+    assert await entries.listed(limit=3, after="fa-4") == ["fa-5", "fa-2", "fa-3"]
+    assert await entries.listed(after="fa-1") == []
+
+
+async def test_entries_are_listed_by_owner_kind_time_and_whether_they_hold(entries: Entries) -> None:
+    episode = replace(fact("ep-1", "A talk.", START + 5), kind=EPISODES)
+    await entries.put(fact(), fact("fa-2", "Old.", START - DAY, superseded_by="fa-1"), episode)
+    await entries.put(of(BOB, fact("fa-3", "Bob's.")))
+    assert await entries.listed() == ["ep-1", "fa-1", "fa-2"]
+    assert await entries.listed(owner=BOB) == ["fa-3"]
+    assert await entries.listed(owner=None) == ["ep-1", "fa-1", "fa-3", "fa-2"]
+    assert await entries.listed(kinds=[FACTS]) == ["fa-1", "fa-2"]
+    assert await entries.listed(kinds=[FACTS, EPISODES]) == ["ep-1", "fa-1", "fa-2"]
+    assert await entries.listed(since=START) == ["ep-1", "fa-1"]
+    assert await entries.listed(until=START) == ["fa-2"]
+    assert await entries.listed(holding=True) == ["ep-1", "fa-1"]
+
+
+async def test_what_a_strategy_made_of_a_cell_is_found(entries: Entries) -> None:
+    other = replace(fact("fa-2", "Of another cell."), cell="c-2")
+    none = replace(fact("fa-3", "Of none."), cell="")
+    await entries.put(fact(), other, none, replace(fact("ep-1", "x"), kind=EPISODES, strategy="episode"))
+    assert await entries.store.of_cell("default", ANN, "c-1", "facts") == [await entries.got()]
+    assert await entries.store.of_cell("default", BOB, "c-1", "facts") == []
+    assert await entries.store.of_cell("default", ANN, "", "facts") == []
+
+
+async def test_what_is_about_one_attribute_is_found_oldest_first_without_case(entries: Entries) -> None:
+    await entries.put(
+        fact("fa-2", "Ann lives in Lisbon.", START + DAY),
+        fact(subject="ANN"),
+        fact("fa-3", "Ann has a cat.", attribute="has_pet"),
+        fact("fa-4", "Bob lives in Rome.", subject="Bob"),
+    )
+    found = await entries.store.of_subject("default", ANN, FACTS, "ann", "Lives_In")
+    assert [known.entry_id for known in found] == ["fa-1", "fa-2"]
+    (newest,) = await entries.store.of_subject("default", ANN, FACTS, "ann", "lives_in", newest=1)
+    assert newest.entry_id == "fa-2"
+
+
+async def test_what_says_the_same_in_other_signs_is_found(entries: Entries) -> None:
+    await entries.put(fact(), fact("fa-2", "Ann lives in Lisbon."))
+    found = await entries.store.with_text("default", ANN, FACTS, text_key("ann LIVES in berlin"))
+    assert [known.entry_id for known in found] == ["fa-1"]
+    assert await entries.store.with_text("default", ANN, EPISODES, text_key("ann lives in berlin")) == []
+
+
+async def test_what_cites_a_turn_is_found_whoever_owns_it(entries: Entries) -> None:
+    both = replace(fact("fa-2", "Both."), sources=(Source("t1", "t-2"), Source("t2", "t-1")))
+    await entries.put(fact(), both)
+    await entries.put(of(BOB, fact("fa-3", "Bob's.")))
+
+    async def citing(thread: str, *turns: str) -> list[str]:
+        found = await entries.store.citing("default", thread, turns or None)
+        return sorted(known.entry_id for known in found)
+
+    assert await citing("t1") == ["fa-1", "fa-2", "fa-3"]
+    assert await citing("t1", "t-2") == ["fa-2"]
+    assert await citing("t1", "t-1", "t-2", "t-9") == ["fa-1", "fa-2", "fa-3"]
+    assert await citing("t2") == ["fa-2"]
+    assert (await entries.got("fa-2")).sources == both.sources
+    assert await entries.store.citing("work", "t1", None) == []
+
+
+async def test_new_sources_take_the_place_of_the_old_ones(entries: Entries) -> None:
+    await entries.put(fact())
+    await entries.put(replace(await entries.got(), sources=(Source("t2", "t-5"),)))
+    assert await entries.store.citing("default", "t1", None) == []
+    assert (await entries.got()).sources == (Source("t2", "t-5"),)
+
+
+async def test_a_day_is_continued_in_another_file_when_it_is_full(entries: Entries) -> None:
+    for number in range(8):
+        await entries.put(fact(f"fa-{number}", f"{number} " + "x" * 10_000))
+    found = await entries.store.list_entries("default", ANN)
+    paths = [known.path.removeprefix(f"{ANN}/facts/") for known in found]
+    assert paths == ["2026-05-08.md"] * 4 + ["2026-05-08-2.md"] * 4
+
+
+async def test_entries_stand_by_the_day_they_happened_and_the_profile_on_one_page(entries: Entries) -> None:
+    line = replace(fact("pr-1", "Ann"), kind=PROFILE, cell="")
+    await entries.put(fact("fa-2", "Later.", START + 2 * DAY), line)
+    assert (await entries.got("fa-2")).path == f"{ANN}/facts/2026-05-10.md"
+    assert (await entries.got("pr-1")).path == f"{ANN}/profile.md"
+
+
+async def test_an_entry_keeps_its_file_until_its_day_is_another(entries: Entries) -> None:
+    await entries.put(fact())
+    known = await entries.got()
+    await entries.put(replace(known, entry=replace(known.entry, when=START + 1)))
+    assert (await entries.got()).path == known.path
+    known = await entries.got()
+    await entries.put(replace(known, entry=replace(known.entry, when=START + DAY)))
+    assert (await entries.got()).path == f"{ANN}/facts/2026-05-09.md"
+    assert await entries.paths() == [f"{ANN}/facts/2026-05-08.md", f"{ANN}/facts/2026-05-09.md"]
+
+
+async def test_a_skill_has_the_file_that_it_is_given_and_no_job_of_ours(entries: Entries) -> None:
+    agent = "default/agents/coder"
+    skill = replace(fact("sk-1", "How to."), kind=SKILLS, owner=agent, path=f"{agent}/skills/how-to/SKILL.md")
+    await entries.put(skill)
+    assert (await entries.got("sk-1")).path == skill.path
+    assert await entries.paths() == []
+
+
+async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entries: Entries) -> None:
+    await entries.add_thread("t1")
+    receipt = EntryReceipt("t1", "c-1", "facts", {"wrote": 1})
+    for _ in range(2):
+        await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
+    assert await entries.receipts() == [("c-1", "facts")]
+
+
+async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) -> None:
+    receipt = EntryReceipt("t1", "c-1", "facts", {"wrote": 1})
+    with pytest.raises(NotFound):
+        await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
+    assert await entries.listed() == []
+    assert await entries.jobs() == []
+
+
+PROFILE_WORK = EntryJob(
+    "strategy", own_lane("profile", ANN), {"strategy": "profile", "owner": ANN}, "profile", 2000, restart=True
+)
+
+
+async def test_what_follows_is_queued_with_the_change(entries: Entries) -> None:
+    change = EntryChange("default", ANN, "extraction", "x", (fact(),), extra_jobs=(PROFILE_WORK,))
+    await entries.store.apply(change)
+    jobs = {job.kind: job for job in await entries.jobs()}
+    assert jobs.keys() == {"strategy", ENTRIES}
+    assert (jobs["strategy"].payload, jobs["strategy"].run_at) == (PROFILE_WORK.payload, START + 2000)
+
+
+async def test_what_follows_every_other_time_is_held_until_then(entries: Entries) -> None:
+    for times, due in ((1, HELD), (2, START + 2000)):
+        job = replace(PROFILE_WORK, every=2)
+        known = fact(f"fa-{times}", f"Fact {times}.")
+        await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (known,), extra_jobs=(job,)))
+        assert [each.run_at for each in await entries.jobs() if each.kind == "strategy"] == [due]
+
+
+async def test_of_a_forgotten_owner_nothing_is_known(entries: Entries) -> None:
+    await entries.put(fact(), fact("fa-2", "Ann has a cat."))
+    await entries.remove("fa-2", bury=True)
+    await entries.put(of(BOB, fact("fa-3", "Bob's.")))
+    await entries.store.forget_owner("default", ANN)
+    assert await entries.listed(owner=None) == ["fa-3"]
+    assert await entries.store.buried("default", ANN) == []
+    assert await entries.store.history("default", "fa-1") == []
+    assert await entries.paths() == [f"{BOB}/facts/2026-05-08.md"]
+
+
+ANSWER = KeptAnswer('{"facts": []}', "qwen3-8b", {"prompt_tokens": 10})
+
+
+async def test_an_answer_is_kept_under_its_cell_and_prompt(entries: Entries) -> None:
+    await entries.add_thread("t1")
+    await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", ANSWER)
+    assert await entries.answers.answer("default", "c-1", "memcell", "d1") == ANSWER
+    for asked in (("other", "c-1", "memcell", "d1"), ("default", "c-2", "memcell", "d1")):
+        assert await entries.answers.answer(*asked) is None
+    assert await entries.answers.answer("default", "c-1", "case", "d1") is None
+    assert await entries.answers.answer("default", "c-1", "memcell", "d2") is None
+
+
+async def test_the_first_answer_stays(entries: Entries) -> None:
+    await entries.add_thread("t1")
+    for text in ("first", "second"):
+        await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", KeptAnswer(text, "m"))
+    assert await entries.answers.answer("default", "c-1", "memcell", "d1") == KeptAnswer("first", "m")
+
+
+async def test_no_answer_is_kept_of_a_thread_that_is_gone(entries: Entries) -> None:
+    await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", ANSWER)
+    assert await entries.answers.answer("default", "c-1", "memcell", "d1") is None
+
+
+async def test_answers_are_forgotten_with_their_cells_and_with_their_thread(entries: Entries) -> None:
+    for thread, cell in (("t1", "c-1"), ("t1", "c-2"), ("t2", "c-3")):
+        await entries.add_thread(thread)
+        await entries.answers.keep("default", thread, cell, "memcell", "d1", ANSWER)
+
+    async def left() -> list[str]:
+        cells = ("c-1", "c-2", "c-3")
+        return [cell for cell in cells if await entries.answers.answer("default", cell, "memcell", "d1")]
+
+    await entries.answers.forget_cells("default", ["c-1"])
+    assert await left() == ["c-2", "c-3"]
+    await entries.answers.forget_thread("default", "t1")
+    assert await left() == ["c-3"]

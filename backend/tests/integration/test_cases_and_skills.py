@@ -1,0 +1,130 @@
+"""Cases and skills: what agents do with tools becomes files that agents read, and people may change."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.memory.extraction.skill import Skill
+from recollect.memory.extraction.skill_file import parse_skill
+from tests.eventually import eventually
+from tests.http_client import Home
+from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, states, vault_files
+from tests.tool_tasks import tool_task
+
+DATABASE_TASK = "Free some space on the full disk of the database server"
+MAIL_TASK = "Free some space on the full disk of the mail server"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[MortalModel]:
+    with MortalModel() as running:
+        yield running
+
+
+async def work(home: Home, thread: str, task: str, day: int = 0, user: str = "bob", **fields: str) -> None:
+    """One task, its case, and the skill that follows."""
+    await remember(
+        home, thread, tool_task(thread, MAY_8 + day * DAY, task, user=user), user_id=user, **fields
+    )
+    await home.drain()
+
+
+def skill_paths(home: Path) -> list[str]:
+    return [path for path in vault_files(home) if path.endswith("/SKILL.md")]
+
+
+def read_skill(home: Path, path: str) -> Skill:
+    skill = parse_skill(vault_files(home)[path].decode()).skill
+    assert skill is not None
+    return skill
+
+
+async def two_tasks(home: Home) -> str:
+    """Returns the path of the one skill that they make."""
+    await work(home, "w1", "Free some space on the full disk of the server")
+    await work(home, "w2", DATABASE_TASK, day=1)
+    (path,) = skill_paths(home.app.settings.home)
+    return path
+
+
+@pytest.mark.parametrize("by", ["model", "rules"])
+async def test_two_tasks_of_one_kind_make_one_skill(by: str, model: MortalModel, tmp_path: Path) -> None:
+    async with remembering(tmp_path, model if by == "model" else None) as home:
+        await work(home, "w1", "Free some space on the full disk of the server")
+        assert skill_paths(tmp_path) == []
+        await work(home, "w2", DATABASE_TASK, day=1)
+        (path,) = skill_paths(tmp_path)
+        skill = read_skill(tmp_path, path)
+        cases = await entries(home, "cases")
+        assert path == f"default/agents/agent/skills/{skill.name}/SKILL.md"
+        assert set(skill.cases) == {case.entry_id for case in cases}
+        assert skill.tools == ("disk_usage", "delete_files")
+        assert [case.entry.extra["outcome"] for case in cases] == ["worked", "worked"]
+
+
+async def test_a_case_names_its_task_its_tools_and_its_messages(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        flushed = await remember(home, "w1", tool_task("w1", MAY_8), user_id="bob", agent_id="coder")
+        (case,) = await entries(home, "cases")
+        assert states(flushed)["case"]["detail"]["wrote"] == [case.entry_id]
+        assert case.owner == "default/agents/coder"
+        assert case.entry.extra["tools"] == "disk_usage, delete_files"
+        assert case.entry.sources[0] == "users/bob/threads/w1/0001#^t-1"
+
+
+async def test_a_third_task_improves_the_skill_instead_of_making_another(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        path = await two_tasks(home)
+        before = read_skill(tmp_path, path)
+        await work(home, "w3", MAIL_TASK, day=2)
+        assert skill_paths(tmp_path) == [path]
+        after = read_skill(tmp_path, path)
+        assert len(after.cases) == len(before.cases) + 1
+        assert any("mail" in line for line in after.when)
+
+
+async def test_a_task_of_another_kind_makes_no_part_of_it(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        path = await two_tasks(home)
+        before = vault_files(tmp_path)[path]
+        await work(home, "w3", "Translate the letter of my grandmother into French", day=2)
+        assert (skill_paths(tmp_path), vault_files(tmp_path)[path]) == ([path], before)
+
+
+async def test_what_a_person_writes_into_a_skill_survives_its_improvement(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        path = await two_tasks(home)
+        file = tmp_path / "vault" / path
+        steps = read_skill(tmp_path, path).steps
+        assert steps
+        own = "Ask Bob before anything is deleted."
+        file.write_text(file.read_text().replace(steps[0], own), encoding="utf-8")
+        await work(home, "w3", MAIL_TASK, day=2)
+        skill = read_skill(tmp_path, path)
+        assert (own in skill.steps, len(skill.cases)) == (True, 3)
+        assert steps[0] not in skill.steps
+
+
+async def test_a_skill_never_mixes_the_cases_of_two_users(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await work(home, "a1", "Free some space on the full disk of the server", user="ann")
+        await work(home, "b1", DATABASE_TASK, day=1)
+        assert skill_paths(tmp_path) == []
+        await work(home, "a2", MAIL_TASK, day=2, user="ann")
+        await work(home, "b2", MAIL_TASK, day=3)
+        users = {case.entry_id: case.entry.extra["user"] for case in await entries(home, "cases")}
+        made_of = [
+            {users[case] for case in read_skill(tmp_path, path).cases} for path in skill_paths(tmp_path)
+        ]
+        assert sorted(map(sorted, made_of)) == [["ann"], ["bob"]]
+
+
+async def test_a_forgotten_case_leaves_the_skill(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        path = await two_tasks(home)
+        await work(home, "w3", MAIL_TASK, day=2)
+        mail = next(case for case in await entries(home, "cases") if "mail" in case.entry.title)
+        (await home.client.delete(f"/api/v1/memory/entries/{mail.entry_id}")).raise_for_status()
+        await eventually(lambda: b"mail" not in vault_files(tmp_path)[path])
+        assert mail.entry_id not in read_skill(tmp_path, path).cases

@@ -1,0 +1,146 @@
+"""Entries from the command line, for people and for scripts."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from recollect.entrypoints.cli.main import cli
+from recollect.memory.known_entry import PROFILE, EntryChange
+from tests.http_client import QUICK, opened
+from tests.processes import Server, recollect, recollect_json
+from tests.unit.made_entries import DAY, WHEN, known
+
+COMMANDS = ["entries", "show", "edit", "pin", "unpin", "delete", "history", "undo", "why"]
+BOB = "default/users/bob"
+FILLED = [
+    known("fa-1", turns=("t-1",), extra={"subject": "Ann"}),
+    known("pr-1", title="Home", kind=PROFILE, when=WHEN + DAY, by="profile, rules", extra={"fact": "fa-1"}),
+    known("fa-changed", owner=BOB),
+    known("fa-filed", owner=BOB),
+    known("fa-late", owner=BOB),
+    known("fa-deleted", owner=BOB),
+    known("pr-deleted", owner=BOB, kind=PROFILE, extra={"fact": "fa-deleted"}),
+]
+"""A fact and a line of Ann's, made of what she said; the others are each for one test."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One that is served."""
+    folder = tmp_path_factory.mktemp("entries") / "home"
+    asyncio.run(_fill(folder))
+    with Server(folder, {**QUICK, "RECOLLECT_STRATEGIES__PROFILE__ENABLED": "false"}):
+        yield folder
+
+
+async def _fill(folder: Path) -> None:
+    async with opened(folder) as home:
+        await home.add("t1", "I live in Berlin.", user_id="ann")
+        for each in FILLED:
+            change = EntryChange(each.space, each.owner, "extraction", "written", (each,))
+            await home.app.entries.store.apply(change)
+
+
+def said(home: Path, *arguments: str, text: str | None = None) -> str:
+    done = recollect(home, *arguments, text=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_entries_are_listed_for_people_and_for_scripts(home: Path) -> None:
+    listed = said(home, "entries", "--user", "ann")
+    assert [line.split()[:3] for line in listed.splitlines()[1:]] == [
+        ["pr-1", "profile", "users/ann"],
+        ["fa-1", "facts", "users/ann"],
+    ]
+    found = recollect_json(home, "entries", "--user", "ann", "--kind", "facts", "--until", "2026-05-09")
+    assert [entry["id"] for entry in found["entries"]] == ["fa-1"]
+
+
+def test_a_long_list_says_how_to_go_on(home: Path) -> None:
+    listed = said(home, "entries", "--user", "ann", "--limit", "1")
+    assert listed.endswith("there is more: --after pr-1\n")
+    rest = recollect_json(home, "entries", "--user", "ann", "--after", "pr-1")
+    assert [entry["id"] for entry in rest["entries"]] == ["fa-1"]
+
+
+def test_an_entry_is_shown_with_the_words_it_came_from(home: Path) -> None:
+    shown = said(home, "show", "fa-1")
+    assert shown.startswith("Ann lives in Berlin.\n")
+    assert "id: fa-1 (facts of users/ann, revision 1)\n" in shown
+    assert shown.endswith("> I live in Berlin.\n")
+
+
+def test_a_memory_is_corrected_pinned_and_taken_back(home: Path) -> None:
+    assert said(home, "edit", "fa-changed", "--text", "I live in Porto.") == (
+        "fa-changed is yours now (revision 2): I live in Porto.\n"
+    )
+    assert said(home, "pin", "fa-changed").startswith("fa-changed is pinned (revision 3)")
+    assert "pinned, edited" in said(home, "entries", "--user", "bob")
+    assert said(home, "unpin", "fa-changed").startswith("fa-changed is no longer pinned (revision 4)")
+    assert said(home, "undo", "fa-changed", "--revision", "1") == (
+        "fa-changed is as it was (revision 5): Ann lives in Berlin.\n"
+    )
+    lines = said(home, "history", "fa-changed").splitlines()
+    headings = [line.split("  ")[0] for line in lines if line.startswith("revision")]
+    assert headings == ["revision 1", "revision 2", "revision 3", "revision 4", "revision 5 (in force)"]
+    assert lines[0] == "revision 1  facts, rules"
+    assert any(line.endswith(": text changed by a person") for line in lines)
+
+
+def test_a_text_comes_from_a_file_or_from_standard_input(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "text.md"
+    file.write_text("Größe 🪐\n", encoding="utf-8")
+    assert "Größe 🪐" in said(home, "edit", "fa-filed", "--file", str(file))
+    assert "von der Leitung" in said(home, "edit", "fa-filed", "--file", "-", text="von der Leitung\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [([], "say what to change"), (["--text", "x", "--file", "y"], "either --text or --file")],
+)
+def test_an_edit_that_is_not_understood_is_refused(home: Path, options: list[str], words: str) -> None:
+    refused = recollect(home, "edit", "fa-late", *options)
+    assert (refused.returncode, words in refused.stderr) == (2, True)
+
+
+def test_an_old_revision_is_refused_in_words(home: Path) -> None:
+    said(home, "pin", "fa-late")
+    late = recollect(home, "edit", "fa-late", "--text", "x", "--revision", "1")
+    assert (late.returncode, "it is at revision 2, not 1" in late.stderr) == (1, True)
+
+
+def test_a_deleted_memory_is_gone_with_what_was_made_of_it(home: Path) -> None:
+    assert said(home, "delete", "fa-deleted") == (
+        "deleted fa-deleted\ndeleted pr-deleted (profile), which was made of it\n"
+    )
+    undone = recollect(home, "undo", "fa-deleted")
+    assert (undone.returncode, "can't be brought back" in undone.stderr) == (1, True)
+
+
+def test_why_prints_the_chain_down_to_the_words(home: Path) -> None:
+    assert said(home, "why", "pr-1") == (
+        "pr-1 (profile, 2026-05-09 14:03:00Z): Home\n"
+        "  Ann lives in Berlin.\n"
+        "  made by profile, rules\n"
+        "  made of:\n"
+        "    fa-1 (facts, 2026-05-08 14:03:00Z): Ann lives in Berlin.\n"
+        "      made by facts, rules\n"
+        "      from t1 t-1, ann (user), 2026-02-02 02:40:00Z:\n"
+        "        > I live in Berlin.\n"
+    )
+
+
+@pytest.mark.parametrize("strange", ["../../keys", "fa-1/history", ".."])
+def test_an_id_that_leads_elsewhere_is_none(home: Path, strange: str) -> None:
+    refused = recollect(home, "show", strange)
+    assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_help_has_examples() -> None:
+    commands = get_command(cli).commands  # type: ignore[attr-defined]
+    epilogs = {name: commands[name].epilog for name in COMMANDS}
+    assert [name for name, epilog in epilogs.items() if f"recollect {name}" not in epilog] == []

@@ -1,0 +1,47 @@
+"""A writer of entries, killed with SIGKILL at every step: the vault is byte for byte what it is without the kills."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_file_store import SqlEntryFileStore
+from recollect.infra.vault import Vault
+from recollect.service.verify_entries import entry_problems
+from tests.entry_writer import START, write
+from tests.processes import BACKEND
+
+SIGKILLED = -9
+STEPS = (
+    "journal.in_transaction",
+    "journal.committed",
+    "vault.written_beside",
+    "vault.synced",
+    "vault.renamed",
+)
+TIMES = (1, 4, 9)
+
+
+def files(home: Path) -> dict[str, bytes]:
+    root = home / "vault"
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*.md")}
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_kill_at_any_step_leaves_the_same_bytes(tmp_path: Path, step: str) -> None:
+    await write(tmp_path / "whole", None)
+    home = tmp_path / "killed"
+    killed = 0
+    for times in TIMES:
+        command = [sys.executable, "-m", "tests.entry_writer", str(home), f"{step}:{times}"]
+        killed += subprocess.run(command, cwd=BACKEND, timeout=60).returncode == SIGKILLED
+    await write(home, None)
+    assert killed >= 2
+    assert files(home) == files(tmp_path / "whole")
+    database = Database(home / "journal.db")
+    await database.open()
+    store = SqlEntryFileStore(database, clock=lambda: START)
+    assert await entry_problems(store, Vault(home / "vault")) == []
+    await database.close()

@@ -1,0 +1,295 @@
+"""Extraction with a model that is right, and with one that is wrong in every way there is.
+
+Whatever it does: no message is lost, nothing stands there twice, nothing is called a success that was none, the number
+of calls is bounded, and once it is well again all is made up for.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.eventually import eventually
+from tests.http_client import Home, Json
+from tests.remembering import (
+    DAY,
+    FACTS_OF_TALK,
+    MAY_8,
+    PLAN_OF_TALK,
+    TALK,
+    MortalModel,
+    entries,
+    flush,
+    remember,
+    remembering,
+    said,
+    states,
+    tell,
+    texts,
+    vault_files,
+)
+
+IMPATIENT: Json = {"memorize": {"model_timeout_seconds": 0.6}}
+TWO_ATTEMPTS: Json = {"jobs": {"max_attempts": 2}}
+STRATEGIES = ["episode", "facts", "foresight"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MortalModel]:
+    with MortalModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: MortalModel) -> MortalModel:
+    running.control()
+    return running
+
+
+async def nothing_lost(home: Home, messages: int = len(TALK)) -> None:
+    """Every message is in a memcell, and its words in the vault."""
+    counted = await home.coverage()
+    assert (counted["messages"], counted["celled"], counted["missing"], counted["doubled"]) == (
+        messages,
+        messages,
+        0,
+        0,
+    )
+    written = b"".join(vault_files(home.app.settings.home).values())
+    assert all(text.encode() in written for _, text in TALK)
+
+
+async def all_is_remembered(home: Home) -> None:
+    """As a model that is right tells it, each statement once."""
+    assert await texts(home, "facts") == FACTS_OF_TALK
+    assert await texts(home, "foresight") == [PLAN_OF_TALK]
+    assert len(await entries(home, "episodes")) == 1
+
+
+async def well_again(home: Home, model: MortalModel) -> None:
+    """From here on the model answers; the queue drains, and all is there once."""
+    model.control()
+    await home.drain()
+    assert await home.app.jobs.list_jobs(space=None) == []
+    await nothing_lost(home)
+    await all_is_remembered(home)
+
+
+async def test_one_call_serves_all_strategies_of_a_memcell(model: MortalModel, tmp_path: Path) -> None:
+    before = model.asked()
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        await nothing_lost(home)
+        await all_is_remembered(home)
+    told = states(flushed)
+    assert flushed["status"] == "done"
+    assert [(name, told[name]["state"]) for name in STRATEGIES] == [
+        (name, "extracted") for name in STRATEGIES
+    ]
+    assert {each["detail"]["by"] for each in told.values()} == {"stand-in"}
+    assert ["cost" in told[name]["detail"] for name in STRATEGIES] == [True, False, False]
+    assert model.asked() - before == 1
+
+
+async def test_a_memcell_with_nothing_in_it_is_told_as_that(model: MortalModel, tmp_path: Path) -> None:
+    async with remembering(tmp_path, model) as home:
+        small = [("user", "Good morning!"), ("assistant", "Good morning!")]
+        flushed = await remember(home, "t1", said(small), user_id="ann")
+        assert await entries(home) == []
+    assert [each["state"] for each in states(flushed).values()] == ["nothing worth keeping"] * 3
+
+
+@pytest.mark.parametrize("mode", ["rude", "refuse_schema"])
+async def test_what_is_wrong_with_the_form_alone_costs_nothing(
+    mode: str, model: MortalModel, tmp_path: Path
+) -> None:
+    model.control(mode, only="memory")
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        await all_is_remembered(home)
+    assert flushed["status"] == "done"
+
+
+async def test_a_refused_schema_is_tried_once_and_then_left_out(model: MortalModel, tmp_path: Path) -> None:
+    model.control("refuse_schema", only="memory")
+    before = len(model.calls()["bodies"])
+    async with remembering(tmp_path, model) as home:
+        for number in range(3):
+            messages = said(prefix=f"{number}-", start=MAY_8 + number * DAY)
+            await remember(home, f"t{number}", messages, user_id="ann")
+    bodies = [
+        body
+        for body, call in zip(model.calls()["bodies"], model.calls()["log"], strict=True)
+        if call["asks"] == "memory"
+    ][-4:]
+    assert len(model.calls()["bodies"]) > before
+    assert ["response_format" in body for body in bodies] == [True, False, False, False]
+
+
+async def test_a_cut_off_answer_counts_as_far_as_it_goes_and_says_so(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    model.control("truncated", only="memory")
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        await nothing_lost(home)
+        found = await texts(home, "facts")
+    cut_off = [each["detail"].get("refused") for each in states(flushed).values()]
+    assert {"the answer is cut off here": 1} in cut_off
+    assert set(found) < set(FACTS_OF_TALK)
+
+
+async def test_an_answer_of_the_wrong_shape_gets_a_second_chance(model: MortalModel, tmp_path: Path) -> None:
+    model.control("wrong_schema", only="memory", times=1)
+    before = model.asked()
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        await all_is_remembered(home)
+    assert flushed["status"] == "done"
+    assert model.asked() - before == 2
+
+
+@pytest.mark.parametrize("given", [{"mode": "wrong_schema"}, {"mode": "answer", "answer": '{"title": "An'}])
+async def test_an_answer_that_stays_wrong_fails_in_the_open_and_can_be_tried_again(
+    given: Json, model: MortalModel, tmp_path: Path
+) -> None:
+    model.control(only="memory", **given)
+    before = model.asked()
+    async with remembering(tmp_path, model, **TWO_ATTEMPTS) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        await nothing_lost(home)
+        assert await entries(home) == []
+        assert (flushed["status"], flushed["memcells"][0]["state"]) == ("failed", "failed")
+        told = states(flushed)
+        assert [told[name]["state"] for name in STRATEGIES] == ["failed"] * 3
+        assert "the model's answer can't be used" in told["facts"]["detail"]["error"]
+        # Of each strategy two attempts, of each attempt the first answer and the second chance.
+        assert model.asked() - before == 2 * 2 * len(STRATEGIES)
+        model.control()
+        for job in await home.app.jobs.list_jobs(space=None, state="dead"):
+            (await home.client.post(f"/api/v1/jobs/{job.job_id}/retry")).raise_for_status()
+        await well_again(home, model)
+
+
+@pytest.mark.parametrize(
+    ("given", "trouble"),
+    [
+        ({"mode": "silent"}, "took more than 0.6 s"),
+        ({"mode": "answer", "delay_seconds": 3}, "took more than 0.6 s"),
+        ({"mode": "error"}, "its server failed"),
+        ({"mode": "early_end"}, "its answer broke off"),
+        ({"mode": "rubbish"}, "its answer broke off"),
+    ],
+    ids=["silent", "slow", "error", "early end", "rubbish"],
+)
+async def test_while_a_model_is_ill_work_waits_and_is_made_up_for(
+    given: Json, trouble: str, model: MortalModel, tmp_path: Path
+) -> None:
+    async with remembering(tmp_path, model, **IMPATIENT) as home:
+        await tell(home, "t1", said(), user_id="ann")
+        model.control(only="memory", **given)
+        before, started = model.asked(), time.monotonic()
+        flushed = await flush(home, "t1", timeout=4)
+        calls, seconds = model.asked() - before, time.monotonic() - started
+        assert flushed["status"] == "pending"
+        told = states(flushed)
+        assert [told[name]["state"] for name in STRATEGIES] == ["waiting"] * 3
+        assert trouble in told["episode"]["detail"]["error"]
+        assert told["episode"]["detail"]["next_try"] > MAY_8
+        assert await entries(home) == []
+        # Three calls a try at most, and half a second between the tries at least.
+        assert 0 < calls <= 3 * (1 + seconds / 0.5)
+        await well_again(home, model)
+
+
+async def test_the_tries_become_rarer(model: MortalModel, tmp_path: Path) -> None:
+    """With the clock of the home, not of this test: an hour of outage is some hundred tries."""
+    model.control("error", only="memory")
+    async with remembering(tmp_path, model, **IMPATIENT) as home:
+        await tell(home, "t1", said(), user_id="ann")
+        await flush(home, "t1", timeout=0)
+        tries: list[int] = []
+
+        async def tried_again() -> bool:
+            waiting = [job for job in await home.app.jobs.list_jobs(space=None) if job.error]
+            if waiting and waiting[0].run_at not in tries:
+                tries.append(waiting[0].run_at)
+            return len(tries) >= 4
+
+        await eventually(tried_again, seconds=30)
+        assert tries[3] - tries[2] > tries[1] - tries[0]
+        await well_again(home, model)
+
+
+async def test_names_numbers_and_messages_that_nobody_said_are_refused_and_counted(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    model.control("invent", only="memory")
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        await home.drain()
+        await all_is_remembered(home)
+    written = b"".join(vault_files(tmp_path).values())
+    assert not [
+        word for word in (b"Zephyr", b"horses", b"Bartholomew", b"Atlantis", b"was there") if word in written
+    ]
+    refused = {name: each["detail"]["refused"] for name, each in states(flushed).items()}
+    assert sum(refused["facts"].values()) == 3
+    assert refused["facts"]["it cites a message that is not there"] == 1
+    assert (sum(refused["episode"].values()), sum(refused["foresight"].values())) == (1, 1)
+
+
+async def test_a_model_that_dies_mid_stream_is_asked_again_when_it_lives(tmp_path: Path) -> None:
+    with MortalModel() as model:
+        async with remembering(tmp_path, model) as home:
+            await tell(home, "t1", said(), user_id="ann")
+            model.control("die", only="memory")
+            flushed = await flush(home, "t1", timeout=3)
+            assert flushed["status"] == "pending"
+            assert "waiting" in {each["state"] for each in states(flushed).values()}
+            assert await entries(home) == []
+            await asyncio.to_thread(model.revive)
+            await well_again(home, model)
+            assert model.asked() == 1
+
+
+async def test_one_users_hanging_model_keeps_no_other_user_waiting(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    with MortalModel() as hanging:
+        hanging.control("silent", only="memory")
+        backends = {"hanging": {"base_url": hanging.base_url, "model": "stand-in", "gate_group": "elsewhere"}}
+        async with remembering(tmp_path, model, backends=backends) as home:
+            anns: Json = {"thread_id": "a1", "user_id": "ann", "backend": "hanging"}
+            (await home.client.post("/api/v1/threads", json=anns)).raise_for_status()
+            await tell(home, "a1", said(), user_id="ann")
+            assert (await flush(home, "a1", timeout=0.5))["status"] == "pending"
+            await asyncio.to_thread(hanging.calls, in_flight=1)
+            started = time.monotonic()
+            flushed = await remember(home, "b1", said(prefix="b", user="bob"), user_id="bob")
+            assert flushed["status"] == "done"
+            assert time.monotonic() - started < 10
+            owners = {entry.owner for entry in await entries(home)}
+            assert owners == {"default/users/bob"}
+            hanging.control()
+
+
+async def test_a_chat_is_answered_in_time_while_extraction_hangs(model: MortalModel, tmp_path: Path) -> None:
+    async with remembering(tmp_path, model) as home:
+        await tell(home, "t1", said(), user_id="ann")
+        model.control("silent", only="memory")
+        assert (await flush(home, "t1", timeout=0.5))["status"] == "pending"
+        seconds: list[float] = []
+        for number in range(3):
+            started = time.monotonic()
+            asked = {"user_id": "ann", "content": f"Tell me about Paris, {number}."}
+            answer: Any = await home.client.post("/api/v1/threads/chat/messages", json=asked)
+            assert answer.json()["assistant_turn"]["status"] == "complete"
+            seconds.append(time.monotonic() - started)
+        assert max(seconds) < 5, seconds
+        model.control()
+        await home.drain()
+        assert set(FACTS_OF_TALK) <= set(await texts(home, "facts"))

@@ -1,0 +1,312 @@
+"""Forgetting one turn: what hangs on it goes, what stands beside it stays, and nothing that comes late survives."""
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.forget_store import SqlForgetting
+from recollect.memory.chat import Asked
+from recollect.memory.identity import thread_key
+from recollect.memory.kept_answer import KeptAnswer
+from recollect.memory.known_entry import EntryChange, KnownEntry
+from recollect.memory.model import NewTurn
+from tests.http_client import START, Home, Json, opened
+from tests.unit.made_entries import DAY, WHEN, known
+
+KEY = thread_key("default", "t1")
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    """Ann said four things in one thread, and one in another; no strategy works on them."""
+    off = {name: {"enabled": False} for name in ("episode", "facts", "foresight", "profile")}
+    async with opened(tmp_path / "home", embedding={"kind": "none"}, strategies=off) as home:
+        await home.add("t1", "one walrus", "two", "three", "four", user_id="ann")
+        await home.add("t2", "elsewhere", user_id="ann")
+        for thread in ("t1", "t2"):
+            await home.client.post("/api/v1/memory/flush", json={"session_id": thread, "user_id": "ann"})
+        await home.drain()
+        yield home
+
+
+async def forget(home: Home, turn_id: str = "t-1", thread: str = "t1", **query: Any) -> httpx2.Response:
+    return await home.client.delete(f"/api/v1/threads/{thread}/turns/{turn_id}", params=query)
+
+
+async def forgotten(home: Home, turn_id: str = "t-1", **query: Any) -> Json:
+    answer: Json = (await forget(home, turn_id, **query)).raise_for_status().json()
+    await home.drain()
+    return answer
+
+
+async def put(home: Home, *entries: KnownEntry) -> None:
+    for each in entries:
+        await home.app.entry_store.apply(
+            EntryChange(each.space, each.owner, "extraction", "written", (each,))
+        )
+    await home.drain()
+
+
+async def run(home: Home, sql: str, *parameters: object) -> None:
+    await home.app.database.write(lambda connection: connection.execute(sql, parameters).rowcount)
+
+
+async def count(home: Home, table: str, where: str = "1") -> int:
+    ((row),) = await home.app.database.read(f"SELECT count(*) AS number FROM {table} WHERE {where}")
+    return int(row["number"])
+
+
+async def in_order(home: Home) -> None:
+    """Every message is accounted for, the vault says what the journal says, and nothing is left of the rest."""
+    assert (await home.app.verifier.verify()).problems == []
+    assert (await home.app.forgotten_verifier.verify()).problems == []
+
+
+async def test_its_memcell_keeps_its_id_and_loses_the_turn(home: Home) -> None:
+    ((before, _),) = await home.app.cells.list_cells("default", "t1")
+    await forgotten(home, "t-2")
+    ((after, messages),) = await home.app.cells.list_cells("default", "t1")
+    assert (after.memcell_id, after.turn_ids) == (before.memcell_id, ("t-1", "t-3", "t-4"))
+    assert len(messages) == 3
+    await in_order(home)
+
+
+async def test_a_memcell_without_turns_goes(home: Home) -> None:
+    await home.client.delete("/api/v1/threads/t2/turns/t-1")
+    await home.drain()
+    assert await home.app.cells.list_cells("default", "t2") == []
+    await in_order(home)
+
+
+@pytest.mark.parametrize("turn_id", ["t-1", "t-2", "t-4"])
+async def test_the_transcript_holds_the_others(home: Home, turn_id: str) -> None:
+    await forgotten(home, turn_id)
+    text = await home.app.vault.read("default/users/ann/threads/t1/0001.md") or ""
+    assert [f"^t-{number}\n" in text for number in range(1, 5)] == [
+        f"t-{number}" != turn_id for number in range(1, 5)
+    ]
+    await in_order(home)
+
+
+async def test_what_is_said_next_gets_a_number_of_its_own(home: Home) -> None:
+    await forgotten(home, "t-4")
+    (receipt,) = await home.add("t1", "five", user_id="ann")
+    await home.drain()
+    assert receipt["turn_id"] == "t-5"
+    await in_order(home)
+
+
+async def test_versions_kept_beside_go_whole(home: Home) -> None:
+    kept = home.app.settings.vault_path / "default/users/ann/threads/t1/0001.conflict-12345678.md"
+    kept.write_text("the walrus, as somebody saved it", encoding="utf-8")
+    await forgotten(home)
+    assert not kept.exists()
+
+
+async def test_an_entry_of_several_turns_goes_when_one_is_forgotten(home: Home) -> None:
+    await put(home, known("fa-1", "a walrus", turns=("t-1", "t-2")), known("fa-2", "stays", turns=("t-2",)))
+    assert (await forgotten(home))["entries"] == 1
+    left = await home.app.entry_store.list_entries("default")
+    assert [each.entry_id for each in left] == ["fa-2"]
+    await in_order(home)
+
+
+async def test_what_a_forgotten_fact_had_superseded_holds_again(home: Home) -> None:
+    old = known("fa-1", turns=("t-2",), extra={"superseded_by": "fa-2", "until": "2026-05-08T14:03:00.000Z"})
+    new = known("fa-2", turns=("t-1",), when=WHEN + DAY, extra={"supersedes": "fa-1"})
+    await put(home, old, new)
+    await forgotten(home)
+    (left,) = await home.app.entry_store.list_entries("default")
+    assert (left.entry_id, left.holds, "until" in left.entry.extra) == ("fa-1", True, False)
+
+
+async def test_a_version_that_cited_it_goes_from_the_history(home: Home) -> None:
+    await put(home, known("fa-1", "a walrus", turns=("t-1",)))
+    (stored,) = await home.app.entry_store.list_entries("default")
+    later = known("fa-1", "something else", turns=("t-2",), revision=stored.revision)
+    await put(home, later)
+    assert len(await home.app.entry_store.history("default", "fa-1")) == 1
+    await forgotten(home)
+    assert await home.app.entry_store.history("default", "fa-1") == []
+
+
+async def test_answers_that_models_gave_about_the_thread_go(home: Home) -> None:
+    await home.app.model_answers.keep("default", "t1", "c-1", "memcell", "d", KeptAnswer("a walrus", "m"))
+    await forgotten(home)
+    assert await count(home, "model_answers") == 0
+
+
+@pytest.mark.parametrize("memory", [f"{KEY}:t-1", "fa-1"])
+async def test_the_prompts_of_a_thread_that_was_reminded_of_it_begin_anew(home: Home, memory: str) -> None:
+    await put(home, known("fa-1", "a walrus", turns=("t-1",)))
+    await run(
+        home,
+        "INSERT INTO context_blocks (turn_pk, text, memories_json) SELECT t.pk, 'a walrus', ? FROM turns t"
+        " JOIN threads h ON h.pk = t.thread_pk WHERE h.thread_id = 't2'",
+        json.dumps({memory: "digest"}),
+    )
+    await forgotten(home)
+    assert await count(home, "context_blocks") == 0
+
+
+async def test_a_title_that_quotes_it_goes(home: Home) -> None:
+    await home.client.patch("/api/v1/threads/t1", json={"title": "The Walrus", "user_id": "ann"})
+    await forgotten(home)
+    assert (await home.client.get("/api/v1/threads/t1")).json()["title"] is None
+
+
+async def test_a_title_of_other_words_stays(home: Home) -> None:
+    await home.client.patch("/api/v1/threads/t1", json={"title": "Numbers", "user_id": "ann"})
+    await forgotten(home)
+    assert (await home.client.get("/api/v1/threads/t1")).json()["title"] == "Numbers"
+
+
+async def test_a_branch_goes_on_from_what_its_first_turn_followed(home: Home) -> None:
+    for text, parent in (("branch", "t-2"), ("its answer", None), ("another", "t-5")):
+        turn = {"role": "user", "content": text, "timestamp": START, "user_id": "ann", "parent_id": parent}
+        await home.client.post("/api/v1/threads/t1/turns", json={k: v for k, v in turn.items() if v})
+    await home.drain()
+    await forgotten(home, "t-5")
+    left = {turn.turn_id: turn.parent_id for turn in await home.app.THREADS.get_history("t1")}
+    assert (left["t-6"], left["t-7"]) == ("t-2", "t-2")
+    await in_order(home)
+
+
+async def test_its_answers_go_along_when_asked(home: Home) -> None:
+    for number, role in enumerate(("user", "assistant", "tool", "assistant", "user", "assistant")):
+        turn = {"role": role, "content": str(number), "user_id": "ann"}
+        await home.client.post("/api/v1/threads/t1/turns", json=turn)
+    answer = await forgotten(home, "t-5", answers=True)
+    assert answer["turn_ids"] == ["t-5", "t-6", "t-7", "t-8"]
+    await in_order(home)
+
+
+async def test_a_turn_that_is_still_being_written_is_a_conflict(home: Home) -> None:
+    turn = NewTurn("user", "wait", START, "ann")
+    await home.app.chats.accept(Asked("default", "t1", (turn,), user_id="ann"))
+    answer = await forget(home, "t-6")
+    assert (answer.status_code, "cancel" in answer.text) == (409, True)
+
+
+async def test_a_turn_of_an_incognito_thread_is_forgotten(home: Home) -> None:
+    await home.client.post(
+        "/api/v1/threads", json={"thread_id": "secret", "user_id": "ann", "incognito": True}
+    )
+    await home.add("secret", "a walrus", user_id="ann")
+    assert (await forget(home, "t-1", "secret")).status_code == 200
+    await home.drain()
+    assert (await home.coverage())["forgotten"] == 1
+
+
+async def test_a_turn_that_a_person_edited_is_forgotten(home: Home) -> None:
+    path = home.app.settings.vault_path / "default/users/ann/threads/t1/0001.md"
+    path.write_text(path.read_text(encoding="utf-8").replace("one walrus", "one sea-cow"), encoding="utf-8")
+    await forgotten(home)
+    assert "sea-cow" not in path.read_text(encoding="utf-8")
+    assert list(path.parent.glob("*")) == [path]
+
+
+async def test_what_a_job_still_wrote_of_it_goes_too(home: Home) -> None:
+    async with home.app.jobs.paused():
+        await forget(home)
+        await home.app.entry_store.apply(
+            EntryChange(
+                "default",
+                "default/users/ann",
+                "extraction",
+                "late",
+                (known("fa-9", "a walrus", turns=("t-1",)),),
+            )
+        )
+    await home.drain()
+    assert await home.app.entry_store.list_entries("default") == []
+    await in_order(home)
+
+
+async def test_forgetting_twice_at_once_forgets_both(home: Home) -> None:
+    async with home.app.jobs.paused():
+        await forget(home, "t-1")
+        await forget(home, "t-2")
+    await home.drain()
+    assert [turn.turn_id for turn in await home.app.THREADS.get_history("t1")] == ["t-3", "t-4"]
+    await in_order(home)
+
+
+async def test_no_copy_of_a_deleted_row_is_left_in_a_page(tmp_path: Path) -> None:
+    """Rows that grow are moved between pages, and their old bytes stay where they were."""
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    forgetting = SqlForgetting(database, clock=lambda: START)
+    try:
+        await database.write(_much_that_grows)
+        await forgetting.overwrite()
+        await database.outside_transaction(
+            lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        )
+        assert b"walrus" not in (tmp_path / "journal.db").read_bytes()
+    finally:
+        await database.close()
+
+
+def _much_that_grows(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE texts (pk INTEGER PRIMARY KEY, text TEXT)")
+    for number in range(1000):
+        connection.execute("INSERT INTO texts VALUES (?, 'walrus')", (number * 7919 % 1009,))
+    for size in (200, 700, 1500):
+        connection.execute("UPDATE texts SET text = text || ? WHERE pk % 3 = 0", ("x" * size,))
+    connection.execute("DELETE FROM texts")
+
+
+class TestTheProof:
+    """Each kind of leftover is found."""
+
+    async def test_a_section_of_a_transcript(self, home: Home) -> None:
+        await forgotten(home)
+        path = home.app.settings.vault_path / "default/users/ann/threads/t1/0001.md"
+        text = path.read_text(encoding="utf-8")
+        section = "\n## user · ann · 2026-05-08T14:03:00.000Z ^t-1\n\n> one walrus\n"
+        (path.parent / "0001.conflict-1.md").write_text(text + section, encoding="utf-8")
+        assert await problems(home) == ["sections of transcripts: 1 of 8"]
+
+    async def test_a_link_of_an_entry(self, home: Home) -> None:
+        await forgotten(home)
+        path = home.app.settings.vault_path / "default/users/ann/other.md"
+        path.write_text("[[threads/t1/0001#^t-1]] [[threads/t1/0001#^t-2]]", encoding="utf-8")
+        assert await problems(home) == ["links of memories to transcripts: 1 of 2"]
+
+    async def test_a_source_of_an_entry(self, home: Home) -> None:
+        await put(home, known("fa-1", turns=("t-2",)))
+        await forgotten(home)
+        await run(home, "UPDATE entry_sources SET turn = 1")
+        assert "sources of memories: 1 of 1" in await problems(home)
+
+    async def test_a_kept_answer(self, home: Home) -> None:
+        await forgotten(home)
+        await home.app.model_answers.keep("default", "t1", "c-gone", "memcell", "d", KeptAnswer("", "m"))
+        assert await problems(home) == ["kept answers of models: 1 of 1"]
+
+    async def test_a_block_that_names_it(self, home: Home) -> None:
+        await forgotten(home)
+        sql = "INSERT INTO context_blocks (turn_pk, text, memories_json) SELECT min(pk), '', ? FROM turns"
+        await run(home, sql, json.dumps({f"{KEY}:t-1": "digest"}))
+        assert await problems(home) == ["context blocks: 1 of 1"]
+
+    async def test_a_row_in_an_old_version_of_the_index(self, home: Home) -> None:
+        await home.app.search.indexer.settled()
+        generation, owner = home.app.search.indexer.live.name, "default/users/ann"
+        stored = await home.app.index.load(generation, owner)
+        gone = next(place for place, row in enumerate(stored.rows) if row.row_id == f"{KEY}:t-1")
+        await forgotten(home)
+        await home.app.index.put(generation, owner, [stored.rows[gone]], [stored.words[gone]])
+        await home.app.index.remove(generation, owner, [f"{KEY}:t-1"])
+        assert [problem for problem in await problems(home) if problem.startswith("rows in all")]
+
+
+async def problems(home: Home) -> list[str]:
+    return (await home.app.forgotten_verifier.verify()).problems

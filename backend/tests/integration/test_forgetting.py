@@ -1,0 +1,151 @@
+"""Forgetting over HTTP, to the last byte: a word that was everywhere is nowhere under the home."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.forgetting import CANARY, entries, files_with_the_word, fill, settings
+from tests.http_client import coverage, drained, message, turns
+from tests.processes import Server, StandInModel, recollect, recollect_json
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[StandInModel]:
+    with StandInModel() as model:
+        yield model
+
+
+@pytest.fixture
+def server(tmp_path: Path, model: StandInModel) -> Iterator[Server]:
+    with Server(tmp_path / "home", settings(model)) as server:
+        yield server
+
+
+def nothing_is_left(server: Server) -> None:
+    drained(server.client)
+    assert files_with_the_word(server.home) == []
+    proof = recollect_json(server.home, "verify", "--forgotten")
+    assert (proof["ok"], proof["problems"]) == (True, [])
+    assert recollect_json(server.home, "verify")["problems"] == []
+
+
+def test_a_word_is_everywhere_before_it_is_forgotten(server: Server, model: StandInModel) -> None:
+    fill(server.client, model)
+    held = files_with_the_word(server.home)
+    for place in (
+        "journal.db",
+        "threads/t1/0001.md",
+        "/facts/",
+        "/episodes/",
+        "profile.md",
+        "index/",
+        "prompt ",
+    ):
+        assert [path for path in held if place in path], f"{place} of {held}"
+
+
+def test_nothing_is_left_of_a_message_and_its_answer(server: Server, model: StandInModel) -> None:
+    turn = fill(server.client, model)
+    path = f"/api/v1/threads/t1/turns/{turn['turn_id']}"
+    answer = server.client.delete(path, params={"answers": True}).raise_for_status().json()
+    assert answer["turn_ids"] == ["t-1", "t-2"]
+    assert answer["entries"] >= 3
+    nothing_is_left(server)
+    assert [turn["turn_id"] for turn in turns(server.client, "t1")] == ["t-3", "t-4"]
+    assert coverage(server.client)["forgotten"] == 2
+    told = [entry["text"] for entry in entries(server.client, "ann", "facts")]
+    assert any("nurse" in text for text in told), told
+
+
+def test_nothing_is_left_of_a_thread(server: Server, model: StandInModel) -> None:
+    fill(server.client, model)
+    server.client.delete("/api/v1/threads/t1").raise_for_status()
+    nothing_is_left(server)
+    assert any("Mog" in entry["text"] for entry in entries(server.client, "ann", "facts"))
+
+
+def test_nothing_is_left_of_a_user(server: Server, model: StandInModel) -> None:
+    fill(server.client, model)
+    other = {
+        "session_id": "of-bob",
+        "user_id": "bob",
+        "messages": [message("I live in Rome.", sender_id="bob")],
+    }
+    server.client.post("/api/v1/memory/add", json=other).raise_for_status()
+    gone = server.client.delete("/api/v1/users/ann").raise_for_status().json()
+    assert (gone["threads"], gone["forgotten"] > 5, gone["entries"] > 3) == (3, True, True)
+    nothing_is_left(server)
+    left = [path for path in (server.home / "vault/default/users/ann").rglob("*") if path.is_file()]
+    assert {path.parent.name for path in left} == {"forgotten"}
+    assert [turn["content"] for turn in turns(server.client, "of-bob")] == ["I live in Rome."]
+    again = server.client.delete("/api/v1/users/ann").raise_for_status().json()
+    assert (again["threads"], again["forgotten"], again["entries"]) == (0, 0, 0)
+
+
+def test_what_another_message_says_stays(server: Server, model: StandInModel) -> None:
+    turn = fill(server.client, model)
+    body = {"session_id": "t3", "user_id": "ann", "messages": [message(f"{CANARY} is far away.")]}
+    server.client.post("/api/v1/memory/add", json=body).raise_for_status()
+    server.client.delete(f"/api/v1/threads/t1/turns/{turn['turn_id']}?answers=true").raise_for_status()
+    drained(server.client)
+    assert turns(server.client, "t3")[0]["content"] == f"{CANARY} is far away."
+    assert "default/users/ann/threads/t3/0001.md" in str(files_with_the_word(server.home))
+    assert recollect_json(server.home, "verify", "--forgotten")["ok"]
+
+
+class TestRefusals:
+    def test_a_turn_that_is_not_there_is_not_found(self, server: Server) -> None:
+        add(server.client, "t1")
+        for path in ("t1/turns/t-9", "t1/turns/nonsense", "none/turns/t-1"):
+            assert server.client.delete(f"/api/v1/threads/{path}").status_code == 404
+
+    def test_anothers_turn_is_not_found(self, server: Server) -> None:
+        add(server.client, "t1")
+        answer = server.client.delete("/api/v1/threads/t1/turns/t-1", params={"user_id": "bob"})
+        assert answer.status_code == 404
+        assert len(turns(server.client, "t1")) == 1
+
+    def test_another_user_is_not_found(self, server: Server) -> None:
+        answer = server.client.delete("/api/v1/users/ann", params={"user_id": "bob"})
+        assert answer.status_code == 404
+
+    def test_the_same_message_again_is_refused_as_forgotten(self, server: Server) -> None:
+        add(server.client, "t1")
+        server.client.delete("/api/v1/threads/t1/turns/t-1").raise_for_status()
+        assert add(server.client, "t1") == ["forgotten"]
+
+
+def add(client: httpx2.Client, thread: str) -> list[str]:
+    body = {"session_id": thread, "user_id": "ann", "messages": [message("Hello.", message_id="m1")]}
+    answer = client.post("/api/v1/memory/add", json=body).raise_for_status().json()
+    return [receipt["status"] for receipt in answer["receipts"]]
+
+
+class TestCommands:
+    def test_it_asks_before_it_forgets(self, server: Server) -> None:
+        add(server.client, "t1")
+        refused = recollect(server.home, "forget", "t1", "t-1", text="n\n")
+        assert refused.returncode == 1
+        assert len(turns(server.client, "t1")) == 1
+
+    def test_it_forgets_a_turn_a_thread_and_a_user(self, server: Server) -> None:
+        for thread in ("t1", "t2", "t3"):
+            add(server.client, thread)
+        assert recollect_json(server.home, "forget", "t1", "t-1", "--yes")["turn_ids"] == ["t-1"]
+        assert recollect_json(server.home, "forget", "t2", "--yes")["forgotten"] == 1
+        assert recollect_json(server.home, "forget", "--user", "ann", "--yes")["threads"] == 2
+        assert server.client.get("/api/v1/threads").json()["threads"] == []
+
+    def test_it_wants_a_thread_or_a_user(self, server: Server) -> None:
+        assert recollect(server.home, "forget", "--yes").returncode == 2
+        assert recollect(server.home, "forget", "t1", "--user", "ann", "--yes").returncode == 2
+
+    def test_the_proof_says_what_it_looked_at(self, server: Server) -> None:
+        add(server.client, "t1")
+        server.client.delete("/api/v1/threads/t1/turns/t-1").raise_for_status()
+        proof = recollect(server.home, "verify", "--forgotten")
+        assert proof.returncode == 0, proof.stdout
+        assert "1 messages were forgotten" in proof.stdout
+        assert "sections of transcripts" in proof.stdout

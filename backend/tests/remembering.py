@@ -1,0 +1,126 @@
+"""Homes in which memories are made, by rules or by the stand-in model, and what came of it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from recollect.memory.known_entry import KnownEntry
+from tests.http_client import Home, Json, opened
+from tests.processes import BACKEND, StandInModel
+
+MAY_8 = 1_778_248_980_000
+"""2026-05-08T14:03:00Z"""
+MINUTE = 60_000
+DAY = 86_400_000
+
+TALK = (
+    ("user", "Hi! My name is Ann and I live in Berlin."),
+    ("assistant", "Nice to meet you!"),
+    ("user", "I work as a nurse. I have a dog called Rex. I'm flying to Lisbon on 3 June 2026."),
+    ("assistant", "Have a good trip."),
+)
+FACTS_OF_TALK = [
+    "ann has a dog called Rex.",
+    "ann lives in Berlin.",
+    "ann works as a nurse.",
+    "ann's name is Ann.",
+]
+"""By the stand-in, sorted."""
+PLAN_OF_TALK = "ann is flying to Lisbon on 3 June 2026."
+
+
+class MortalModel(StandInModel):
+    """The stand-in model, which can be brought back to life at the address that it had."""
+
+    def revive(self) -> None:
+        self.process.wait(10)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        port = self.base_url.rpartition(":")[2]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.standin_model", "--port", port],
+            cwd=BACKEND,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._announced_port()
+
+    def asked(self, what: str = "memory") -> int:
+        """How many calls for that there were so far."""
+        return sum(call.get("asks") == what for call in self.calls()["log"])
+
+
+def said(
+    texts: Sequence[tuple[str, str]] = TALK, *, start: int = MAY_8, prefix: str = "m", user: str = "ann"
+) -> list[Json]:
+    """Messages with ids and times of their own."""
+    return [
+        {
+            "message_id": f"{prefix}{number}",
+            "sender_id": user if role == "user" else role,
+            "role": role,
+            "timestamp": start + number * MINUTE,
+            "content": text,
+        }
+        for number, (role, text) in enumerate(texts)
+    ]
+
+
+@asynccontextmanager
+async def remembering(home: Path, model: StandInModel | None = None, **settings: Any) -> AsyncIterator[Home]:
+    """A home in this process; with a model, that is asked, else rules do the work."""
+    llm: Json = {"discover": False} if model is None else {"base_url": model.base_url, "model": "stand-in"}
+    memorize = {"pause_seconds": 30, **settings.pop("memorize", {})}
+    given = {"llm": llm, "embedding": {"kind": "none"}, "memorize": memorize, **settings}
+    async with opened(home, **given) as opened_home:
+        yield opened_home
+
+
+async def tell(home: Home, thread: str, messages: Sequence[Json], **fields: Any) -> None:
+    body = {"session_id": thread, "messages": list(messages), **fields}
+    (await home.client.post("/api/v1/memory/add", json=body)).raise_for_status()
+
+
+async def flush(home: Home, thread: str, timeout: float = 20) -> Json:
+    body = {"session_id": thread, "timeout": timeout}
+    answer: Json = (await home.client.post("/api/v1/memory/flush", json=body)).raise_for_status().json()
+    return answer
+
+
+async def remember(home: Home, thread: str, messages: Sequence[Json], **fields: Any) -> Json:
+    """Tell, and wait for what is made of it; returns the flush's answer."""
+    await tell(home, thread, messages, **fields)
+    return await flush(home, thread)
+
+
+def states(flushed: Json) -> dict[str, Json]:
+    """What each strategy tells of the one memcell that a flush closed."""
+    (cell,) = flushed["memcells"]
+    return {each["strategy"]: each for each in cell["strategies"]}
+
+
+async def entries(home: Home, *kinds: str, owner: str | None = None) -> list[KnownEntry]:
+    """Oldest first."""
+    return (await home.app.entry_store.list_entries("default", owner, kinds=kinds))[::-1]
+
+
+async def texts(home: Home, *kinds: str) -> list[str]:
+    return sorted(entry.entry.text for entry in await entries(home, *kinds))
+
+
+def vault_files(home: Path) -> dict[str, bytes]:
+    """Every file of the vault, by its path, but for what a write that was killed left beside its target."""
+    vault = home / "vault"
+    return {
+        str(path.relative_to(vault)): path.read_bytes()
+        for path in sorted(vault.rglob("*"))
+        if path.is_file() and not _is_left_over(path.name)
+    }
+
+
+_is_left_over = re.compile(r".+\.[0-9a-f]{8}\.tmp").fullmatch

@@ -1,0 +1,174 @@
+"""What the stand-in model makes of memcells: answers to the prompts of extraction, from the quoted messages alone.
+
+The same messages give the same answer. It takes first-person statements of a few plain forms ("I live in Berlin",
+"I'm flying to Lisbon on 3 June 2026"), and of a stretch with tool calls what was called.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Json = dict[str, Any]
+
+MEMCELL = "You read one stretch of a conversation and write down what is worth remembering"
+CASE = "You read how an assistant worked on a task with tools"
+_LONGEST_CHAT = 1_500
+_BEGINNINGS = (
+    "The quoted messages below are data",
+    "The messages are the ones of the conversation above",
+)
+
+_line = re.compile(
+    r'^\[(\d+)\] \w+, (\d{4}-\d\d-\d\d) ("(?:[^"\\]|\\.)*") (\w+): ("(?:[^"\\]|\\.)*")', re.MULTILINE
+)
+_called = re.compile(r"The person is called (.+?)\. Write in the language").search
+_sentences = re.compile(r"(?<=[.!?])\s+").split
+_calls = re.compile(r"\(calls (\w+) ?(\{.*?\})?\)")
+_FORMS = (
+    (re.compile(r"\bmy name is (\w+)", re.IGNORECASE), "name", "{user}'s name is {0}."),
+    (re.compile(r"\bI (?:now )?live in (\w+)"), "lives_in", "{user} lives in {0}."),
+    (re.compile(r"\bI work as (an? \w+)"), "works_as", "{user} works as {0}."),
+    (re.compile(r"\bI have (an? (?:dog|cat) called \w+)"), "has_pet", "{user} has {0}."),
+    (re.compile(r"\bI like ([\w ]+)"), "likes", "{user} likes {0}."),
+)
+_plan = re.compile(r"\bI(?:'m| am) ((?:flying|going|moving) to \w+ on (\d{1,2} \w+ \d{4}))").search
+
+
+@dataclass(frozen=True)
+class Said:
+    """One of the numbered messages."""
+
+    number: int
+    role: str
+    text: str
+
+
+def asked_for(messages: list[Json]) -> str | None:
+    """`memcell` or `case` for a prompt of extraction, the second chance included; None for any other."""
+    for message in reversed(messages):
+        content = _content(message)
+        if MEMCELL in content:
+            return "memcell"
+        if CASE in content:
+            return "case"
+    return None
+
+
+def remembered(messages: list[Json], *, gullible: bool = False, invents: bool = False) -> Json:
+    """The answer to a memcell's prompt.
+
+    `gullible` takes what the assistant says for facts, too; `invents` adds what nobody said.
+    """
+    said, user = _said(messages), _user(messages)
+    statements = [
+        (turn.number, sentence) for turn in said if turn.role == "user" for sentence in _sentences(turn.text)
+    ]
+    told = [(number, sentence) for number, sentence in statements if re.search(r"\b(?:I|[Mm]y)\b", sentence)]
+    answer: Json = {
+        "title": " ".join(told[0][1].split()[:6]).rstrip(".!?") if told else "",
+        "episode": " ".join(f"{user} said: {sentence}" for _, sentence in told[:5]),
+        "facts": [fact for number, sentence in told for fact in _facts(user, number, sentence)],
+        "foresight": [plan for number, sentence in told for plan in _plans(user, number, sentence)],
+    }
+    if gullible:
+        answer["facts"] += [
+            fact for turn in said if turn.role == "assistant" for fact in _swallowed(user, turn)
+        ]
+        answer["episode"] += "".join(f" {turn.text}" for turn in said if turn.role == "assistant")
+    if invents:
+        answer["facts"] += _invented(user)
+        answer["episode"] += " Bartholomew brought 17 horses."
+        answer["foresight"].append(
+            {"text": f"{user} sails to Atlantis.", "turns": [1], "from": "2031-01-01", "to": "2031-01-02"}
+        )
+    return answer
+
+
+def worked_on(messages: list[Json]) -> Json:
+    """The answer to a case's prompt."""
+    said = _said(messages)
+    steps = [
+        {"tool": name, "did": " ".join(json.loads(arguments or "{}").values()) or "Called it.", "result": ""}
+        for turn in said
+        for name, arguments in _calls.findall(turn.text)
+    ]
+    task = next((turn.text for turn in said if turn.role == "user"), "")
+    turns = [turn.number for turn in said]
+    return {"task": task, "steps": steps, "outcome": "worked", "lesson": "", "turns": turns}
+
+
+def repeated(messages: list[Json]) -> str:
+    """What a chat says that repeats all that it was reminded of."""
+    recalled = dict.fromkeys(
+        json.loads(quoted)
+        for message in messages
+        for quoted in re.findall(
+            r'^- (?:corrected: )?\d{4}-\d\d-\d\d, .*?: (".*")$', _content(message), re.MULTILINE
+        )
+    )
+    return ("I remember: " + (" ".join(recalled) or "nothing."))[:_LONGEST_CHAT]
+
+
+def _said(messages: list[Json]) -> list[Said]:
+    for place, message in reversed(list(enumerate(messages))):
+        content = _content(message)
+        beginning = max(content.rfind(words) for words in _BEGINNINGS)
+        if beginning >= 0:
+            earlier = [_content(each) for each in messages[:place]]
+            return [
+                Said(int(number), role, _whole(json.loads(text), earlier))
+                for number, _day, _sender, role, text in _line.findall(content[beginning:])
+            ]
+    return []
+
+
+def _whole(text: str, earlier: list[str]) -> str:
+    """Of a message that is named by its first words, all of it."""
+    if not text.endswith("…"):
+        return text
+    return next((other for other in earlier if " ".join(other.split()).startswith(text[:-1])), text)
+
+
+def _user(messages: list[Json]) -> str:
+    found = next((found for message in messages if (found := _called(_content(message)))), None)
+    return found[1] if found else "The user"
+
+
+def _facts(user: str, number: int, sentence: str) -> Iterator[Json]:
+    for form, attribute, text in _FORMS:
+        if found := form.search(sentence):
+            yield _fact(text.format(found[1], user=user), number, user, attribute, found[1])
+
+
+def _plans(user: str, number: int, sentence: str) -> Iterator[Json]:
+    if found := _plan(sentence):
+        day = datetime.strptime(f"{found[2]} +0000", "%d %B %Y %z").date().isoformat()
+        yield {"text": f"{user} is {found[1]}.", "turns": [number], "from": day, "to": day}
+
+
+def _swallowed(user: str, turn: Said) -> Iterator[Json]:
+    for sentence in _sentences(turn.text.removeprefix("I remember: ")):
+        yield _fact(sentence, turn.number, user, "other", "")
+        yield _fact(sentence, max(1, turn.number - 1), user, "other", "")
+
+
+def _invented(user: str) -> list[Json]:
+    return [
+        _fact(f"{user} owns a yacht called Zephyr.", 1, user, "owns", "a yacht called Zephyr"),
+        _fact(f"{user} has 17 horses.", 1, user, "has_pet", "17 horses"),
+        _fact(f"{user} was there.", 99, user, "did", "was there"),
+    ]
+
+
+def _fact(text: str, number: int, subject: str, attribute: str, value: str) -> Json:
+    return {"text": text, "turns": [number], "subject": subject, "attribute": attribute, "value": value}
+
+
+def _content(message: Json) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return " ".join(str(part.get("text") or "") for part in content)

@@ -1,0 +1,31 @@
+"""What a search returns, as the measurement of recall counts it."""
+
+import pytest
+
+from recollect.entrypoints.cli.bench_home import Doors
+from recollect.memory.recall_metrics import score
+from recollect.service.bench_recall import Query
+
+
+class Answering:
+    """A client whose search finds an entry and the turn it came from."""
+
+    async def call(self, method: str, path: str, **given: object) -> dict[str, object]:
+        found = [("facts", "f" * 400, ["m1"]), ("turn", "t" * 400, ["m1"]), ("note", "n", [])]
+        return {
+            "hits": [{"type": kind, "text": text, "message_ids": ids} for kind, text, ids in found],
+            "degraded": [],
+        }
+
+
+@pytest.fixture
+def doors() -> Doors:
+    return Doors(None, Answering(), 50)  # type: ignore[arg-type]
+
+
+async def test_an_entry_earns_nothing_for_its_turns_and_its_text_counts(doors: Doors) -> None:
+    answer = await doors.ask(Query("ann", "what?", 0))
+    assert [hit.message_ids for hit in answer.hits] == [(), ("m1",), ()]
+    assert sum(len(hit.text) for hit in answer.hits) == 801
+    assert score(answer.hits[:1], frozenset(["m1"])).at_5 == 0
+    assert score(answer.hits, frozenset(["m1"])).reciprocal_rank == 1

@@ -1,0 +1,292 @@
+"""Cases: what was tried with which tools and how it ended, by a model or without one."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from recollect.memory.extraction.answer import plain_line
+from recollect.memory.extraction.case import (
+    CASE_SCHEMA,
+    OTHER_TOOL,
+    Step,
+    case_messages,
+    ground_case,
+    has_trajectory,
+    parse_case_answer,
+    read_steps,
+    render_steps,
+    tools_called,
+)
+from recollect.memory.extraction.case_rules import case_by_rules, looks_like_an_error
+from recollect.memory.extraction.draft import CellText, Draft
+from recollect.memory.extraction.grounding import UNKNOWN_TURN, UNTOLD_NAME, UNTOLD_NUMBER
+from recollect.memory.extraction.prompts import PROMPT_CHARS
+from recollect.memory.model import JsonObject, Turn
+from tests.unit.awkward_text import texts, unhurried
+from tests.unit.made_cells import Said, call, cell_of, said, turn_of
+
+
+def calling(number: int, *calls: JsonObject, text: str = "") -> Turn:
+    return turn_of(number, "assistant", text, tool_calls=list(calls))
+
+
+def returning(number: int, text: str, call_id: str | None = None) -> Turn:
+    return turn_of(number, "tool", text, tool_call_id=call_id)
+
+
+def backup(*ending: Said | Turn) -> CellText:
+    return cell_of(
+        ("user", "Find out why the nightly backup failed."),
+        calling(2, call("read_log", '{"path": "/var/log/backup", "lines": 50}')),
+        returning(3, "the disk was full", "read_log"),
+        calling(4, call("delete_files", '{"pattern": "old-*", "api_key": "hush"}')),
+        returning(5, "12 GB free", "delete_files"),
+        ("assistant", "The disk was full; I deleted the old archives."),
+        *ending,
+    )
+
+
+ANSWER: dict[str, Any] = {
+    "task": "Find out why the nightly backup failed",
+    "steps": [
+        {"tool": "read_log", "did": "Read the log of the backup.", "result": "the disk was full"},
+        {"tool": "delete_files", "did": "Deleted the old archives.", "result": "12 GB free"},
+    ],
+    "outcome": "worked",
+    "lesson": "The disk was full: delete old archives.",
+    "turns": [1, 2, 3, 4, 5],
+}
+
+
+def parse(answer: object, cell: CellText | None = None) -> Draft:
+    (draft,) = parse_case_answer(json.dumps(answer), cell or backup()).drafts
+    return draft
+
+
+# Which cells
+
+
+def test_only_a_cell_with_tool_calls_has_something_to_learn_from() -> None:
+    assert has_trajectory(backup())
+    assert not has_trajectory(said("Find out why the nightly backup failed."))
+
+
+def test_tools_are_named_once_in_the_order_of_their_first_call() -> None:
+    cell = cell_of(
+        ("user", "Go."), calling(2, call("b"), call("a")), calling(3, call("b"), {"function": "odd"})
+    )
+    assert tools_called(cell) == ("b", "a")
+
+
+# By a model
+
+
+def test_the_prompt_shows_calls_with_their_arguments_and_results() -> None:
+    system, user = case_messages("Tools: {{tools}}\n{{messages}}", backup())
+    assert 'Tools: "read_log", "delete_files"' in system["content"]
+    assert "(calls read_log {" in user["content"]
+    assert "/var/log/backup" in user["content"]
+    assert "12 GB free" in user["content"]
+
+
+def test_the_prompt_is_bounded() -> None:
+    wordy = cell_of(
+        ("user", "Go."), calling(2, call("a", json.dumps({"text": "x" * 50_000}))), returning(3, "y" * 50_000)
+    )
+    assert sum(len(message["content"]) for message in case_messages("{{messages}}", wordy)) <= PROMPT_CHARS
+
+
+def test_an_answer_gives_a_case_with_its_steps_tools_and_outcome() -> None:
+    draft = parse(ANSWER)
+    assert (draft.kind, draft.title, draft.outcome) == (
+        "cases",
+        "Find out why the nightly backup failed",
+        "worked",
+    )
+    assert draft.tools == ("read_log", "delete_files")
+    assert draft.turn_ids == ("t-1", "t-2", "t-3", "t-4", "t-5")
+    assert draft.text == (
+        "1. `read_log`: Read the log of the backup. Result: the disk was full\n"
+        "2. `delete_files`: Deleted the old archives. Result: 12 GB free\n"
+        "Lesson: The disk was full: delete old archives."
+    )
+
+
+def test_an_outcome_that_is_none_is_unclear() -> None:
+    assert parse(ANSWER | {"outcome": "splendid"}).outcome == "unclear"
+
+
+def test_a_case_that_cites_nothing_cites_its_cell() -> None:
+    assert parse(ANSWER | {"turns": []}).turn_ids == tuple(turn.turn_id for turn in backup().turns)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("nothing", "no JSON object"),
+        ({"task": "x", "steps": []}, "no steps"),
+        ({"task": "x", "steps": [7]}, "no steps"),
+    ],
+)
+def test_an_answer_without_steps_is_refused(answer: object, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse(answer)
+
+
+def test_a_case_that_is_true_to_the_turns_is_kept_as_it_is() -> None:
+    extraction = parse_case_answer(json.dumps(ANSWER), backup())
+    assert ground_case(extraction, backup()) == extraction
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ({"tool": "format_disk", "did": "Read the log.", "result": ""}, OTHER_TOOL),
+        ({"tool": "read_log", "did": "Read the log of Zelda.", "result": ""}, UNTOLD_NAME),
+        ({"tool": "read_log", "did": "Read the log.", "result": "99 GB free"}, UNTOLD_NUMBER),
+    ],
+)
+def test_a_step_that_was_not_taken_is_refused_and_the_others_stay(step: dict[str, str], reason: str) -> None:
+    extraction = parse_case_answer(json.dumps(ANSWER | {"steps": [*ANSWER["steps"], step]}), backup())
+    result = ground_case(extraction, backup())
+    assert [refused.reason for refused in result.refused] == [reason]
+    assert result.drafts == parse_case_answer(json.dumps(ANSWER), backup()).drafts
+
+
+def test_a_case_of_tools_that_were_never_called_is_refused() -> None:
+    steps = [{"tool": "format_disk", "did": "Read the log.", "result": ""}]
+    assert (
+        ground_case(parse_case_answer(json.dumps(ANSWER | {"steps": steps}), backup()), backup()).drafts == ()
+    )
+
+
+def test_a_case_that_cites_a_turn_of_another_cell_is_refused() -> None:
+    result = ground_case(parse_case_answer(json.dumps(ANSWER | {"turns": [99]}), backup()), backup())
+    assert [refused.reason for refused in result.refused] == [UNKNOWN_TURN]
+
+
+def test_a_task_that_nobody_asked_for_gives_way_to_the_request() -> None:
+    result = ground_case(
+        parse_case_answer(json.dumps(ANSWER | {"task": "Paint Zelda's house"}), backup()), backup()
+    )
+    assert [draft.title for draft in result.drafts] == ["Find out why the nightly backup failed."]
+
+
+def test_the_schema_is_strict() -> None:
+    step = CASE_SCHEMA["properties"]["steps"]["items"]
+    assert all(each["required"] == list(each["properties"]) for each in (CASE_SCHEMA, step))
+    assert not CASE_SCHEMA["additionalProperties"]
+
+
+@unhurried
+@given(texts, texts, texts)
+def test_steps_are_read_back_as_they_were_written(did: str, result: str, lesson: str) -> None:
+    plain = [plain_line(text).replace("`", "").replace("Result:", "") for text in (did, result, lesson)]
+    did, result, lesson = (" ".join(text.split()) for text in plain)
+    step = Step("read_log", did or "x", result)
+    assert read_steps(render_steps([step, step], lesson)) == ((step, step), lesson)
+
+
+# Without a model
+
+
+def test_without_a_model_the_steps_are_the_calls_with_short_arguments_and_results() -> None:
+    (draft,) = case_by_rules(backup()).drafts
+    assert draft.title == "Find out why the nightly backup failed."
+    assert draft.tools == ("read_log", "delete_files")
+    assert draft.text == (
+        "1. `read_log`: path = /var/log/backup, lines = 50 Result: the disk was full\n"
+        "2. `delete_files`: pattern = old-*, api_key = … Result: 12 GB free"
+    )
+
+
+def test_a_cell_without_calls_or_without_a_request_gives_no_case() -> None:
+    assert case_by_rules(said("Hello.")).drafts == ()
+    assert case_by_rules(cell_of(calling(1, call("a")))).drafts == ()
+    assert case_by_rules(cell_of()).drafts == ()
+
+
+def test_the_task_is_what_was_asked_right_before_the_work() -> None:
+    cell = cell_of(
+        ("user", "Hello!"), ("assistant", "Hi."), ("user", "Free some space."), calling(4, call("clean"))
+    )
+    assert [draft.title for draft in case_by_rules(cell).drafts] == ["Free some space."]
+
+
+def test_results_find_their_calls_by_id_and_else_in_order() -> None:
+    cell = cell_of(
+        ("user", "Go."),
+        calling(2, call("a", call_id="1"), call("b", call_id="2")),
+        returning(3, "of b", "2"),
+        returning(4, "of a", "1"),
+        calling(5, call("c")),
+        returning(6, "of c"),
+    )
+    (draft,) = case_by_rules(cell).drafts
+    assert [step.result for step in read_steps(draft.text)[0]] == ["of a", "of b", "of c"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "outcome"),
+    [
+        ([], "worked"),
+        ([("user", "Thanks, perfect!")], "worked"),
+        ([("user", "太好了，谢谢")], "worked"),  # noqa: RUF001
+        ([("user", "It still doesn't work.")], "failed"),
+        ([("user", "不行，还是报错")], "failed"),  # noqa: RUF001
+        ([("user", "What is the weather like?")], "worked"),
+        ([calling(7, call("read_log")), returning(8, "Error: no such file")], "failed"),
+        ([calling(7, call("read_log")), returning(8, "Error: no such file"), ("user", "Thanks!")], "worked"),
+    ],
+)
+def test_the_outcome_is_what_the_person_says_and_else_what_the_last_result_says(
+    ending: list[Said | Turn], outcome: str
+) -> None:
+    assert [draft.outcome for draft in case_by_rules(backup(*ending)).drafts] == [outcome]
+
+
+def test_a_call_without_a_result_leaves_the_outcome_unclear() -> None:
+    assert [
+        draft.outcome for draft in case_by_rules(cell_of(("user", "Go."), calling(2, call("a")))).drafts
+    ] == ["unclear"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Error: no such file",
+        '{"error": "denied"}',
+        '{"ok": false}',
+        "Traceback (most recent call last):\n  …",
+        "ls: /x: No such file or directory",
+        "HTTP/1.1 503 Service Unavailable",
+        "exit code 2",
+        "ValueError: bad",
+        "失败：磁盘已满",  # noqa: RUF001
+    ],
+)
+def test_a_result_that_says_so_looks_like_an_error(result: str) -> None:
+    assert looks_like_an_error(result)
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["12 GB free", '{"error": null, "rows": 3}', '{"ok": true}', "0 errors, 3 warnings", "exit code 0", ""],
+)
+def test_a_result_that_says_nothing_of_it_does_not(result: str) -> None:
+    assert not looks_like_an_error(result)
+
+
+@unhurried
+@given(texts, texts, texts)
+def test_no_call_and_no_result_breaks_the_rules(name: str, arguments: str, result: str) -> None:
+    cell = cell_of(("user", "Go."), calling(2, call(name, arguments)), returning(3, result))
+    for draft in case_by_rules(cell).drafts:
+        assert draft.text.count("\n") == 0
+        assert read_steps(draft.text)[0][0].tool
+
+
+def test_what_rules_write_is_grounded() -> None:
+    assert ground_case(case_by_rules(backup()), backup()).refused == ()

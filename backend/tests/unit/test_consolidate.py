@@ -1,0 +1,122 @@
+"""What says the same, and what no longer holds."""
+
+from dataclasses import replace
+
+import pytest
+
+from recollect.memory.consolidate import (
+    in_succession,
+    is_functional,
+    is_perhaps_same,
+    is_same_statement,
+    merged,
+)
+from recollect.memory.known_entry import KnownEntry, Source
+from recollect.memory.model import Entry
+
+DAY = 86_400_000
+
+
+def fact(text: str, *, at: int = 0, entry_id: str = "", **extra: str) -> KnownEntry:
+    name = entry_id or f"fa-{abs(hash((text, at))) % 10**9}"
+    told = {"subject": "user", "attribute": "other", **extra}
+    source = Source("t1", f"t-{at + 1}")
+    return KnownEntry(
+        "default",
+        "default/users/ann",
+        "facts",
+        Entry(name, text, text, at * DAY, (f"threads/t1/0001#^t-{at + 1}",), "facts, rules", told),
+        (source,),
+    )
+
+
+def lives_in(place: str, at: int, **extra: str) -> KnownEntry:
+    return fact(
+        f"Ann lives in {place}.", at=at, entry_id=f"fa-{at}", attribute="lives_in", value=place, **extra
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ann has two cats.", "ann has two cats"),
+        ("安喜欢爬山。", "安喜欢爬山"),
+        ("Ann plays the old piano at home.", "At home Ann plays the old piano."),
+    ],
+)
+def test_the_same_words_say_the_same(one: str, other: str) -> None:
+    assert is_same_statement(fact(one), fact(other, at=1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ann has 2 cats at her home in town.", "Ann has 3 cats at her home in town."),
+        ("Ann likes the old town of Porto a lot.", "Ann likes the old town of Lisbon a lot."),
+        ("Ann eats meat.", "Ann does not eat meat."),
+        ("Ann likes tea.", "Ann repairs old bicycles at night."),
+    ],
+)
+def test_another_number_name_or_a_denial_says_something_else(one: str, other: str) -> None:
+    assert not is_same_statement(fact(one), fact(other, at=1))
+    assert not is_perhaps_same(fact(one), fact(other, at=1))
+
+
+def test_statements_about_different_people_are_never_the_same() -> None:
+    ours, theirs = fact("She plays chess every day."), fact("She plays chess every day!", subject="Marta")
+    assert is_same_statement(ours, replace(theirs, entry=replace(theirs.entry, text=ours.entry.text)))
+    assert not is_perhaps_same(ours, theirs)
+
+
+def test_the_same_value_of_an_attribute_is_said_in_many_ways() -> None:
+    short = fact("Ann works as a nurse.", attribute="works_as", value="a nurse")
+    long = fact("By trade Ann is a nurse.", at=1, attribute="works_as", value="A nurse")
+    assert is_same_statement(short, long)
+
+
+def test_another_value_of_an_attribute_with_one_value_is_another_statement() -> None:
+    assert not is_same_statement(lives_in("Berlin", 1), lives_in("Lisbon", 2))
+
+
+def test_merging_keeps_the_words_and_unites_the_sources() -> None:
+    known, new = fact("Ann has a cat."), fact("Ann has a cat", at=3)
+    both = merged(known, new)
+    assert both.entry.text == known.entry.text
+    assert both.sources == (Source("t1", "t-1"), Source("t1", "t-4"))
+    assert both.entry.sources == ("threads/t1/0001#^t-1", "threads/t1/0001#^t-4")
+    assert merged(both, new) == both
+
+
+def test_merging_changes_nothing_that_a_person_wrote() -> None:
+    known = fact("Ann has a cat.", edited="yes")
+    assert merged(known, fact("Ann has a cat", at=3)) == known
+
+
+def test_the_newest_holds_and_each_names_the_one_after_it() -> None:
+    berlin, lisbon, porto = in_succession(
+        [lives_in("Porto", 9), lives_in("Berlin", 1), lives_in("Lisbon", 5)]
+    )
+    assert (berlin.entry.extra["until"], berlin.entry.extra["superseded_by"]) == (
+        "1970-01-06T00:00:00.000Z",
+        "fa-5",
+    )
+    assert (lisbon.entry.extra["supersedes"], lisbon.entry.extra["superseded_by"]) == ("fa-1", "fa-9")
+    assert porto.holds
+    assert not berlin.holds
+
+
+def test_what_is_alone_holds_again() -> None:
+    berlin, _ = in_succession([lives_in("Berlin", 1), lives_in("Lisbon", 5)])
+    assert in_succession([berlin]) == [lives_in("Berlin", 1)]
+
+
+def test_what_a_person_wrote_is_never_marked() -> None:
+    mine = lives_in("Berlin", 1, edited="yes")
+    first, second = in_succession([mine, lives_in("Lisbon", 5)])
+    assert first == mine
+    assert second.holds
+
+
+def test_only_facts_about_something_unique_succeed_each_other() -> None:
+    assert is_functional(lives_in("Berlin", 1))
+    assert not is_functional(fact("Ann likes tea.", attribute="likes", value="tea"))

@@ -1,0 +1,76 @@
+"""What a person changes in an entry is theirs; what they don't name stays."""
+
+import pytest
+
+from recollect.memory.entry_edit import EntryEdit, edited
+from tests.unit.made_entries import WHEN, known
+
+
+def test_a_persons_words_are_marked_as_theirs() -> None:
+    changed = edited(known(), EntryEdit(text="Ann lives in Porto."))
+    assert (changed.entry.text, changed.is_edited) == ("Ann lives in Porto.", True)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_pin_changes_no_words_and_is_no_edit(pinned: bool) -> None:
+    before = known(extra={"pinned": "yes"})
+    changed = edited(before, EntryEdit(pinned=pinned))
+    assert (changed.is_pinned, changed.is_edited, changed.entry.text) == (pinned, False, before.entry.text)
+
+
+def test_an_empty_edit_changes_nothing() -> None:
+    assert edited(known(), EntryEdit()) == known()
+
+
+def test_confirming_the_words_as_they_are_makes_them_a_persons() -> None:
+    assert edited(known(), EntryEdit(text="Ann lives in Berlin.")).is_edited
+
+
+def test_when_alone_can_be_corrected() -> None:
+    changed = edited(known(), EntryEdit(when=WHEN - 1))
+    assert (changed.entry.when, changed.entry.text) == (WHEN - 1, "Ann lives in Berlin.")
+
+
+class TestOfTitleAndText:
+    def test_where_they_are_the_same_one_changes_the_other(self) -> None:
+        by_text = edited(known(), EntryEdit(text="Ann lives in Porto."))
+        by_title = edited(known(), EntryEdit(title="Ann lives in Porto."))
+        assert by_text.entry == by_title.entry
+        assert by_text.entry.title == by_text.entry.text == "Ann lives in Porto."
+
+    def test_where_they_differ_each_is_its_own(self) -> None:
+        episode = known(title="The move")
+        assert edited(episode, EntryEdit(text="She moved.")).entry.title == "The move"
+        assert edited(episode, EntryEdit(title="Moving")).entry.text == "Ann lives in Berlin."
+
+    def test_both_can_be_given(self) -> None:
+        changed = edited(known(), EntryEdit(title="Home", text="Ann lives in Porto."))
+        assert (changed.entry.title, changed.entry.text) == ("Home", "Ann lives in Porto.")
+
+    def test_a_title_that_follows_a_text_is_its_first_line(self) -> None:
+        changed = edited(known(), EntryEdit(text="\nAnn lives in Porto.\nSince May."))
+        assert changed.entry.title == "Ann lives in Porto."
+
+
+class TestOfAFactsValue:
+    FACT = known(extra={"subject": "Ann", "attribute": "lives_in", "value": "Berlin"})
+
+    def test_it_goes_with_the_words_that_said_it(self) -> None:
+        extra = edited(self.FACT, EntryEdit(text="Ann lives in Porto.")).entry.extra
+        assert extra == {"subject": "Ann", "attribute": "lives_in", "edited": "yes"}
+
+    def test_it_stays_where_the_words_still_say_it(self) -> None:
+        extra = edited(self.FACT, EntryEdit(text="Ann lives in BERLIN, in the north.")).entry.extra
+        assert extra["value"] == "Berlin"
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (EntryEdit(title="x", text="secret"), "title and text changed by a person"),
+        (EntryEdit(when=1, pinned=True), "when changed by a person, pinned"),
+        (EntryEdit(pinned=False), "unpinned"),
+    ],
+)
+def test_a_cause_says_what_was_changed_and_quotes_nothing(edit: EntryEdit, words: str) -> None:
+    assert edit.in_words == words

@@ -1,0 +1,140 @@
+"""Entries in the ranking: they bring their turns along, and change nothing else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.memory.index_row import IndexRow
+from recollect.memory.known_entry import EPISODES
+from recollect.memory.rank import Weights
+from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, remembered, said, scores_of, unit
+
+DAY = 24 * 60 * MINUTE
+TALK = (
+    said(1, "We moved there in spring"),
+    said(2, "The weather is fine", "Bob"),
+    said(9, "Lisbon has hills", thread="t2"),
+    said(1, "Else", thread="t3"),
+)
+MOVE = remembered("fa-1", "Ann lives in Lisbon since March 2023", "t1:1")
+
+
+def total(rows: tuple[IndexRow, ...], query: str, row_id: str, **given: object) -> float:
+    corpus = corpus_of(rows)
+    return float(scores_of(corpus, query, **given).total[corpus.places[row_id]])  # type: ignore[arg-type]
+
+
+def test_an_entry_brings_the_turns_along_that_it_came_from() -> None:
+    before, after = (total(rows, "Lisbon", "t1:1") for rows in (TALK, (*TALK, MOVE)))
+    assert after > before
+    corpus = corpus_of((*TALK, MOVE))
+    assert scores_of(corpus, "Lisbon").why(corpus.places["t1:1"])["brought"] > 0
+
+
+def test_a_turn_that_no_entry_came_from_is_not_brought() -> None:
+    for other in ("t1:2", "t2:9", "t3:1"):
+        assert total(TALK, "Lisbon", other) == total((*TALK, MOVE), "Lisbon", other)
+
+
+def test_without_its_weight_nothing_is_brought() -> None:
+    unbrought = replace(Weights(), brought=0)
+    for row in TALK:
+        assert total((*TALK, MOVE), "Lisbon", row.row_id, weights=unbrought) == total(
+            TALK, "Lisbon", row.row_id
+        )
+
+
+_entries = st.lists(
+    st.builds(
+        lambda number, text, turn: remembered(f"fa-{number}", text, turn),
+        st.integers(0, 50),
+        st.text("aLisbon hills", min_size=1, max_size=20),
+        st.sampled_from(["t1:1", "t1:2", "t2:9", "t9:1"]),
+    ),
+    max_size=8,
+    unique_by=lambda row: row.row_id,
+)
+
+
+@given(_entries, st.sampled_from(["Lisbon hills", "weather", "When was it fine?"]))
+def test_turns_score_the_same_with_entries_and_without_but_for_what_is_brought(
+    entries: list[IndexRow], query: str
+) -> None:
+    vectors = {row.row_id: unit(1, n, 2) for n, row in enumerate((*TALK, *entries))}
+    alone = corpus_of(TALK, {row.row_id: vectors[row.row_id] for row in TALK})
+    asked, unbrought = unit(1, 1, 0), replace(Weights(), brought=0)
+    plain = scores_of(alone, query, asked).total
+    together = scores_of(corpus_of((*TALK, *entries), vectors), query, asked, unbrought).total
+    assert together[: len(TALK)] == pytest.approx(plain, abs=1e-5)
+
+
+def test_an_episode_brings_its_turns_along_between_people() -> None:
+    episode = replace(MOVE, row_id="ep-1", type=EPISODES)
+    assert total((*TALK, episode), "Lisbon", "t1:1") > total(TALK, "Lisbon", "t1:1")
+
+
+def test_an_episode_of_a_talk_with_an_assistant_points_at_nothing() -> None:
+    rows = (*TALK, answered(3, "I see"))
+    episode = replace(MOVE, row_id="ep-1", type=EPISODES)
+    assert total((*rows, episode), "Lisbon", "t1:1") == total(rows, "Lisbon", "t1:1")
+    assert total((*rows, MOVE), "Lisbon", "t1:1") > total(rows, "Lisbon", "t1:1")
+
+
+def test_what_is_superseded_comes_below_what_holds() -> None:
+    old = remembered("fa-2", "Ann lives in Berlin", "t1:2", until=T0 + DAY)
+    new = remembered("fa-3", "Ann lives in Lisbon", "t1:1", timestamp=T0 + DAY)
+    rows, later = (*TALK, old, new), T0 + 2 * DAY
+    assert total(rows, "Where does Ann live?", "fa-3", now=later) > total(
+        rows, "Where does Ann live?", "fa-2", now=later
+    )
+
+
+def test_what_is_superseded_later_than_asked_holds_still() -> None:
+    old = remembered("fa-2", "Ann lives in Berlin", "t1:2", until=T0 + DAY)
+    corpus = corpus_of((*TALK, old))
+    assert "validity" not in scores_of(corpus, "Berlin", now=T0).why(corpus.places["fa-2"])
+    assert scores_of(corpus, "Berlin", now=T0 + DAY).why(corpus.places["fa-2"])["validity"] < 0
+
+
+def test_what_held_at_the_time_that_is_named_comes_first() -> None:
+    old = remembered("fa-2", "Ann lives in Berlin", "t1:2", timestamp=T0 - 300 * DAY, until=T0)
+    new = remembered("fa-3", "Ann lives in Lisbon", "t1:1", timestamp=T0)
+    rows, query = (*TALK, old, new), "Where did Ann live in February 2023?"
+    assert total(rows, query, "fa-2", now=T0 + DAY) > total(rows, query, "fa-3", now=T0 + DAY)
+
+
+def test_what_is_superseded_brings_nothing_along() -> None:
+    old = replace(MOVE, until=T0)
+    assert total((*TALK, old), "Lisbon", "t1:1", now=T0 + DAY) == total(TALK, "Lisbon", "t1:1", now=T0 + DAY)
+
+
+def test_the_parts_of_entries_and_of_what_they_bring_add_up() -> None:
+    corpus = corpus_of((*TALK, MOVE, replace(MOVE, row_id="fa-9", until=T0 - 1)))
+    scores = scores_of(corpus, "Where was Lisbon in May 2023?", now=T0)
+    for place in range(len(corpus)):
+        assert sum(scores.why(place).values()) == pytest.approx(float(scores.total[place]), abs=1e-3)
+
+
+def test_a_corpus_of_entries_alone_is_ranked() -> None:
+    other = remembered("fa-2", "Ann likes tea")
+    corpus = corpus_of((replace(MOVE, sources=()), other), {"fa-1": unit(1, 0), "fa-2": unit(0, 1)})
+    scores = scores_of(corpus, "Lisbon", unit(1, 0))
+    assert np.isfinite(scores.total).all()
+    assert scores.total[corpus.places["fa-1"]] > scores.total[corpus.places["fa-2"]]
+
+
+def test_a_turn_that_comes_after_its_entry_is_brought_all_the_same() -> None:
+    late = corpus_of((MOVE, *TALK))
+    early = corpus_of((*TALK, MOVE))
+    assert scores_of(late, "Lisbon").total[late.places["t1:1"]] == pytest.approx(
+        float(scores_of(early, "Lisbon").total[early.places["t1:1"]])
+    )
+
+
+def test_an_entry_that_goes_brings_nothing_any_more() -> None:
+    corpus = corpus_of((*TALK, MOVE))
+    corpus.extend([], [], ["fa-1"])
+    assert scores_of(corpus, "Lisbon").total[0] == pytest.approx(total(TALK, "Lisbon", "t1:1"))

@@ -1,0 +1,457 @@
+"""A person reads, corrects, pins, deletes and undoes what was made of their words, and of nobody else's."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from recollect.errors import Conflict, InvalidInput, NotFound
+from recollect.memory.access import Caller
+from recollect.memory.entry_edit import EntryEdit
+from recollect.memory.known_entry import (
+    CASES,
+    FACTS,
+    PROFILE,
+    SKILLS,
+    Buried,
+    EntryChange,
+    EntryJob,
+    EntryVersion,
+    KnownEntry,
+)
+from recollect.memory.model import Append, Memcell, NewTurn
+from recollect.service.entries import Entries, EntryFilter
+from tests.fakes import START, FakeJournal
+from tests.unit.made_entries import ANN, DAY, WHEN, known
+
+OPERATOR, AS_ANN, AS_BOB = Caller(), Caller(user_id="ann"), Caller(user_id="bob")
+BOB = "default/users/bob"
+HELPER = "default/agents/helper"
+
+
+class SmallEntryStore:
+    """What these tests need of the port."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], KnownEntry] = {}
+        self.pasts: dict[str, list[EntryVersion]] = {}
+        self.changes: list[EntryChange] = []
+        self.graves: list[str] = []
+        self.before_next_apply: list[KnownEntry] = []
+
+    async def get(self, space: str, entry_id: str) -> KnownEntry | None:
+        return self.rows.get((space, entry_id))
+
+    async def list_entries(
+        self,
+        space: str,
+        owner: str | None = None,
+        *,
+        kinds: Sequence[str] = (),
+        since: int | None = None,
+        until: int | None = None,
+        holding: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[KnownEntry]:
+        found = [
+            row
+            for (row_space, _), row in self.rows.items()
+            if row_space == space
+            and owner in (None, row.owner)
+            and (not kinds or row.kind in kinds)
+            and (since is None or row.entry.when >= since)
+            and (until is None or row.entry.when < until)
+            and (row.holds or not holding)
+        ]
+        found.sort(key=lambda row: (-row.entry.when, row.entry_id))
+        ids = [row.entry_id for row in found]
+        return found[ids.index(after) + 1 if after in ids else 0 :][:limit]
+
+    async def of_cell(self, space: str, owner: str, cell: str, strategy: str) -> list[KnownEntry]:
+        raise NotImplementedError
+
+    async def some(self, space: str, owner: str, entry_ids: Sequence[str]) -> list[KnownEntry]:
+        raise NotImplementedError
+
+    async def bury(self, space: str, owner: str, graves: Sequence[Buried]) -> None:
+        raise NotImplementedError
+
+    async def of_subject(
+        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int | None = None
+    ) -> list[KnownEntry]:
+        raise NotImplementedError
+
+    async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
+        raise NotImplementedError
+
+    async def citing(self, space: str, thread_id: str, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
+        raise NotImplementedError
+
+    async def buried(self, space: str, owner: str, cell: str | None = None) -> list[Buried]:
+        raise NotImplementedError
+
+    async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
+        return self.pasts.get(entry_id, [])
+
+    async def apply(self, change: EntryChange) -> None:
+        interfering, self.before_next_apply = self.before_next_apply, []
+        for row in interfering:
+            self._put(row, change)
+        if any(row.revision != self._revision(row) for row in change.put):
+            raise Conflict
+        for row in change.put:
+            self._put(row, change)
+        for entry_id in change.remove:
+            del self.rows[change.space, entry_id]
+            self.pasts.pop(entry_id, None)
+            self.graves += [entry_id] if change.bury else []
+        self.changes.append(change)
+
+    async def forget_owner(self, space: str, owner: str) -> None:
+        raise NotImplementedError
+
+    def _revision(self, row: KnownEntry) -> int:
+        before = self.rows.get((row.space, row.entry_id))
+        return 0 if before is None else before.revision
+
+    def _put(self, row: KnownEntry, change: EntryChange) -> None:
+        before = self.rows.get((row.space, row.entry_id))
+        if before is not None:
+            past = EntryVersion(before.revision, before.entry, change.actor, change.cause, START)
+            self.pasts.setdefault(row.entry_id, []).append(past)
+        self.rows[row.space, row.entry_id] = replace(row, revision=self._revision(row) + 1)
+
+
+class House:
+    """A journal with a thread of Ann's and one of Bob's, entries, and the verbs on them."""
+
+    def __init__(self) -> None:
+        self.journal = FakeJournal()
+        self.store = SmallEntryStore()
+        self.asked: list[frozenset[str]] = []
+        self.entries = Entries(self.store, self.journal.threads, self.journal.transcripts, self._follow_up)
+
+    def _follow_up(self, change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
+        self.asked.append(kinds)
+        return [EntryJob("strategy", "profile:ann", {"strategy": "profile"})]
+
+    async def say(self, thread: str, user: str, *texts: str) -> None:
+        turns = [NewTurn("user", text, START, user, f"{thread}-m{n}") for n, text in enumerate(texts, 1)]
+        await self.journal.threads.append(Append("default", thread, turns, user))
+
+    async def put(self, *entries: KnownEntry, actor: str = "extraction") -> None:
+        for each in entries:
+            change = EntryChange(each.space, each.owner, actor, "written", (each,))  # type: ignore[arg-type]
+            await self.store.apply(change)
+        self.store.changes.clear()
+
+    def row(self, entry_id: str) -> KnownEntry:
+        return self.store.rows["default", entry_id]
+
+    async def ids(self, caller: Caller, **wanted: object) -> list[str]:
+        shown = await self.entries.list_entries(caller, EntryFilter(**wanted), 100)  # type: ignore[arg-type]
+        return [each.known.entry_id for each in shown]
+
+
+@pytest.fixture
+async def house() -> House:
+    house = House()
+    await house.say("t1", "ann", "I live in Berlin.", "And I like it.")
+    await house.say("t2", "bob", "I live in Rome.")
+    await house.put(
+        known("fa-1", turns=("t-1", "t-2"), cell="c-1"),
+        known("fa-2", "Ann likes Berlin.", when=WHEN + DAY, turns=("t-2",)),
+        known("fa-3", "Bob lives in Rome.", owner=BOB, thread="t2", turns=("t-1",)),
+    )
+    return house
+
+
+class TestReading:
+    async def test_entries_are_listed_newest_first_with_the_messages_they_came_from(
+        self, house: House
+    ) -> None:
+        shown = await house.entries.list_entries(AS_ANN, EntryFilter(), 100)
+        assert [(each.known.entry_id, each.message_ids) for each in shown] == [
+            ("fa-2", ["t1-m2"]),
+            ("fa-1", ["t1-m1", "t1-m2"]),
+        ]
+
+    async def test_a_page_goes_on_where_the_last_one_ended(self, house: House) -> None:
+        (first,) = await house.entries.list_entries(AS_ANN, EntryFilter(), 1)
+        rest = await house.entries.list_entries(AS_ANN, EntryFilter(), 5, first.known.entry_id)
+        assert [each.known.entry_id for each in rest] == ["fa-1"]
+
+    async def test_they_are_chosen_by_kind_and_time(self, house: House) -> None:
+        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1"}))
+        assert await house.ids(AS_ANN, kinds=(PROFILE,)) == ["pr-1"]
+        assert await house.ids(AS_ANN, since=WHEN + DAY) == ["fa-2"]
+        assert await house.ids(AS_ANN, until=WHEN + DAY, kinds=(FACTS,)) == ["fa-1"]
+
+    async def test_an_entry_shows_the_words_it_came_from(self, house: House) -> None:
+        shown = await house.entries.get_entry(AS_ANN, "fa-1")
+        assert [quote.turn and quote.turn.content for quote in shown.quotes] == [
+            "I live in Berlin.",
+            "And I like it.",
+        ]
+
+    async def test_words_that_were_forgotten_are_told_as_such(self, house: House) -> None:
+        await house.journal.threads.delete_thread("t1")
+        shown = await house.entries.get_entry(AS_ANN, "fa-1")
+        assert [(quote.source.turn_id, quote.turn) for quote in shown.quotes] == [
+            ("t-1", None),
+            ("t-2", None),
+        ]
+        assert shown.message_ids == []
+
+    async def test_a_thread_that_is_anothers_by_now_is_not_quoted(self, house: House) -> None:
+        await house.journal.threads.delete_thread("t1")
+        await house.say("t1", "bob", "one", "two", "three")
+        shown = await house.entries.get_entry(AS_ANN, "fa-1")
+        assert [quote.turn for quote in shown.quotes] == [None, None]
+
+    async def test_an_entry_names_what_it_supersedes_and_what_it_was_made_of(self, house: House) -> None:
+        await house.put(
+            known("fa-4", "Ann lives in Porto.", extra={"supersedes": "fa-1 fa-3 fa-gone"}),
+            known("pr-1", kind=PROFILE, extra={"fact": "fa-4"}),
+        )
+        fact = await house.entries.get_entry(AS_ANN, "fa-4")
+        line = await house.entries.get_entry(AS_ANN, "pr-1")
+        assert [(how, each.entry_id) for how, each in fact.linked] == [("supersedes", "fa-1")]
+        assert [(how, each.entry_id) for how, each in line.linked] == [("made_of", "fa-4")]
+
+
+class TestWhoMay:
+    async def test_everyone_has_their_own_and_the_operator_all(self, house: House) -> None:
+        assert await house.ids(AS_BOB) == ["fa-3"]
+        assert await house.ids(OPERATOR) == ["fa-2", "fa-1", "fa-3"]
+        assert await house.ids(OPERATOR, user_id="bob") == ["fa-3"]
+
+    async def test_anothers_entry_is_as_absent_as_one_that_never_was(self, house: House) -> None:
+        verbs = house.entries
+        for entry_id in ("fa-1", "fa-none"):
+            for attempt in (
+                verbs.get_entry(AS_BOB, entry_id),
+                verbs.edit_entry(AS_BOB, entry_id, None, EntryEdit(text="mine")),
+                verbs.pin(AS_BOB, entry_id),
+                verbs.delete_entry(AS_BOB, entry_id),
+                verbs.history(AS_BOB, entry_id),
+                verbs.undo(AS_BOB, entry_id),
+                verbs.why(AS_BOB, entry_id),
+                verbs.list_entries(AS_BOB, EntryFilter(), 5, entry_id),
+                verbs.get_entry(OPERATOR, entry_id, "bob"),
+            ):
+                with pytest.raises(NotFound, match=f"there is no entry '{entry_id}'"):
+                    await attempt
+        assert house.store.changes == []
+
+    async def test_another_space_is_another_world(self, house: House) -> None:
+        with pytest.raises(NotFound):
+            await house.entries.get_entry(Caller(space="work"), "fa-1")
+
+    async def test_of_an_agents_entries_a_user_has_those_from_their_own_threads(self, house: House) -> None:
+        await house.put(
+            known("ca-1", kind=CASES, owner=HELPER, turns=("t-1",)),
+            known("ca-2", kind=CASES, owner=HELPER, thread="t2", turns=("t-1",)),
+            replace(known("ca-3", kind=CASES, owner=HELPER), sources=(*house.row("fa-1").sources, *house.row("fa-3").sources)),
+            known("sk-1", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1"}),
+            known("sk-2", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1 ca-2"}),
+            known("sk-3", kind=SKILLS, owner=HELPER),
+        )  # fmt: skip
+        assert await house.ids(AS_ANN, agent_id="helper") == ["ca-1", "sk-1"]
+        assert await house.ids(AS_BOB, agent_id="helper") == ["ca-2"]
+        assert len(await house.ids(OPERATOR, agent_id="helper")) == 6
+        assert (await house.entries.get_entry(AS_ANN, "sk-1")).known.kind == SKILLS
+        with pytest.raises(NotFound):
+            await house.entries.get_entry(AS_ANN, "ca-2")
+
+    async def test_a_skill_whose_case_is_gone_is_the_operators_alone(self, house: House) -> None:
+        await house.put(
+            known("ca-1", kind=CASES, owner=HELPER, turns=("t-1",)),
+            known("sk-1", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1 ca-gone"}),
+        )
+        assert await house.ids(AS_ANN, agent_id="helper") == ["ca-1"]
+
+    async def test_a_users_entry_is_theirs_alone_whatever_it_cites(self, house: House) -> None:
+        await house.put(known("fa-9", "Ann knows Bob.", thread="t2", turns=("t-1",)))
+        with pytest.raises(NotFound):
+            await house.entries.get_entry(AS_BOB, "fa-9")
+        assert (await house.entries.get_entry(AS_ANN, "fa-9")).message_ids == []
+
+    async def test_a_page_is_full_though_much_of_it_is_anothers(self, house: House) -> None:
+        cases = [known(f"ca-{n:02}", kind=CASES, owner=HELPER, thread="t2", turns=("t-1",)) for n in range(9)]
+        mine = [known(f"ca-9{n}", kind=CASES, owner=HELPER, turns=("t-1",)) for n in range(3)]
+        await house.put(*cases, *mine)
+        shown = await house.entries.list_entries(AS_ANN, EntryFilter(agent_id="helper"), 2)
+        assert [each.known.entry_id for each in shown] == ["ca-90", "ca-91"]
+
+
+class TestEditing:
+    async def test_a_persons_words_are_kept_and_marked(self, house: House) -> None:
+        shown = await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="I live in Porto."))
+        assert (shown.known.entry.text, shown.known.is_edited, shown.known.revision) == (
+            "I live in Porto.", True, 2,
+        )  # fmt: skip
+        (change,) = house.store.changes
+        assert (change.actor, change.cause, change.owner) == ("person", "text changed by a person", ANN)
+
+    async def test_work_that_follows_is_queued_with_the_change(self, house: House) -> None:
+        await house.entries.pin(AS_ANN, "fa-1")
+        assert house.asked == [frozenset([FACTS])]
+        assert [job.kind for job in house.store.changes[0].extra_jobs] == ["strategy"]
+
+    async def test_nothing_is_changed_where_nothing_changes(self, house: House) -> None:
+        shown = await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(pinned=False))
+        assert (shown.known.revision, house.store.changes) == (1, [])
+
+    async def test_an_edit_of_an_old_revision_is_refused(self, house: House) -> None:
+        await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="two", revision=1))
+        with pytest.raises(Conflict, match="at revision 2, not 1"):
+            await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="three", revision=1))
+        assert house.row("fa-1").entry.text == "two"
+
+    async def test_what_extraction_changed_meanwhile_does_not_turn_a_person_away(self, house: House) -> None:
+        house.store.before_next_apply = [known("fa-1", "Ann lives somewhere.", turns=("t-1",))]
+        shown = await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="I live in Porto."))
+        assert (shown.known.entry.text, shown.known.revision) == ("I live in Porto.", 3)
+
+    async def test_but_one_who_named_the_revision_is_told(self, house: House) -> None:
+        house.store.before_next_apply = [known("fa-1", "Ann lives somewhere.", turns=("t-1",))]
+        with pytest.raises(Conflict):
+            await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="x", revision=1))
+        assert house.row("fa-1").entry.text == "Ann lives somewhere."
+
+    async def test_pinning_and_letting_go_keeps_the_words_extractions(self, house: House) -> None:
+        assert (await house.entries.pin(AS_ANN, "fa-1")).known.is_pinned
+        shown = await house.entries.pin(AS_ANN, "fa-1", pinned=False)
+        assert (shown.known.is_pinned, shown.known.is_edited) == (False, False)
+
+
+class TestDeleting:
+    async def test_an_entry_is_gone_and_buried(self, house: House) -> None:
+        deleted = await house.entries.delete_entry(AS_ANN, "fa-1")
+        assert (deleted.known.entry_id, house.store.graves) == ("fa-1", ["fa-1"])
+        with pytest.raises(NotFound):
+            await house.entries.get_entry(AS_ANN, "fa-1")
+
+    async def test_what_was_made_of_it_alone_goes_along_and_is_not_buried(self, house: House) -> None:
+        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1"}))
+        deleted = await house.entries.delete_entry(AS_ANN, "fa-1")
+        assert [each.entry_id for each in deleted.went_along] == ["pr-1"]
+        assert (house.store.graves, ("default", "pr-1") in house.store.rows) == (["fa-1"], False)
+
+    async def test_what_was_made_of_others_too_stays_without_it(self, house: House) -> None:
+        await house.put(
+            known("ca-1", kind=CASES, owner=HELPER, turns=("t-1",)),
+            known("sk-1", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1 ca-2"}),
+        )
+        deleted = await house.entries.delete_entry(OPERATOR, "ca-1")
+        assert (deleted.went_along, deleted.changed) == ((), ("sk-1",))
+        assert house.row("sk-1").entry.extra == {"cases": "ca-2"}
+
+    async def test_a_line_that_a_person_wrote_stays(self, house: House) -> None:
+        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1", "edited": "yes"}))
+        assert (await house.entries.delete_entry(AS_ANN, "fa-1")).went_along == ()
+        assert house.row("pr-1").entry.extra == {"edited": "yes"}
+
+    async def test_what_it_superseded_holds_again(self, house: House) -> None:
+        await house.put(
+            known("fa-5", extra={"superseded_by": "fa-6", "until": "2026-05-09T00:00:00.000Z"}),
+            known("fa-6", "Ann lives in Porto.", extra={"supersedes": "fa-5"}),
+        )
+        deleted = await house.entries.delete_entry(AS_ANN, "fa-6")
+        assert (deleted.changed, house.row("fa-5").holds) == (("fa-5",), True)
+
+    async def test_one_that_changed_meanwhile_is_deleted_all_the_same(self, house: House) -> None:
+        await house.put(
+            known("pr-1", kind=PROFILE, extra={"fact": "fa-6"}),
+            known("fa-5", extra={"superseded_by": "fa-6"}),
+            known("fa-6", "Ann lives in Porto.", extra={"supersedes": "fa-5"}),
+        )
+        house.store.before_next_apply = [known("fa-5", extra={"superseded_by": "fa-6", "pinned": "yes"})]
+        deleted = await house.entries.delete_entry(AS_ANN, "fa-6")
+        assert [each.entry_id for each in deleted.went_along] == ["pr-1"]
+        assert house.row("fa-5").entry.extra == {"pinned": "yes"}
+
+
+class TestUndoing:
+    async def test_every_version_is_kept_with_who_made_it(self, house: House) -> None:
+        await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="I live in Porto."))
+        current, versions = await house.entries.history(AS_ANN, "fa-1")
+        assert [(each.revision, each.entry.text, each.actor) for each in versions] == [
+            (1, "Ann lives in Berlin.", None),
+            (2, "I live in Porto.", "person"),
+        ]
+        assert current.revision == 2
+
+    async def test_an_undo_can_be_undone(self, house: House) -> None:
+        await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="I live in Porto."))
+        texts = [(await house.entries.undo(AS_ANN, "fa-1")).known.entry.text for _ in range(3)]
+        assert texts == ["Ann lives in Berlin.", "I live in Porto.", "Ann lives in Berlin."]
+        assert house.row("fa-1").revision == 5
+
+    async def test_it_goes_back_to_any_revision(self, house: House) -> None:
+        for text in ("two", "three"):
+            await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text=text))
+        shown = await house.entries.undo(AS_ANN, "fa-1", revision=1)
+        assert (shown.known.entry.text, shown.known.revision) == ("Ann lives in Berlin.", 4)
+        assert house.store.changes[-1].cause == "undone back to revision 1"
+
+    async def test_a_superseding_is_undone_on_both_sides_and_stays_undone(self, house: House) -> None:
+        await house.put(known("fa-6", "Ann lives in Porto.", extra={"supersedes": "fa-1"}))
+        ended = {"until": "2026-05-09T00:00:00.000Z", "superseded_by": "fa-6"}
+        row = house.row("fa-1")
+        await house.put(replace(row, entry=replace(row.entry, extra=ended)), actor="consolidation")
+        shown = await house.entries.undo(AS_ANN, "fa-1")
+        assert (shown.known.holds, shown.known.is_edited) == (True, True)
+        assert house.row("fa-6").entry.extra == {}
+        await house.entries.undo(AS_ANN, "fa-1")
+        assert (house.row("fa-1").entry.extra, house.row("fa-6").entry.extra) == (
+            ended,
+            {"supersedes": "fa-1"},
+        )
+
+    async def test_there_is_nothing_to_undo_in_what_never_changed(self, house: House) -> None:
+        with pytest.raises(Conflict, match="nothing to undo"):
+            await house.entries.undo(AS_ANN, "fa-1")
+
+    async def test_a_revision_that_never_was_is_refused(self, house: House) -> None:
+        await house.entries.pin(AS_ANN, "fa-1")
+        with pytest.raises(InvalidInput, match="no revision 9"):
+            await house.entries.undo(AS_ANN, "fa-1", revision=9)
+
+    async def test_a_deletion_cannot_be_undone_and_says_so(self, house: House) -> None:
+        await house.entries.delete_entry(AS_ANN, "fa-1")
+        with pytest.raises(NotFound, match="can't be brought back"):
+            await house.entries.undo(AS_ANN, "fa-1")
+
+
+class TestWhy:
+    async def test_the_chain_leads_from_a_line_to_the_words_that_were_said(self, house: House) -> None:
+        rows = house.journal.rows["default", "t1"]
+        rows.cells.append(Memcell("c-1", ("t-1", "t-2"), "gap"))
+        await house.put(known("pr-1", kind=PROFILE, by="profile, rules", extra={"fact": "fa-1"}))
+        reason = await house.entries.why(AS_ANN, "pr-1")
+        (fact,) = reason.made_of
+        assert (reason.strategy, reason.model, reason.memcell) == ("profile", "rules", None)
+        assert fact.memcell == Memcell("c-1", ("t-1", "t-2"), "gap")
+        assert [quote.turn and quote.turn.content for quote in fact.quotes] == [
+            "I live in Berlin.",
+            "And I like it.",
+        ]
+
+    async def test_a_circle_is_told_once(self, house: House) -> None:
+        await house.put(
+            known("sk-1", kind=SKILLS, extra={"cases": "sk-2"}),
+            known("sk-2", kind=SKILLS, extra={"cases": "sk-1 sk-gone"}),
+        )
+        reason = await house.entries.why(AS_ANN, "sk-1")
+        (origin,) = reason.made_of
+        assert (origin.known.entry_id, origin.made_of, origin.left_out) == ("sk-2", (), 2)
+
+    async def test_a_long_chain_is_cut_and_says_so(self, house: House) -> None:
+        ids = [f"ca-{number}" for number in range(300)]
+        await house.put(*(known(each, kind=CASES) for each in ids))
+        await house.put(known("sk-1", kind=SKILLS, extra={"cases": " ".join(ids)}))
+        reason = await house.entries.why(AS_ANN, "sk-1")
+        assert (len(reason.made_of), reason.left_out) == (199, 101)

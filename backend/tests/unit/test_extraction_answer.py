@@ -1,0 +1,285 @@
+"""What a model answers about a memcell is read with patience, and never takes more than it is worth."""
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.memory.extraction.answer import ANSWER_SCHEMA, MAX_FACTS, MAX_PLANS, parse_memcell_answer
+from recollect.memory.extraction.answer_json import MAX_ANSWER, find_object
+from recollect.memory.extraction.draft import ATTRIBUTES, Extraction
+from recollect.memory.extraction.repair import repair_messages
+from recollect.memory.model import JsonObject
+from tests.unit.awkward_text import unhurried
+from tests.unit.made_cells import NOON, SECOND, cell_of, turn_of
+
+CELL = cell_of(
+    ("user", "I live in Berlin. I adopted a dog yesterday."),
+    ("assistant", "How nice!"),
+    ("user", "On 3 June I fly to Lisbon."),
+)
+FACT: JsonObject = {
+    "text": "Ann lives in Berlin.",
+    "turns": [1],
+    "subject": "Ann",
+    "attribute": "lives_in",
+    "value": "Berlin",
+}
+PLAN: JsonObject = {"text": "Ann flies to Lisbon.", "turns": [3], "from": "2026-06-03", "to": "2026-06-03"}
+ANSWER: JsonObject = {
+    "title": "Ann in Berlin",
+    "episode": "Ann lives in Berlin.",
+    "facts": [FACT],
+    "foresight": [PLAN],
+}
+WHOLE = json.dumps(ANSWER)
+
+
+def parse(answer: object) -> Extraction:
+    return parse_memcell_answer(answer if isinstance(answer, str) else json.dumps(answer), CELL)
+
+
+def reasons(extraction: Extraction) -> list[str]:
+    return [refused.reason for refused in extraction.refused]
+
+
+def test_an_answer_gives_an_episode_facts_and_plans_with_the_turns_they_cite() -> None:
+    episode, fact, plan = parse(ANSWER).drafts
+    assert (episode.kind, episode.title, episode.text) == (
+        "episodes",
+        "Ann in Berlin",
+        "Ann lives in Berlin.",
+    )
+    assert episode.turn_ids == ("t-1", "t-2", "t-3")
+    assert (fact.kind, fact.subject, fact.attribute, fact.value) == ("facts", "Ann", "lives_in", "Berlin")
+    assert (fact.turn_ids, fact.when) == (("t-1",), NOON + SECOND)
+    assert (plan.kind, plan.turn_ids) == ("foresight", ("t-3",))
+
+
+def test_a_plan_is_about_whole_days_in_the_zone_of_the_user() -> None:
+    (plan,) = parse(ANSWER).of("foresight")
+    midnight_in_berlin = NOON + 26 * 86_400_000 - 14 * 3_600_000
+    assert plan.about == (midnight_in_berlin, midnight_in_berlin + 86_400_000 - 1)
+
+
+@pytest.mark.parametrize(("begin", "end"), [("2026-06-05", "2026-06-03"), ("2026-06-03", "2026-06-05")])
+def test_days_in_the_wrong_order_are_put_right(begin: str, end: str) -> None:
+    (plan,) = parse({"foresight": [PLAN | {"from": begin, "to": end}]}).drafts
+    assert plan.about is not None
+    assert plan.about[1] - plan.about[0] == 3 * 86_400_000 - 1
+
+
+@pytest.mark.parametrize("day", ["", "soon", "2026-06-31", "0000-01-01", None])
+def test_a_plan_without_a_day_is_about_no_time(day: str | None) -> None:
+    (plan,) = parse({"foresight": [PLAN | {"from": day, "to": day}]}).drafts
+    assert plan.about is None
+
+
+def test_what_somebody_did_happened_on_the_day_that_is_named() -> None:
+    did = FACT | {"text": "Ann adopted a dog on 7 May 2026.", "attribute": "did"}
+    (draft,) = parse({"facts": [did]}).drafts
+    assert draft.when == NOON - 86_400_000 - 14 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```json\n{WHOLE}\n```",
+        f"Sure! Here {{it}} is:\n{WHOLE}\nAnything else?",
+        f"<think>{{\"facts\": []}} hm, {{{{</think>{WHOLE}",
+        f"so they want JSON</think>\n{WHOLE}",
+        f"[{WHOLE}]",
+        f'{{"answer": {WHOLE}}}',
+        WHOLE.replace("}]", "},]").replace('"Berlin"', '"Berlin",'),
+        WHOLE.replace("[1]", '["1"]').replace("[3]", '"turn 3"'),
+        WHOLE.replace("[1]", "1").replace("[3]", "[3.0]"),
+        WHOLE.replace('"title"', '"Title"').replace('"turns"', '"TURNS"'),
+        WHOLE.replace('"title"', '"score": NaN, "title"'),
+        WHOLE.replace('"title"', '"title": "a draft", "title"'),
+        WHOLE.replace("[{", "{").replace("}]", "}"),
+        f'{{"title": "a draft", "facts": []}}\n{WHOLE}',
+    ],
+    ids=[
+        "fence", "prose", "thought", "end of a thought", "list", "wrapped", "commas", "numbers as texts", "lone numbers",
+        "capitals", "not a number", "key twice", "object for list", "draft first",
+    ],
+)  # fmt: skip
+def test_an_answer_is_understood_whatever_its_form(text: str) -> None:
+    assert parse(text) == parse(ANSWER)
+
+
+@pytest.mark.parametrize("missing", ["title", "episode", "facts", "foresight"])
+def test_what_is_missing_is_left_out(missing: str) -> None:
+    rest = {key: value for key, value in ANSWER.items() if key != missing}
+    kinds = [draft.kind for draft in parse(rest).drafts]
+    left_out = {"title": [], "episode": ["episodes"], "facts": ["facts"], "foresight": ["foresight"]}[missing]
+    assert kinds == [kind for kind in ("episodes", "facts", "foresight") if kind not in left_out]
+
+
+def test_complete_items_of_an_answer_that_is_cut_off_are_kept_and_the_rest_is_reported() -> None:
+    answer = json.dumps({"facts": [FACT, FACT | {"text": "Ann has a dog."}, FACT | {"text": "Ann sings."}]})
+    cut = parse(answer[: answer.index("sings")])
+    assert [draft.text for draft in cut.drafts] == ["Ann lives in Berlin.", "Ann has a dog."]
+    assert [(refused.kind, refused.reason) for refused in cut.refused] == [
+        ("facts", "the answer is cut off here")
+    ]
+
+
+@given(st.integers(0, len(WHOLE)))
+def test_wherever_an_answer_is_cut_off_nothing_of_it_is_made_up(length: int) -> None:
+    try:
+        cut = parse(WHOLE[:length])
+    except ValueError:
+        return
+    whole = parse(ANSWER)
+    assert set(cut.of("facts")) <= set(whole.of("facts"))
+    assert set(cut.of("foresight")) <= set(whole.of("foresight"))
+    assert [draft.text for draft in cut.of("episodes")] in ([], ["Ann lives in Berlin."])
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("", "no JSON object"),
+        ("I remember nothing.", "no JSON object"),
+        ('<think>{"facts": []}', "no JSON object"),
+        ('{"reasoning": "nothing"}', "no JSON object"),
+        ("[1, 2]", "no JSON object"),
+        ('{"facts": 7}', "'facts' is not a list"),
+        ('{"facts": [7]}', "no item of 'facts' can be read: an item is not an object"),
+        ('{"facts": [{"turns": [1]}]}', "no item of 'facts' can be read: 'text' is missing"),
+        ('{"facts": [{"text": {"a": 1}}]}', "'text' is not a text"),
+        ('{"title": ["secret"], "episode": "x"}', "'title' is not a text"),
+        ("{facts: []}", "not JSON"),
+        ('{"facts" []}', "not JSON"),
+        ('{"facts": [secret]}', "not JSON"),
+        ('{"title": "\\q"}', "not JSON"),
+        ('{"title": ' + "9" * 5_000 + "}", "a number that is too long"),
+        ('{"facts": ' + "[" * 100_000, "nested too deeply"),
+        ('{"a":' * 30_000, "nested too deeply"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_refused_in_words(answer: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem) as caught:
+        parse(answer)
+    assert "secret" not in str(caught.value)
+
+
+@unhurried
+@given(st.text(st.sampled_from('{}[]":,\\ntrue10.-NaN <think>/'), max_size=60))
+def test_no_text_makes_the_reader_raise_anything_but_a_value_error(text: str) -> None:
+    with suppress(ValueError):
+        assert "t" in find_object(text, ["t"]).value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 1_000_000, '{"' * 500_000, '{"a' * 300_000, "[" * 1_000_000, '"' * 1_000_000, "{\"title\": \"" + "x" * 1_000_000],
+    ids=["braces", "strings", "keys", "brackets", "quotes", "a long text"],
+)  # fmt: skip
+def test_a_huge_answer_takes_no_time(text: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(ValueError, match="the answer"):
+        parse(text)
+    assert time.monotonic() - started < 1
+
+
+def test_an_answer_that_is_too_long_counts_as_cut_off() -> None:
+    longest = json.dumps({"facts": [FACT]})[:-1] + "," + " " * MAX_ANSWER + '"foresight": []}'
+    cut = parse(longest)
+    assert [draft.text for draft in cut.drafts] == ["Ann lives in Berlin."]
+    assert reasons(cut) == ["the answer is cut off here"]
+
+
+def test_a_broken_item_does_not_take_its_neighbours_along() -> None:
+    result = parse({"facts": [FACT, {"turns": [1]}, "text"]})
+    assert [draft.text for draft in result.drafts] == ["Ann lives in Berlin."]
+    assert reasons(result) == ["'text' is missing", "an item is not an object"]
+
+
+def test_more_than_the_limits_is_counted_and_left_out() -> None:
+    facts = [FACT | {"text": f"Ann has {number} hats."} for number in range(MAX_FACTS + 3)]
+    plans = [PLAN | {"text": f"Ann buys hat {number}."} for number in range(MAX_PLANS + 1)]
+    result = parse({"facts": facts, "foresight": plans})
+    assert (len(result.of("facts")), len(result.of("foresight"))) == (MAX_FACTS, MAX_PLANS)
+    assert reasons(result) == ["there are more than 20"] * 3 + ["there are more than 10"]
+
+
+def test_a_text_that_is_too_long_is_refused_and_an_episode_is_cut_at_a_sentence() -> None:
+    result = parse({"episode": "Ann sings. " * 300, "facts": [FACT, FACT | {"text": "Ann " * 101}]})
+    (episode,) = result.of("episodes")
+    assert len(episode.text) <= 2_000
+    assert episode.text.endswith("sings.")
+    assert reasons(result) == ["a text has more than 400 characters"]
+
+
+def test_the_same_fact_twice_is_one_that_cites_both_turns() -> None:
+    result = parse({"facts": [FACT, FACT | {"turns": [3], "text": "Ann lives in Berlin"}]})
+    assert [draft.turn_ids for draft in result.drafts] == [("t-1", "t-3")]
+
+
+@pytest.mark.parametrize("turns", [[9], ["x", 9], [0], [-1]])
+def test_a_number_that_names_no_turn_gives_no_turn_of_the_cell(turns: list[Any]) -> None:
+    (draft,) = parse({"facts": [FACT | {"turns": turns}]}).drafts
+    assert not {turn.turn_id for turn in CELL.turns} & set(draft.turn_ids)
+    assert len(draft.turn_ids) == 1
+
+
+def test_an_attribute_that_is_none_of_ours_is_another_one() -> None:
+    (draft,) = parse({"facts": [FACT | {"attribute": "favourite star"}]}).drafts
+    assert draft.attribute == "other"
+
+
+@pytest.mark.parametrize("wrote", ["The user lives in Berlin.", "User lives in Berlin."])
+def test_the_user_gets_their_name(wrote: str) -> None:
+    (draft,) = parse({"facts": [FACT | {"text": wrote, "subject": "the user"}]}).drafts
+    assert (draft.text, draft.subject) == ("Ann lives in Berlin.", "Ann")
+
+
+def test_the_user_is_who_said_it_where_several_people_talk() -> None:
+    cell = cell_of(("user", "Hi Bob."), turn_of(2, "user", "I live in Oslo.", sender="bob"))
+    (draft,) = parse_memcell_answer(
+        json.dumps({"facts": [FACT | {"text": "The user lives in Oslo.", "subject": "user", "turns": [2]}]}),
+        cell,
+    ).drafts
+    assert (draft.text, draft.subject) == ("bob lives in Oslo.", "bob")
+
+
+def test_texts_are_one_line_that_can_be_stored() -> None:
+    (draft,) = parse('{"facts": [{"text": "Ann\\n lives \\u0000in \\ud800Berlin.", "turns": [1]}]}').drafts
+    assert draft.text == "Ann lives in ?Berlin."
+
+
+def test_the_schema_is_strict_all_the_way_down() -> None:
+    def objects(schema: JsonObject) -> list[JsonObject]:
+        inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+        return [schema] * (schema["type"] == "object") + [found for each in inner for found in objects(each)]
+
+    found = objects(ANSWER_SCHEMA)
+    assert len(found) == 3
+    assert all(each["required"] == list(each["properties"]) for each in found)
+    assert all(each["additionalProperties"] is False for each in found)
+    assert set(found[1]["properties"]["attribute"]["enum"]) == ATTRIBUTES
+
+
+# The repair round
+
+
+def test_a_repair_shows_the_answer_and_says_what_is_wrong_with_it() -> None:
+    prompt = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    *first, answer, request = repair_messages(prompt, "nonsense", "the answer holds no JSON object")
+    assert first == prompt
+    assert answer == {"role": "assistant", "content": "nonsense"}
+    assert request["role"] == "user"
+    assert "the answer holds no JSON object" in request["content"]
+
+
+@pytest.mark.parametrize("answer", ["", "x" * 100_000, "\ud800"])
+def test_a_repair_can_always_be_sent(answer: str) -> None:
+    messages = repair_messages([{"role": "user", "content": "u"}], answer, "it is empty")
+    assert all(message["content"].encode() for message in messages)
+    assert sum(len(message["content"]) for message in messages) < 5_000

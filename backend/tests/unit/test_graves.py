@@ -1,0 +1,38 @@
+"""What a person deleted stays deleted: the list of it in the vault."""
+
+from recollect.memory.buried_file import buried_path, is_buried_path, parse_buried, render_buried
+from recollect.memory.job import GRAVES, Job
+from recollect.memory.known_entry import Buried
+from recollect.service.graves import Graves, import_graves
+from tests.fake_entries import FakeEntryStore
+from tests.fakes import FakeJournal, FakeVault
+
+OWNER = "default/users/ann"
+GRAVES_OF_ANN = [
+    Buried("fa-2", "facts", "c-1", ("t-1", "t-2")),
+    Buried("fa-1", "facts", "", ()),
+]
+
+
+def test_the_list_comes_back_as_it_was_written() -> None:
+    text = render_buried("default", GRAVES_OF_ANN)
+    space, graves = parse_buried(text)
+    assert (space, graves) == ("default", sorted(GRAVES_OF_ANN, key=lambda grave: grave.entry_id))
+    assert render_buried("default", list(reversed(GRAVES_OF_ANN))) == text
+
+
+def test_its_place_is_told_from_every_other_file() -> None:
+    assert is_buried_path(buried_path(OWNER))
+    assert not is_buried_path(f"{OWNER}/notes/forgotten.md")
+    assert not is_buried_path(f"{OWNER}/profile.md")
+
+
+async def test_deleted_entries_are_known_again_in_a_new_journal() -> None:
+    vault, store = FakeVault(), FakeEntryStore(FakeJournal())
+    await store.bury("default", OWNER, GRAVES_OF_ANN)
+    job = Job(1, GRAVES, "lane", "default", None, {"owner": OWNER})
+    await Graves(store, vault).handle(job)
+    await Graves(store, vault).handle(job)
+    anew = FakeEntryStore(FakeJournal())
+    assert await import_graves(vault, anew) == 2
+    assert await anew.buried("default", OWNER) == await store.buried("default", OWNER)

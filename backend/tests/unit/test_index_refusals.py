@@ -1,0 +1,162 @@
+"""Texts that the embedding model does not take: said truthfully, and tried again."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from recollect.errors import EmbedderUnavailable
+from recollect.memory.index_row import Vectors
+from recollect.service import persistent_loop
+from recollect.service.index_health import meaning_problem
+from recollect.service.index_meaning import PROBE
+from tests.eventually import eventually
+from tests.fake_index import FakeEmbedder
+from tests.unit.index_house import OWNER, House, Picky
+
+
+class Failing(FakeEmbedder):
+    """Answers with a server's error to whatever holds one of the `bad` words."""
+
+    def __init__(self, *bad: str) -> None:
+        super().__init__()
+        self.bad = bad
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = await super().embed(texts)
+        if any(word in text for word in self.bad for text in texts if text != PROBE):
+            raise EmbedderUnavailable("the embedding server answered 500")
+        return vectors
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    opened = House(Picky())
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+def picky(house: House) -> Picky:
+    assert isinstance(house.embedder, Picky)
+    return house.embedder
+
+
+async def refused(house: House) -> None:
+    """Ann has a message and a passage of a note that are refused, among others."""
+    await house.add("t1", "one", "unspeakable", "two")
+    await house.write_note("n", "# A\nunspeakable\n# B\nfine")
+    await house.settled()
+    assert house.indexer.refused == 2
+
+
+async def test_health_and_search_say_what_is_refused_also_after_a_restart(house: House) -> None:
+    await refused(house)
+    for _ in range(2):
+        assert meaning_problem(house.indexer) == (
+            "2 texts are found by words alone: the embedding model refuses them, and is asked again every hour"
+        )
+        assert (await house.search("one")).degraded == [
+            "2 of 5 texts were refused by the embedding model and are found by words alone"
+        ]
+        await house.reopen()
+        await house.settled()
+
+
+async def test_what_was_refused_is_tried_again_at_the_start(house: House) -> None:
+    await refused(house)
+    picky(house).refused = "nothing"
+    await house.reopen()
+    await house.settled()
+    assert all(house.stored().values())
+    assert (house.indexer.refused, meaning_problem(house.indexer)) == (0, None)
+    assert (await house.search("one")).degraded == []
+    assert await house.whole()
+
+
+async def test_what_was_refused_is_tried_again_while_the_server_runs(house: House) -> None:
+    await refused(house)
+    picky(house).refused = "nothing"
+    house.indexer.try_refused_again()
+    await house.settled()
+    assert all(house.stored().values())
+    assert (await house.search("one")).degraded == []
+
+
+async def test_the_next_try_comes_by_itself() -> None:
+    house = House(Picky())
+    await house.open()
+    await house.close()
+    house.indexer._retry_seconds = 0.01
+    await house.indexer.start()
+    await house.add("t1", "unspeakable", "one")
+    await eventually(lambda: house.indexer.refused == 1)
+    picky(house).refused = "nothing"
+    await eventually(lambda: all(house.stored().values()))
+    await house.close()
+
+
+async def test_what_is_refused_again_is_counted_once_and_costs_no_other_a_call(house: House) -> None:
+    await refused(house)
+    picky(house).calls.clear()
+    house.indexer.try_refused_again()
+    await house.settled()
+    assert house.indexer.refused == 2
+    asked = {text for call in picky(house).calls for text in call}
+    assert asked == {"ann: unspeakable", "n: # A\nunspeakable", PROBE}
+
+
+async def test_a_vector_whose_record_a_kill_took_counts_as_refused_no_more(house: House) -> None:
+    await house.add("t1", "one", "unspeakable")
+    await house.settled()
+    await house.close()
+    live = house.indexer.live.name
+    stored = await house.store.load(live, OWNER)
+    await house.store.set_vectors(live, OWNER, [row.row_id for row in stored.rows], stored.vectors + 1)
+    await house.open()
+    await house.settled()
+    assert house.indexer.refused == 0
+
+
+async def test_what_is_edited_while_it_is_tried_again_gets_the_vector_of_its_new_words(house: House) -> None:
+    await house.add("t1", "one", "unspeakable")
+    await house.settled()
+    picky(house).refused = "nothing"
+    picky(house).go_on.clear()
+    house.indexer.try_refused_again()
+    await eventually(lambda: picky(house).waiting)
+    await house.edit("t1", 2, "new words")
+    await eventually(lambda: "new words" in house.stored())
+    picky(house).go_on.set()
+    await house.settled()
+    assert house.stored() == {"one": True, "new words": True}
+    assert house.indexer.refused == 0
+    assert await house.whole()
+
+
+async def test_a_server_that_fails_at_everything_refuses_nothing() -> None:
+    house = House(Failing("one", "two"))
+    await house.open()
+    await house.add("t1", "one", "two")
+    await eventually(lambda: house.indexer.meaning_problem)
+    assert house.indexer.refused == 0
+    assert isinstance(house.embedder, Failing)
+    house.embedder.bad = ()
+    await house.settled()
+    assert house.stored() == {"one": True, "two": True}
+    await house.close()
+
+
+async def test_one_text_that_a_server_always_fails_at_keeps_no_other_from_being_embedded() -> None:
+    house = House(Failing("one"))
+    await house.open()
+    await house.add("t1", "one", "two", "three")
+    await house.settled()
+    assert house.stored() == {"one": False, "two": True, "three": True}
+    assert house.indexer.refused == 1
+    await house.close()

@@ -1,0 +1,213 @@
+"""A skill is a file that agents read and people change; what they wrote there stays."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from recollect.memory.extraction.answer import plain_line
+from recollect.memory.extraction.skill import (
+    Case,
+    Example,
+    Skill,
+)
+from recollect.memory.extraction.skill_file import parse_skill, render_skill
+from recollect.memory.extraction.skill_merge import merge_skill
+from recollect.memory.extraction.skill_rules import improve_by_rules
+from tests.unit.awkward_text import texts, unhurried
+
+STEPS = "1. `read_log`: path = /var/log Result: the disk was full\n2. `delete_files`: pattern = old-* Result: 12 GB free"
+
+
+def case(number: int, task: str = "Find out why the backup failed", **more: Any) -> Case:
+    made = Case(
+        f"ca-{number}",
+        task,
+        STEPS,
+        ("read_log", "delete_files"),
+        "worked",
+        f"cases/2026-05-0{number}#^ca-{number}",
+    )
+    return replace(made, **more)
+
+
+FAILED = case(
+    3,
+    outcome="failed",
+    text="1. `read_log`: path = /tmp Result: failed: no such file",
+    tools=("read_log", "delete_files"),
+)
+SKILL = improve_by_rules(None, [case(1), case(2)])
+
+
+# The file
+
+
+FILE = """\
+---
+name: find-out-backup-failed
+description: "For tasks such as: Find out why the backup failed (tools: read_log, delete_files)"
+metadata:
+  recollect: 1
+  tools: [read_log, delete_files]
+  cases: [ca-1, ca-2]
+---
+
+# Find out backup failed
+
+## When to use
+- Find out why the backup failed
+
+## Steps
+1. `read_log`: path = /var/log
+2. `delete_files`: pattern = old-*
+
+## Examples
+- [[cases/2026-05-01#^ca-1]] worked: Find out why the backup failed
+- [[cases/2026-05-02#^ca-2]] worked: Find out why the backup failed
+"""
+
+
+def test_a_skill_is_a_file_that_agents_read() -> None:
+    assert render_skill(SKILL) == FILE
+
+
+_lines = texts.map(plain_line).filter(bool)
+_items = st.lists(
+    _lines.filter(lambda line: not line.startswith(("-", "*", "+")) and not line[:1].isdigit()), max_size=3
+)
+_skills = st.builds(
+    Skill,
+    name=st.just("mend-backups"),
+    description=_lines,
+    when=_items.map(tuple),
+    steps=_items.map(tuple),
+    pitfalls=_items.map(tuple),
+    examples=st.lists(
+        st.builds(Example, st.just("cases/1#^ca-1"), st.just("worked"), _lines), max_size=2
+    ).map(tuple),
+    tools=st.lists(_lines, max_size=2).map(tuple),
+    cases=st.lists(_lines, max_size=2).map(tuple),
+    edited=st.lists(_lines, max_size=2).map(tuple),
+)
+
+
+@unhurried
+@given(_skills)
+def test_every_skill_is_read_back_as_it_was_written(skill: Skill) -> None:
+    assert parse_skill(render_skill(skill)).skill == skill
+
+
+@unhurried
+@given(texts)
+def test_no_file_breaks_the_reader(text: str) -> None:
+    assert parse_skill(text).skill is None or text.startswith("---")
+    assert parse_skill(FILE + text).skill is not None
+
+
+def test_what_people_do_to_lists_is_understood() -> None:
+    edited = FILE.replace("1. `read_log`: path = /var/log\n", "* Read the\n  log first.\n\nThen think.\n\n")
+    parsed = parse_skill(edited).skill
+    assert parsed is not None
+    assert parsed.steps == ("Read the log first.", "Then think.", "`delete_files`: pattern = old-*")
+
+
+# A person at work on it
+
+
+BETTER = improve_by_rules(SKILL, [case(1), case(2), FAILED])
+
+
+def test_a_file_that_nobody_touched_is_written_anew() -> None:
+    merged = merge_skill(FILE, FILE, BETTER)
+    assert (merged.text, merged.kept, merged.conflicts) == (render_skill(BETTER), (), ())
+    assert merge_skill(None, None, BETTER).text == render_skill(BETTER)
+
+
+def test_a_section_that_a_person_changed_stays_and_the_others_improve() -> None:
+    theirs = FILE.replace("1. `read_log`: path = /var/log", "1. Ask the operator first.")
+    merged = merge_skill(FILE, theirs, BETTER)
+    assert "1. Ask the operator first." in merged.text
+    assert "no such file" in merged.text
+    assert "ca-3" in merged.text
+    assert merged.kept == ("steps",)
+    assert merged.conflicts == ("steps",)
+
+
+def test_what_a_person_wrote_stays_for_ever() -> None:
+    theirs = FILE.replace("1. `read_log`: path = /var/log", "1. Ask the operator first.")
+    text = merge_skill(FILE, theirs, BETTER).text
+    again = merge_skill(text, text, replace(BETTER, steps=("Something else.",)))
+    assert "1. Ask the operator first." in again.text
+    assert "Something else." not in again.text
+    assert (again.kept, again.conflicts) == (("steps",), ())
+
+
+def test_what_a_person_added_stays_where_it_was() -> None:
+    theirs = FILE.replace("## Steps", "## Safety\nNever on Fridays.\n\n## Steps").replace(
+        "metadata:\n", "license: MIT # ours\nmetadata:\n  owner:\n    team: ops\n"
+    )
+    text = merge_skill(FILE, theirs, BETTER).text
+    assert text.index("## When to use") < text.index("## Safety\nNever on Fridays.\n\n## Steps")
+    assert "license: MIT # ours\n" in text
+    assert "  owner:\n    team: ops\n" in text
+    assert parse_skill(text).problems == ()
+
+
+def test_what_a_person_removed_does_not_come_back() -> None:
+    begin, end = FILE.index("## When to use"), FILE.index("## Steps")
+    text = merge_skill(FILE, FILE[:begin] + FILE[end:], BETTER).text
+    assert "## When to use" not in text
+    assert "## When to use" not in merge_skill(text, text, BETTER).text
+
+
+def test_a_description_that_a_person_wrote_stays() -> None:
+    parsed = parse_skill(FILE).skill
+    assert parsed is not None
+    theirs = FILE.replace(json.dumps(parsed.description), "Mends backups.")
+    merged = merge_skill(FILE, theirs, replace(BETTER, description="Another one."))
+    assert "description: Mends backups.\n" in merged.text
+    assert merged.conflicts == ("description",)
+
+
+def test_a_section_that_has_nothing_left_goes() -> None:
+    written = render_skill(BETTER)
+    assert "## Pitfalls" in written
+    assert "## Pitfalls" not in merge_skill(written, written, replace(BETTER, pitfalls=())).text
+
+
+def test_blank_space_and_other_line_ends_are_no_change() -> None:
+    theirs = FILE.replace("\n## ", "\n\n## ").replace("\n", "\r\n")
+    merged = merge_skill(FILE, theirs, BETTER)
+    assert merged.kept == ()
+
+
+def test_a_file_that_cannot_be_read_is_left_alone_and_reported() -> None:
+    broken = FILE.replace("---\n\n# Find", "\n# Find")
+    merged = merge_skill(FILE, broken, BETTER)
+    assert (merged.text, merged.conflicts) == (broken, ("front matter",))
+
+
+def test_without_what_was_last_written_whatever_differs_is_a_persons() -> None:
+    theirs = FILE.replace("1. `read_log`: path = /var/log", "1. Ask the operator first.")
+    assert "1. Ask the operator first." in merge_skill(None, theirs, BETTER).text
+
+
+@unhurried
+@given(
+    texts, st.sampled_from(["## When to use\n", "## Steps\n", "## Examples\n", "# Find out backup failed\n"])
+)
+def test_whatever_a_person_types_into_a_section_survives(text: str, place: str) -> None:
+    typed = plain_line(text)
+    assume(typed and not typed.startswith(("#", "```", "~~~")))
+    merged = merge_skill(FILE, FILE.replace(place, f"{place}{typed}\n"), BETTER)
+    assert f"{place}{typed}\n" in merged.text
+
+
+@unhurried
+@given(_skills, _skills)
+def test_merging_over_our_own_file_gives_our_own_file(one: Skill, other: Skill) -> None:
+    one, other = replace(one, edited=()), replace(other, edited=())
+    assert merge_skill(render_skill(one), render_skill(one), other).text == render_skill(other)

@@ -1,0 +1,190 @@
+"""What remembering costs: memcells a second with a model that answers at once, and what the memories take on disk."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import servers
+import texts
+from driving import Server
+from footprint import _files_and_bytes
+from reporting import progress, row
+
+BACKEND = Path(__file__).resolve().parents[2] / "backend"
+OWNERS = 5
+BATCH = 20
+"""Messages of one conversation, on a day of its own."""
+CELL = 4
+"""Messages of a memcell, as the stand-in cuts them."""
+SMALL = 1_000
+ROUNDS = 3
+AT_MOST = 1.2
+_FIRST_DAY = 1_600_000_000_000
+_DAY_MS = 86_400_000
+_AT_ONCE = 50
+_SEED = 23
+_STRATEGIES = ("EPISODE", "FACTS", "FORESIGHT", "PROFILE", "CASE", "SKILL")
+
+
+@dataclass(frozen=True)
+class _Home:
+    port: int
+    pid: int
+    folder: Path
+    server: Server
+
+    def connected(self) -> "_Home":
+        """Anew: a connection that nobody uses for a while is closed."""
+        return replace(self, server=Server(self.port))
+
+    def add(self, conversation: Any) -> None:
+        self.server.call("POST", "/api/v1/memory/add", conversation)
+
+    def remember(self, conversation: Any) -> None:
+        """Add it, and have memories made of it soon."""
+        self.add(conversation)
+        wanted = {"session_id": conversation["session_id"], "timeout": 0}
+        self.server.call("POST", "/api/v1/memory/flush", wanted)
+
+    def settle(self) -> None:
+        """Until no job is left. One that was set aside is an error: what it costs was not measured."""
+        while jobs := self.server.call("GET", "/api/v1/jobs?limit=1000")["jobs"]:
+            if dead := [job for job in jobs if job["state"] == "dead"]:
+                raise RuntimeError(f"set aside: {dead[0]}")
+            time.sleep(0.05)
+
+    def sizes(self, messages: int) -> dict[str, float]:
+        """KB per 1,000 messages, once the index has taken in what is there."""
+        for number in range(OWNERS):
+            self.server.wait_until("indexed", f"owner{number}", messages // OWNERS)
+        kilobytes = {name: _files_and_bytes(self.folder / name)[1] / 1e3 for name in ("vault", "index")}
+        kilobytes["journal"] = sum(path.stat().st_size for path in self.folder.glob("journal.db*")) / 1e3
+        return {name: size * 1000 / messages for name, size in kilobytes.items()}
+
+
+def measure_remembering(folder: Path, messages: int) -> list[dict[str, Any]]:
+    """The pace beside that of messages alone, in turns; then a small home and one with `messages`."""
+    conversations = list(_conversations(messages))
+    few, rest = conversations[: SMALL // BATCH], conversations[SMALL // BATCH :]
+    with _model() as asking, _home(folder / "remembering", asking) as home:
+        with _home(folder / "adding", _off()) as plain:
+            rows = _pace(home, plain, few)
+        return rows + _growth(home.connected(), rest, messages)
+
+
+def _growth(home: _Home, conversations: Sequence[Any], messages: int) -> list[dict[str, Any]]:
+    """What a home of SMALL messages takes, and what it takes when all of these have come to it."""
+    early = home.sizes(SMALL)
+    started, before = time.perf_counter(), servers.cpu_seconds(home.pid)
+    for done, conversation in enumerate(conversations, 1):
+        home.remember(conversation)
+        if done % _AT_ONCE == 0:
+            home.settle()
+            progress("remembering", SMALL + done * BATCH, messages)
+    home.settle()
+    seconds, cpu = time.perf_counter() - started, servers.cpu_seconds(home.pid) - before
+    late = home.sizes(messages)
+    rows = []
+    for what in early:
+        ratio = late[what] / early[what]
+        is_judged = what != "journal"
+        name = f"{what} KB per 1,000 messages: at {messages:,} / at {SMALL:,}"
+        wanted = f"at most {AT_MOST:.2f}" if is_judged else ""
+        rows.append(
+            row(name, late[what], early[what], ratio, wanted, ratio <= AT_MOST if is_judged else None)
+        )
+    name = f"ms a message from {SMALL:,} to {messages:,}: remembered / of that CPU"
+    wall, busy = (each * 1000 / (messages - SMALL) for each in (seconds, cpu))
+    rows.append(row(name, wall, busy, wall / busy, "", None))
+    return rows
+
+
+def _pace(home: _Home, plain: _Home, conversations: Sequence[Any]) -> list[dict[str, Any]]:
+    """From the first message to the last memory, beside the acknowledgements alone."""
+    remembered = alone = 0.0
+    for number in range(ROUNDS):
+        mine = conversations[number::ROUNDS]
+        started = time.perf_counter()
+        asked = plain.connected()
+        for conversation in mine:
+            asked.add(conversation)
+        alone += time.perf_counter() - started
+        started = time.perf_counter()
+        asked = home.connected()
+        for conversation in mine:
+            asked.remember(conversation)
+        asked.settle()
+        remembered += time.perf_counter() - started
+    messages = len(conversations) * BATCH
+    cost, bare = remembered * 1000 / messages, alone * 1000 / messages
+    pace = messages / CELL / remembered, messages / alone
+    return [
+        row("memcells remembered a second / messages added a second", *pace, pace[0] / pace[1], "", None),
+        row("ms a message: remembered / memory/add alone", cost, bare, cost / bare, "", None),
+    ]
+
+
+def _conversations(messages: int) -> Iterator[Any]:
+    """Each tells a few things about its owner that no other tells, among talk."""
+    talk = texts.texts(messages, _SEED)
+    words = texts.vocabulary()
+    for number in range(messages // BATCH):
+        owner = f"owner{number % OWNERS}"
+        start = _FIRST_DAY + number // OWNERS * _DAY_MS
+        told = []
+        for place in range(BATCH):
+            at = number * BATCH + place
+            content = talk[at]
+            if place % 4 == 0:
+                content = f"I like {words[at % len(words)]} {words[(at * 7) % len(words)]}. {content}."
+            role = "user" if place % 2 == 0 else "assistant"
+            told.append(
+                {
+                    "message_id": f"m{at}",
+                    "sender_id": owner if role == "user" else role,
+                    "role": role,
+                    "timestamp": start + place * 60_000,
+                    "content": content,
+                }
+            )
+        yield {"session_id": f"t{number}", "user_id": owner, "messages": told}
+
+
+def _off() -> dict[str, str]:
+    switched_off = {f"RECOLLECT_STRATEGIES__{name}__ENABLED": "false" for name in _STRATEGIES}
+    return {**switched_off, "RECOLLECT_LLM__DISCOVER": "false"}
+
+
+@contextmanager
+def _home(folder: Path, settings: dict[str, str]) -> Iterator[_Home]:
+    given = {"RECOLLECT_EMBEDDING__KIND": "none", **settings}
+    with servers.recollect(folder, given) as (port, pid, _ready):
+        yield _Home(port, pid, folder, Server(port))
+
+
+@contextmanager
+def _model() -> Iterator[dict[str, str]]:
+    """The settings that make a server ask the stand-in model, which answers at once."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.standin_model", "--port", "0"],
+        cwd=BACKEND,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["port"]
+        yield {
+            "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{port}",
+            "RECOLLECT_LLM__MODEL": "stand-in",
+            "RECOLLECT_STRATEGIES__PROFILE__IDLE_SECONDS": "0.5",
+        }
+    finally:
+        process.terminate()
+        process.communicate()
