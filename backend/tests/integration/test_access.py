@@ -240,6 +240,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("POST", "/api/v1/memory/add"): {"messages": [message("intruding")]},
     ("POST", "/api/v1/memory/flush"): {},
     ("POST", "/api/v1/memory/search"): {"query": "secret"},
+    ("POST", "/api/v1/memory/reprocess"): {},
 }
 """What a route needs besides the thread. A new route with a body must be given one here."""
 OPENING = {
@@ -260,7 +261,8 @@ async def call(
     elif method == "GET":
         url, query, body = path, {"session_id": thread}, None
     else:
-        name = "thread_id" if path in ("/api/v1/threads", "/api/v1/memory/search") else "session_id"
+        named = ("/api/v1/threads", "/api/v1/memory/search", "/api/v1/memory/reprocess")
+        name = "thread_id" if path in named else "session_id"
         url, query, body = path, {}, {**BODIES[route], name: thread}
     if body is None:
         return await client.request(method, url, params={**query, **more})

@@ -261,7 +261,7 @@ class TestMemory:
         flushed = answer.json()
         assert (answer.status_code, flushed["status"], flushed["buffered"]) == (200, "done", 0)
         (cell,) = flushed["memcells"]
-        assert set(cell) == {"memcell_id", "message_ids", "reason", "state"}
+        assert set(cell) == {"memcell_id", "message_ids", "reason", "state", "strategies"}
         assert cell["message_ids"] == [f"m_t1_{START}_{number}" for number in (1, 2, 3)]
 
     async def test_a_flush_past_its_time_is_pending_with_what_is_left(self, home: Home) -> None:
