@@ -34,7 +34,7 @@ STEPS = (
 STEPS_OF_A_MODEL = ("extract.answered", "extract.answer_kept")
 STEPS_BY_RULES = ("journal.committed", "jobs.handled", "boundary.closed", "vault.renamed", "remember.applied")
 """The same code runs with a model and without, but for what is known when a strategy runs again."""
-TIMES = (2, 6)
+TIMES = (1, 2)
 """At its n-th time in each start: the first kill comes early, the later ones ever deeper into the work."""
 TIMES_IN_THE_LONG_RUN = (1, 2, 3, 4, 5, 7, 9, 12, 15, 20, 26, 34, 45, 60, 80, 110, 150, 200, 270)
 SETTINGS = {
