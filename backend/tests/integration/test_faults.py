@@ -272,11 +272,16 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, S
     with StandInModel() as model:
         settings = {
             **QUICK,
+            **NO_MEMORIES,
             "RECOLLECT_LLM__BASE_URL": model.base_url,
             "RECOLLECT_MEMORIZE__MODEL_TIMEOUT_SECONDS": "1",
         }
         with Server(tmp_path_factory.mktemp("asking") / "home", settings) as server:
             yield server, model
+
+
+NO_MEMORIES = {"RECOLLECT_MEMORIZE__MODE": "agent"}
+"""What a model that fails does to extraction is told in `test_extraction_faults.py`."""
 
 
 class TestAModelThatFails:
@@ -296,7 +301,7 @@ class TestAModelThatFails:
         assert (counted["celled"], counted["buffered"], counted["missing"]) == (8, 0, 0)
 
     def test_rules_cut_at_a_gap_where_there_is_no_model(self, tmp_path: Path) -> None:
-        settings = {**QUICK, "RECOLLECT_LLM__BASE_URL": "http://127.0.0.1:9/v1"}
+        settings = {**QUICK, **NO_MEMORIES, "RECOLLECT_LLM__BASE_URL": "http://127.0.0.1:9/v1"}
         with Server(tmp_path / "home", settings) as server:
             add(server.client, "t1", [message("morning"), message("hours later", 7200)])
             answer = server.client.post("/api/v1/memory/flush", json={"session_id": "t1"})
