@@ -1,4 +1,4 @@
-"""Long chats on a real llama.cpp, through Recollect or straight to it, and what of their prompts was evaluated.
+"""Long chats through Recollect on a real llama.cpp.
 
 The instructions have about 600 tokens and are the same in every thread; what the user says has 60 to 100. Everything is
 made up from a seed, so the same chat can be had again under other conditions.
@@ -6,15 +6,21 @@ made up from a seed, so the same chat can be had again under other conditions.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import httpx2
 
+from tests.cache_figures import Run
 from tests.llama_cpp import Exchange, LlamaCpp
+from tests.processes import wait_until
 
 ANSWER_TOKENS = 12
 PRESET = "long"
+USER = "ann"
+NO_BACKGROUND_WORK = {
+    "RECOLLECT_MEMORIZE__BOUNDARY_EVERY": "1000",
+    "RECOLLECT_MEMORIZE__PAUSE_SECONDS": "86400",
+}
+"""Nothing is made of what is said before somebody asks for it."""
 _VOCABULARY = (
     "river garden window letter market bridge winter summer kitchen doctor teacher village journey station "
     "basket ladder morning evening shoulder paper silver copper mountain harbour sailor painter candle mirror "
@@ -22,8 +28,22 @@ _VOCABULARY = (
     "hammer needle thread button pocket jacket sweater collar ribbon carpet curtain cupboard drawer shelf"
 )
 _WORDS = _VOCABULARY.split()
-
-Messages = list[dict[str, Any]]
+_PEOPLE = (
+    ("sister Marta", "Porto", "works as a nurse in the children's hospital"),
+    ("brother Ivo", "Lund", "repairs violins and cellos in a workshop"),
+    ("neighbour Elke", "Graz", "trains guide dogs for the blind"),
+    ("cousin Tarek", "Turin", "designs gearboxes for electric buses"),
+    ("uncle Bruno", "Bergen", "is the cook on a ferry to the islands"),
+    ("aunt Selma", "Krakow", "translates Turkish poetry into Polish"),
+    ("friend Noor", "Cork", "teaches physics at a grammar school"),
+    ("dentist Quist", "Riga", "opened a practice beside the opera"),
+    ("colleague Priya", "Basel", "keeps the books of a chocolate factory"),
+    ("landlord Hamid", "Sofia", "grows roses for a maker of perfume"),
+    ("niece Lotte", "Leuven", "studies the ice of Greenland"),
+    ("grandmother Agnes", "Gent", "plays the organ in the cathedral"),
+)
+_EARLIER = 1_763_000_000_000
+_ASK_A_MODEL = ("flush", "strategy", "title", "summary")
 
 
 def instructions() -> str:
@@ -37,6 +57,23 @@ def said(thread: str, turn: int) -> str:
     return _sentences(chance, chance.randint(5, 7), 10)
 
 
+def told(number: int) -> str:
+    """What the user once told in another thread."""
+    person, town, doing = _PEOPLE[number % len(_PEOPLE)]
+    return f"My {person} has moved to {town} and {doing} there."
+
+
+def asked(thread: str, turn: int) -> str:
+    """As long as what is said, and about what was told: another matter in every turn."""
+    person, town, _ = _PEOPLE[turn % len(_PEOPLE)]
+    name = person.split()[-1]
+    question = (
+        f"What did I tell you about my {person}? I travel to {town} soon and look for a present, "
+        f"so remind me what {name} does in {town}."
+    )
+    return f"{question} {_sentences(random.Random(f'{thread} {turn}'), 2, 10)}"
+
+
 def clock(turn: int) -> str:
     return f"[Context]\nCurrent date and time: Sunday, 2026-11-15 10:{turn:02d} (UTC)"
 
@@ -47,74 +84,60 @@ def _sentences(chance: random.Random, count: int, words: int) -> str:
     )
 
 
-@dataclass(slots=True)
-class Run:
-    """The turns of one thread, as they were evaluated."""
-
-    turns: list[Exchange] = field(default_factory=list)
-
-    @property
-    def later(self) -> list[Exchange]:
-        """All but the first, which nothing can have been cached of."""
-        return self.turns[1:]
-
-    @property
-    def new_tokens(self) -> list[int]:
-        """What each later prompt has beyond the one before and its answer."""
-        pairs = zip(self.turns, self.later, strict=False)
-        return [now.prompt_tokens - before.prompt_tokens - before.answer_tokens for before, now in pairs]
-
-
-def cached_percent(runs: Sequence[Run], *, with_first: bool = False) -> float:
-    turns = [turn for run in runs for turn in (run.turns if with_first else run.later)]
-    return 100 * sum(turn.cached for turn in turns) / sum(turn.prompt_tokens for turn in turns)
-
-
-def evaluated_per_turn(runs: Sequence[Run]) -> float:
-    turns = [turn for run in runs for turn in run.later]
-    return sum(turn.evaluated for turn in turns) / len(turns)
-
-
-def new_per_turn(runs: Sequence[Run]) -> float:
-    new = [tokens for run in runs for tokens in run.new_tokens]
-    return sum(new) / len(new)
-
-
-# --- through Recollect ------------------------------------------------------------------------------
-
-
 class RecollectChat:
     """Chats of a running Recollect, whose backend is a llama.cpp."""
 
     def __init__(self, client: httpx2.Client, *, memory: bool = False) -> None:
-        self._client = client
+        self.client = client
         self._memory = memory
         preset = {"instructions": instructions(), "temperature": 0, "max_tokens": ANSWER_TOKENS}
         client.put(f"/api/v1/presets/{PRESET}", json=preset).raise_for_status()
 
+    def tell(self, count: int) -> None:
+        """Tell so much in other threads, and wait until it can be recalled by its meaning."""
+        for number in range(count):
+            message = {
+                "role": "user",
+                "sender_id": USER,
+                "content": told(number),
+                "timestamp": _EARLIER + number,
+            }
+            body = {"session_id": f"told-{number}", "user_id": USER, "messages": [message]}
+            self.client.post("/api/v1/memory/add", json=body).raise_for_status()
+        wait_until(lambda: self._embedded() >= count, "what was told is embedded", seconds=120)
+
+    def _embedded(self) -> int:
+        found = self.client.get("/api/v1/coverage", params={"user_id": USER}).raise_for_status().json()
+        return int(found["embedded"])
+
     def open(self, thread: str) -> None:
         """With a title of its own, so that no model is asked for one."""
-        body = {"thread_id": thread, "user_id": "ann", "title": f"About {thread}", "preset": PRESET}
-        self._client.post("/api/v1/threads", json=body).raise_for_status()
+        body = {"thread_id": thread, "user_id": USER, "title": f"About {thread}", "preset": PRESET}
+        self.client.post("/api/v1/threads", json=body).raise_for_status()
 
     def talk(
-        self, threads: Sequence[str], turns: int, between: Callable[[int], object] = lambda turn: None
+        self,
+        threads: Sequence[str],
+        turns: int,
+        *,
+        words: Callable[[str, int], str] = said,
+        after_each: Callable[[str], object] = lambda thread: None,
     ) -> list[Run]:
-        """The threads take turns, one message each; `between` is done after each message."""
+        """The threads take turns, one message each."""
         runs = {thread: Run() for thread in threads}
         for thread in threads:
             self.open(thread)
         for turn in range(turns):
             for thread in threads:
-                runs[thread].turns.append(self.ask(thread, turn))
-                between(turn)
+                runs[thread].turns.append(self.ask(thread, words(thread, turn)))
+                after_each(thread)
         return list(runs.values())
 
-    def ask(self, thread: str, turn: int) -> Exchange:
-        body = {"user_id": "ann", "content": said(thread, turn), "memory": self._memory}
-        answer = self._client.post(f"/api/v1/threads/{thread}/messages", json=body)
+    def ask(self, thread: str, words: str) -> Exchange:
+        body = {"user_id": USER, "content": words, "memory": self._memory}
+        answer = self.client.post(f"/api/v1/threads/{thread}/messages", json=body)
         if answer.status_code != 200:
-            raise RuntimeError(f"{thread}, turn {turn}: {answer.status_code} {answer.text}")
+            raise RuntimeError(f"{thread}: {answer.status_code} {answer.text}")
         found = answer.json()
         receipt = found["receipt"]
         return Exchange(
@@ -122,78 +145,35 @@ class RecollectChat:
             receipt["cached_tokens"],
             receipt["evaluated_tokens"],
             receipt["completion_tokens"],
+            len(receipt["recall"]["memories"]),
         )
 
 
-# --- straight to the server, as others lay their prompts out -----------------------------------------
+class MemoryWork:
+    """Has Recollect make memory of a thread, and counts what its calls evaluate on the chat's own llama.cpp."""
 
+    def __init__(self, chat: RecollectChat, model: LlamaCpp) -> None:
+        self._client = chat.client
+        self._model = model
+        self.evaluated: list[int] = []
+        """Tokens, one figure for each time it was called."""
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One turn that is over."""
+    def __call__(self, thread: str) -> None:
+        """Close what the thread said since the last time, and wait for a call that follows from it, or for their end.
 
-    user: str
-    answer: str
-    clock: str
+        A small model may never come to an end, and is asked again and again: the next turn finds it at work.
+        """
+        before = self._model.evaluated_in_all()
+        body = {"session_id": thread, "user_id": USER, "timeout": 0}
+        self._client.post("/api/v1/memory/flush", json=body).raise_for_status()
+        wait_until(
+            lambda: self._model.evaluated_in_all() > before or self._is_idle(),
+            "the model was asked in the background",
+            seconds=300,
+            every=0.2,
+        )
+        self.evaluated.append(self._model.evaluated_in_all() - before)
 
-
-Layout = Callable[[Sequence[Said], str, str], Messages]
-"""Of the turns so far, the clock, and the user's new words."""
-
-
-def clock_first(past: Sequence[Said], now: str, words: str) -> Messages:
-    """The clock at the head of the system message."""
-    return [_system(f"{now}\n\n{instructions()}"), *_plain(past), _user(words)]
-
-
-def clock_not_kept(past: Sequence[Said], now: str, words: str) -> Messages:
-    """The clock right before the user's words, and gone in the next prompt."""
-    return [_system(instructions()), *_plain(past), _user(now), _user(words)]
-
-
-def clock_kept(past: Sequence[Said], now: str, words: str) -> Messages:
-    """The clock right before the user's words, and there for good."""
-    kept = [
-        message
-        for turn in past
-        for message in (_user(turn.clock), _user(turn.user), {"role": "assistant", "content": turn.answer})
-    ]
-    return [_system(instructions()), *kept, _user(now), _user(words)]
-
-
-def cut_by_one(past: Sequence[Said], now: str, words: str) -> Messages:
-    """A window of four turns that moves by one turn at a time."""
-    return clock_kept(past[-4:], now, words)
-
-
-def other_work(server: LlamaCpp, turn: int) -> Exchange:
-    """A call with a prompt of its own, such as one for a title."""
-    task = _system("You write a title of at most six words for a conversation. Answer with the title alone.")
-    return server.chat([task, _user(said("other work", turn) + said("more of it", turn))], max_tokens=8)
-
-
-def straight(server: LlamaCpp, layout: Layout, turns: int, thread: str = "straight") -> Run:
-    """A chat in this layout, with nothing between it and llama.cpp."""
-    run, past = Run(), list[Said]()
-    for turn in range(turns):
-        words = said(thread, turn)
-        exchange = server.chat(layout(past, clock(turn), words), max_tokens=ANSWER_TOKENS)
-        run.turns.append(exchange)
-        past.append(Said(words, exchange.text, clock(turn)))
-    return run
-
-
-def _system(text: str) -> dict[str, Any]:
-    return {"role": "system", "content": text}
-
-
-def _user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def _plain(past: Sequence[Said]) -> Messages:
-    return [
-        message
-        for turn in past
-        for message in (_user(turn.user), {"role": "assistant", "content": turn.answer})
-    ]
+    def _is_idle(self) -> bool:
+        found = self._client.get("/api/v1/jobs", params={"limit": 1000}).raise_for_status().json()
+        return not any(job["kind"] in _ASK_A_MODEL for job in found["jobs"] if job["state"] != "dead")

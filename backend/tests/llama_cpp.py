@@ -17,6 +17,7 @@ MODELS = BACKEND.parent / ".venv" / "models"
 FULL_MODEL = MODELS / "smollm2-135m-instruct" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 CUT_MODEL = MODELS / "smollm2-cut" / "SmolLM2-4-layers.gguf"
 CUT_LAYERS = 4
+_EVALUATED = "llamacpp:prompt_tokens_total "
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Exchange:
     cached: int
     evaluated: int
     answer_tokens: int
+    memories: int = 0
+    """Recalled for it."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -36,7 +39,8 @@ class Exchange:
 class LlamaCpp:
     """llama.cpp's server for as long as the `with` block runs; `context` is what one slot holds.
 
-    With four of the model's layers, unless `full`: what it says is nonsense, what it caches is real.
+    With four of the model's layers, unless `full`: what it says is nonsense, what it caches is real. On one thread:
+    several wait for each other by spinning, which takes six times as long where other tests run beside it.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class LlamaCpp:
     ) -> None:
         model = FULL_MODEL if full else cut_model()
         self._command = [sys.executable, "-m", "recollect.infra.local_model.server", "--model", str(model)]
-        self._command += ["--slots", str(slots), "--context", str(context), "--threads", "2", *arguments]
+        self._command += ["--slots", str(slots), "--context", str(context), "--threads", "1", *arguments]
 
     def __enter__(self) -> Self:
         self.process = subprocess.Popen(
@@ -78,6 +82,11 @@ class LlamaCpp:
 
     def get(self, path: str) -> Any:
         return self._client.get(path).raise_for_status().json()
+
+    def evaluated_in_all(self) -> int:
+        """Tokens of prompts that it evaluated since its start, whoever asked."""
+        told = self._client.get("/metrics").raise_for_status().text.splitlines()
+        return next(int(float(line.split()[1])) for line in told if line.startswith(_EVALUATED))
 
     def count_tokens(self, text: str) -> int:
         answer = self._client.post("/tokenize", json={"content": text}).raise_for_status().json()

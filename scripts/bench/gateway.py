@@ -1,6 +1,12 @@
-"""What the gateway itself costs: time to the first token through it, beside a proxy that does nothing else."""
+"""What the gateway itself costs: time to the first token through it, beside a proxy that does nothing else.
+
+Conversations of ten exchanges: through the native door, where a client sends its new message, and through OpenAI's,
+where it resends its history. Straight to the model's server and through the proxy it resends its history, too: that is
+what the server gets in any case.
+"""
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -12,8 +18,10 @@ import texts
 from driving import Server, fill
 from reporting import progress, row
 
+from tests.cache_chat import NO_BACKGROUND_WORK
+
 LOAD = Path(__file__).resolve().parent / "chat_load.py"
-COMPLETIONS, MESSAGES = "/v1/chat/completions", "/api/v1/threads/{}/messages"
+DOORS = {"native": "native messages", "openai": "/v1/chat/completions"}
 AT_MOST_TIMES_THE_PROXY = 2.0
 AT_MOST_MS_WITH_MEMORY = 60.0
 _SEED = 5
@@ -21,68 +29,71 @@ _SEED = 5
 
 def measure_gateway(folder: Path, rounds: int, requests: int, messages: int) -> list[dict[str, Any]]:
     with servers.quick_backend() as backend, servers.quick_backend(f"http://127.0.0.1:{backend}") as proxy:
-        settings = {**servers.real_embedder(), "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{backend}"}
+        settings = {
+            **servers.real_embedder(),
+            **NO_BACKGROUND_WORK,
+            "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{backend}",
+        }
         with servers.recollect(folder / "gateway", settings) as (port, _pid, _ready):
             fill(Server(port), "ann", texts.texts(messages, _SEED))
             return [
-                _without_memory(backend, proxy, port, rounds, requests),
-                *_with_memory(backend, port, rounds, requests),
+                *_without_memory(backend, proxy, port, rounds, requests),
+                *(each for door in DOORS for each in _with_memory(port, door, rounds, requests)),
             ]
 
 
-def _without_memory(backend: int, proxy: int, port: int, rounds: int, requests: int) -> dict[str, Any]:
-    ours, theirs = [], []
+def _without_memory(backend: int, proxy: int, port: int, rounds: int, requests: int) -> list[dict[str, Any]]:
+    """All in turns; what each adds is what it takes beyond the straight way in the same round."""
+    added: dict[str, list[float]] = {"proxy": [], **{door: [] for door in DOORS}}
     for number in range(-1, rounds):
-        straight = load(backend, COMPLETIONS, 16, requests, number)
-        passed_on = load(proxy, COMPLETIONS, 16, requests, number)
-        mine = load(port, MESSAGES, 16, requests, number, user_id="bob", memory=False)
+        common = {"clients": 16, "requests": requests, "name": f"off-{number}"}
+        straight = load(port=backend, door="openai", **common)
+        found = {"proxy": load(port=proxy, door="openai", **common)}
+        for door in DOORS:
+            found[door] = load(port=port, door=door, **common)
         if number >= 0:  # The round before the first warms all up.
-            ours.append(mine - straight)
-            theirs.append(passed_on - straight)
+            for way, milliseconds in found.items():
+                added[way].append(milliseconds - straight)
         progress("chats, memory off", number + 1, rounds)
+    return [_beside_the_proxy(title, added[door], added["proxy"]) for door, title in DOORS.items()]
+
+
+def _beside_the_proxy(title: str, ours: list[float], theirs: list[float]) -> dict[str, Any]:
     ratio = statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
+    name = f"first token, 16 chats, {title}, memory off: p50 ms added / by a bare proxy (load {os.getloadavg()[0]:.1f})"
     return row(
-        "first token, 16 chats, memory off: p50 ms added / by a bare proxy",
-        statistics.median(ours), statistics.median(theirs), ratio,
+        name, statistics.median(ours), statistics.median(theirs), ratio,
         f"at most {AT_MOST_TIMES_THE_PROXY:.1f}", ratio <= AT_MOST_TIMES_THE_PROXY,
     )  # fmt: skip
 
 
-def _with_memory(backend: int, port: int, rounds: int, requests: int) -> list[dict[str, Any]]:
+def _with_memory(port: int, door: str, rounds: int, requests: int) -> list[dict[str, Any]]:
     on, off = [], []
     for number in range(-1, rounds):
-        without = load(port, MESSAGES, 1, max(20, requests // 8), number, user_id="ann", memory=False)
-        remembered = load(port, MESSAGES, 1, max(20, requests // 8), number, user_id="ann", memory=True)
+        common = {"clients": 1, "requests": max(20, requests // 8), "user": "ann"}
+        without = load(port=port, door=door, name=f"{door}-without-{number}", memory=False, **common)
+        remembered = load(port=port, door=door, name=f"{door}-with-{number}", memory=True, **common)
         if number >= 0:
             on.append(remembered)
             off.append(without)
-        progress("chats, memory on", number + 1, rounds)
+        progress(f"one chat, {DOORS[door]}", number + 1, rounds)
     more = statistics.median(mine - other for mine, other in zip(on, off, strict=True))
+    title = f"first token, 1 chat, {DOORS[door]}, p50 ms"
     return [
         row(
-            "first token, 1 chat, p50 ms: memory on / off",
+            f"{title}: memory on / off",
             statistics.median(on), statistics.median(off), statistics.median(on) / statistics.median(off), "", None,
         ),
         row(
-            "first token, 1 chat, p50 ms: added by memory / allowed",
+            f"{title}: added by memory / allowed",
             more, AT_MOST_MS_WITH_MEMORY, more / AT_MOST_MS_WITH_MEMORY, "at most 1.0", more <= AT_MOST_MS_WITH_MEMORY,
         ),
     ]  # fmt: skip
 
 
-def load(port: int, path: str, clients: int, requests: int, number: int, **fields: object) -> float:
+def load(**wanted: object) -> float:
     """The median time to the first piece, of one run of the load generator in a process of its own."""
-    name = f"{'on' if fields.get('memory') else 'off'}-{number}-{clients}"
-    command = [
-        sys.executable,
-        str(LOAD),
-        str(port),
-        path,
-        str(clients),
-        str(requests),
-        name,
-        json.dumps(fields),
-    ]
+    command = [sys.executable, str(LOAD), json.dumps(wanted)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures["p50_ms"]

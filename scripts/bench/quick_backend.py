@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 import httpx2
 import uvicorn
 from fastapi import FastAPI, Request
-from starlette.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response, StreamingResponse
 
 WORDS = ("Fine", ", ", "and", " you", "?")
 
@@ -23,9 +24,12 @@ def backend() -> FastAPI:
     async def models() -> dict[str, object]:
         return {"object": "list", "data": [{"id": "quick", "object": "model"}]}
 
-    @app.post("/v1/chat/completions")
-    async def complete(request: Request) -> StreamingResponse:
-        await request.json()
+    @app.post("/v1/chat/completions", response_model=None)
+    async def complete(request: Request) -> Response:
+        try:
+            await request.json()
+        except ClientDisconnect:
+            return Response(status_code=499)  # A background call that made way for a chat.
         return StreamingResponse(_answer(), media_type="text/event-stream")
 
     return app

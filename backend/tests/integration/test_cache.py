@@ -1,81 +1,148 @@
-"""Nothing is evaluated twice: long chats through Recollect on a real llama.cpp with default flags."""
+"""Nothing is evaluated twice: long chats through Recollect on a real llama.cpp with default flags.
 
-from collections.abc import Iterator
+Beside each stand the prompts of others, on the same model in the same run; a table at the end shows all of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests import cache_chat
-from tests.cache_chat import RecollectChat, Run, cached_percent, evaluated_per_turn, new_per_turn
+from tests import cache_chat, naive_prompts
+from tests.cache_chat import NO_BACKGROUND_WORK, MemoryWork, RecollectChat
+from tests.cache_figures import (
+    TABLE_ROW,
+    Run,
+    cached_percent,
+    evaluated_per_turn,
+    more_than_new,
+    new_per_turn,
+    table_row,
+)
+from tests.embedding_model import model_folder
 from tests.llama_cpp import LlamaCpp
+from tests.naive_prompts import Layout
 from tests.processes import Server
 
+__all__ = ["model_folder"]
 pytestmark = pytest.mark.timeout(600)
+
+TURNS = 12
+SMALL_CONTEXT = 2304
+"""Full after a dozen turns: thirty of them see the window shrink."""
+Show = Callable[[str, Sequence[Run]], None]
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, object], None]) -> Show:
+    """Puts a row into the table."""
+    return lambda prompts, runs: record_property(TABLE_ROW, table_row(prompts, runs))
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One thread with memory off, and nothing else on the server."""
+    with chatting(tmp_path_factory.mktemp("alone") / "home") as (chat, _):
+        (run,) = chat.talk(["t1"], TURNS)
+    return run
 
 
 @contextmanager
 def chatting(
-    home: Path, *, slots: int = 1, context: int = 4096, memory: bool = False
-) -> Iterator[RecollectChat]:
-    with LlamaCpp(slots=slots, context=context) as model, Server(home, backend(model)) as server:
-        yield RecollectChat(server.client, memory=memory)
+    home: Path,
+    *,
+    slots: int = 1,
+    context: int = 4096,
+    memory: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[tuple[RecollectChat, LlamaCpp]]:
+    """A Recollect in front of a llama.cpp."""
+    with LlamaCpp(slots=slots, context=context) as model:
+        given = {"RECOLLECT_LLM__BASE_URL": f"{model.address}/v1", **NO_BACKGROUND_WORK, **(settings or {})}
+        with Server(home, given) as server:
+            yield RecollectChat(server.client, memory=memory), model
 
 
-def backend(model: LlamaCpp) -> dict[str, str]:
-    return {
-        "RECOLLECT_LLM__BASE_URL": f"{model.address}/v1",
-        "RECOLLECT_MEMORIZE__PAUSE_SECONDS": "86400",
+def straight(layout: Layout, turns: int, *, slots: int = 1, threads: Sequence[str] = ("t1",)) -> list[Run]:
+    with LlamaCpp(slots=slots) as server:
+        return naive_prompts.straight(server, layout, turns, threads)
+
+
+def test_twelve_turns_evaluate_new_tokens_alone(alone: Run, show: Show) -> None:
+    show("12 turns, memory off", [alone])
+    assert len(alone.turns) == TURNS
+    assert more_than_new(alone) == []
+    assert cached_percent([alone]) >= 92
+
+
+@pytest.mark.parametrize(
+    ("layout", "turns"),
+    [
+        (naive_prompts.clock_not_kept, TURNS),
+        # Their first turns are the best ones: few of them are enough.
+        (naive_prompts.clock_first, 6),
+        (naive_prompts.cut_by_one, 9),
+    ],
+    ids=["clock not kept", "clock first", "cut by one"],
+)
+def test_the_layouts_of_others_evaluate_more(layout: Layout, turns: int, alone: Run, show: Show) -> None:
+    naive = straight(layout, turns)
+    show(f"    beside it: {layout.__name__.replace('_', ' ')}, {turns} turns", naive)
+    assert evaluated_per_turn(naive) > 1.5 * evaluated_per_turn([alone])
+
+
+def test_recalled_memories_cost_their_own_tokens_and_no_more(
+    tmp_path: Path, model_folder: Path, show: Show
+) -> None:
+    settings = {
+        "RECOLLECT_EMBEDDING__FOLDER": str(model_folder),
+        "RECOLLECT_CHAT__RECALL_SECONDS": "30",  # However busy the machine is.
     }
+    with chatting(tmp_path / "home", memory=True, settings=settings) as (chat, _):
+        chat.tell(TURNS)
+        (run,) = chat.talk(["t1"], TURNS, words=cache_chat.asked)
+    recalled = sum(turn.memories > 0 for turn in run.turns)
+    show(f"12 turns, memory on ({recalled} of them recalled something)", [run])
+    assert recalled >= TURNS / 2
+    assert more_than_new(run) == []
 
 
-def assert_only_new_tokens(run: Run) -> None:
-    figures = list(zip((turn.evaluated for turn in run.later), run.new_tokens, strict=True))
-    assert [pair for pair in figures if pair[0] > 1.05 * pair[1] + 8] == []
-
-
-def test_twelve_turns_evaluate_new_tokens_alone(tmp_path: Path) -> None:
-    with chatting(tmp_path / "home") as chat:
-        (run,) = chat.talk(["t1"], 12)
-    assert_only_new_tokens(run)
-    assert cached_percent([run]) >= 92
-    with LlamaCpp() as server:
-        naive = cache_chat.straight(server, cache_chat.clock_first, 4)
-    assert cached_percent([naive]) < 10
-
-
-def test_recalled_memories_cost_their_own_tokens_and_no_more(tmp_path: Path) -> None:
-    with chatting(tmp_path / "home", memory=True) as chat:
-        (run,) = chat.talk(["t1"], 8)
-    assert_only_new_tokens(run)
-
-
-def test_thirty_turns_through_a_shrinking_window_stay_cached(tmp_path: Path) -> None:
-    with chatting(tmp_path / "home", context=2304) as chat:
+def test_thirty_turns_through_a_shrinking_window_stay_cached(tmp_path: Path, show: Show) -> None:
+    with chatting(tmp_path / "home", context=SMALL_CONTEXT) as (chat, _):
         (run,) = chat.talk(["t1"], 30)
-    shrunk = [
+    shrunk = sum(
         now.prompt_tokens < before.prompt_tokens for before, now in zip(run.turns, run.later, strict=False)
-    ]
-    assert any(shrunk)
+    )
+    show(f"30 turns, the window shrinks {shrunk} times", [run])
+    assert shrunk > 0
     assert cached_percent([run]) >= 80
 
 
-def test_two_threads_on_two_slots_stay_cached(tmp_path: Path) -> None:
-    with chatting(tmp_path / "home", slots=2) as chat:
-        runs = chat.talk(["t1", "t2"], 10)
-    assert cached_percent(runs) >= 88
+@pytest.mark.parametrize(("names", "turns", "at_least"), [("t1 t2", 10, 88), ("t1 t2 t3 t4", 8, 85)])
+def test_threads_on_two_slots_stay_cached(
+    tmp_path: Path, names: str, turns: int, at_least: float, show: Show
+) -> None:
+    threads = names.split()
+    with chatting(tmp_path / "home", slots=2) as (chat, _):
+        runs = chat.talk(threads, turns)
+    show(f"{len(threads)} threads on 2 slots, {turns} turns each", runs)
+    naive = straight(naive_prompts.clock_kept, turns, slots=2, threads=threads)
+    show(f"    beside it: clock kept, server chooses, {turns} turns each", naive)
+    assert cached_percent(runs) >= at_least
+    assert evaluated_per_turn(naive) > 1.5 * evaluated_per_turn(runs)
 
 
-def test_four_threads_on_two_slots_stay_cached(tmp_path: Path) -> None:
-    with chatting(tmp_path / "home", slots=2) as chat:
-        runs = chat.talk(["t1", "t2", "t3", "t4"], 8)
-    assert cached_percent(runs) >= 85
-
-
-def test_other_work_after_every_turn_costs_the_chat_nothing_on_one_slot(tmp_path: Path) -> None:
-    others = []
-    with LlamaCpp() as model, Server(tmp_path / "home", backend(model)) as server:
-        chat = RecollectChat(server.client)
-        (run,) = chat.talk(["t1"], 8, lambda turn: others.append(cache_chat.other_work(model, turn)))
-    assert min(other.evaluated for other in others) > 100
+def test_memory_work_after_every_turn_costs_the_chat_nothing_on_one_slot(
+    tmp_path: Path, alone: Run, show: Show
+) -> None:
+    # Four layers of a model never come to an end by themselves.
+    settings = {"RECOLLECT_MEMORIZE__MODEL_TIMEOUT_SECONDS": "4"}
+    with chatting(tmp_path / "home", memory=True, settings=settings) as (chat, model):
+        work = MemoryWork(chat, model)
+        (run,) = chat.talk(["t1"], 8, after_each=work)
+    worked, same_turns = sum(tokens > 0 for tokens in work.evaluated), Run(alone.turns[:8])
+    show(f"8 turns, memory work after {worked} of them ({sum(work.evaluated)} tokens), 1 slot", [run])
+    assert worked > 4
     assert evaluated_per_turn([run]) <= 1.05 * new_per_turn([run])
+    assert evaluated_per_turn([run]) <= 1.05 * evaluated_per_turn([same_turns])
