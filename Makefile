@@ -15,7 +15,7 @@ serve: installed ## install what is needed and start the server; it prints its a
 	@$(BIN)/recollect setup >&2 || echo "serve: starting without a model that could not be fetched; 'recollect setup' tries again" >&2
 	@exec $(BIN)/recollect serve
 
-test: installed-dev ## every test but the long ones, about seventeen minutes on two cores
+test: installed-dev ## every test but the long ones, about forty minutes on two cores
 	cd backend && $(BIN)/pytest -n 2 --dist loadfile
 
 integration: installed-dev ## the tests that run against real files, databases and processes
