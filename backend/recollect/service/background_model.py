@@ -97,7 +97,8 @@ class BackgroundModel:
         prefix: ChatPrefix | None = None,
         check: Callable[[str], object] = any_text,
     ) -> Answer:
-        """The model's answer, within `answer_seconds` in all, waiting at the gate apart; else ModelUnavailable.
+        """The model's answer, within `answer_seconds` in all, waiting at the gate apart; else ModelUnavailable, and
+        ModelTooSlow where it answered and found no end.
 
         What may pass, and an answer that `check` refuses with a ValueError, is tried `attempts` times in all.
         With a `prefix` the messages follow the chat's own. Raises Preempted when a chat comes or the wait is long.
@@ -138,6 +139,10 @@ class BackgroundModel:
                 return answer
             except ModelRefused as error:
                 raise ModelUnavailable(f"the model failed: {_in_words(error)}") from error
+            except _StillAnswering as error:
+                raise ModelTooSlow(
+                    f"the model was still answering after {self._answer_seconds:g} s"
+                ) from error
             except RateLimited as error:
                 trouble = _in_words(error)
                 pause = max(pause, error.retry_after or 0)
@@ -169,13 +174,14 @@ class BackgroundModel:
     async def _once(self, backend: Backend, asked: "_Asked", call: ChatCall) -> Answer:
         arrived = self._clock()
         async with self._gate.background(backend, asked.thread_key, patience=asked.patience):
-            started = self._clock()
+            started, spoke = self._clock(), asyncio.Event()
             asked.patience = max(0.0, asked.patience - (started - arrived))
             try:
                 async with asyncio.timeout(asked.answering):
-                    return await _whole_answer(backend, call)
+                    return await _whole_answer(backend, call, spoke)
             except TimeoutError:
-                raise _OutOfTime from None
+                # Where it spoke its server is well: it is this answer that takes too long, and would the next time.
+                raise (_StillAnswering if spoke.is_set() else _OutOfTime) from None
             finally:
                 asked.answering -= self._clock() - started
                 if asked.own_prompt:
@@ -195,10 +201,14 @@ class _Asked:
 
 
 class _OutOfTime(ModelUnavailable):
-    """The time for an answer is up."""
+    """The time for an answer is up, and none of it came."""
 
 
-async def _whole_answer(backend: Backend, call: ChatCall) -> Answer:
+class _StillAnswering(ModelUnavailable):
+    """The time for an answer is up in the midst of it."""
+
+
+async def _whole_answer(backend: Backend, call: ChatCall, spoke: asyncio.Event) -> Answer:
     pieces: list[str] = []
     size = 0
     finished = Finished()
@@ -207,6 +217,7 @@ async def _whole_answer(backend: Backend, call: ChatCall) -> Answer:
             if isinstance(event, Finished):
                 finished = event
             elif isinstance(event, Delta) and event.choice == 0:
+                spoke.set()
                 pieces.append(event.text)
                 size += len((event.text + event.reasoning).encode("utf-8", "replace"))
                 if size > MAX_ANSWER_BYTES:
@@ -217,7 +228,7 @@ async def _whole_answer(backend: Backend, call: ChatCall) -> Answer:
 
 
 _WORDS: dict[type[ModelUnavailable], str] = {
-    _OutOfTime: "it was still answering",
+    _OutOfTime: "it had not answered yet",
     BackendDown: "nobody answers at its address",
     RateLimited: "it wants fewer requests",
     ModelTooSlow: "it went silent",

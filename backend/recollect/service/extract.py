@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from recollect.errors import ModelTooSlow
 from recollect.failpoints import FailPoints
 from recollect.memory.extraction import case, case_rules, prompts, rules
 from recollect.memory.extraction.answer import ANSWER_SCHEMA, parse_memcell_answer
@@ -28,7 +29,7 @@ async def no_prefix(cell: StoredCell) -> None:
 
 
 class ExtractionFailed(Exception):
-    """The model's answer can't be used, not even after a second chance; this counts as an attempt."""
+    """The model's answer can't be used, not even after a second chance, or finds no end; this counts as an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +134,18 @@ class Extractor:
         messages: Sequence[JsonObject],
         prefix: ChatPrefix | None,
     ) -> Answer:
-        answer = await model.ask(
-            messages,
-            space=stored.thread.space,
-            thread_id=stored.thread.thread_id,
-            max_tokens=_ANSWER_TOKENS,
-            schema=task.schema,
-            prefix=prefix,
-        )
+        try:
+            answer = await model.ask(
+                messages,
+                space=stored.thread.space,
+                thread_id=stored.thread.thread_id,
+                max_tokens=_ANSWER_TOKENS,
+                schema=task.schema,
+                prefix=prefix,
+            )
+        except ModelTooSlow as error:
+            # No outage, which would be waited out for as long as it takes: it counts, and ends some time.
+            raise ExtractionFailed(error.message) from error
         self.fail_points.reach("extract.answered")
         return answer
 

@@ -174,6 +174,24 @@ async def test_an_answer_that_stays_wrong_fails_in_the_open_and_can_be_tried_aga
         await well_again(home, model)
 
 
+async def test_an_answer_that_finds_no_end_counts_and_holds_nothing_up_for_good(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    async with remembering(tmp_path, model, **IMPATIENT, **TWO_ATTEMPTS) as home:
+        await tell(home, "t1", said(), user_id="ann")
+        model.control("stall", only="memory")
+        before = model.asked()
+        flushed = await flush(home, "t1", timeout=30)
+        told = states(flushed)
+        assert [told[name]["state"] for name in STRATEGIES] == ["failed"] * 3
+        assert "still answering" in told["facts"]["detail"]["error"]
+        assert model.asked() - before == 2 * len(STRATEGIES)
+        model.control()
+        for job in await home.app.jobs.list_jobs(space=None, state="dead"):
+            (await home.client.post(f"/api/v1/jobs/{job.job_id}/retry")).raise_for_status()
+        await well_again(home, model)
+
+
 @pytest.mark.parametrize(
     ("given", "trouble"),
     [

@@ -322,3 +322,15 @@ async def test_what_one_backend_refuses_another_is_still_offered() -> None:
     await put(model, schema=SCHEMA)
     await put(model, schema=SCHEMA)
     assert (offered(picky.calls), offered(open_minded.calls)) == ([True, False], [True])
+
+
+async def test_an_answer_that_finds_no_end_is_told_from_a_server_that_does_not_answer() -> None:
+    rambling = silent()
+    rambling.answer = saying("one two three four")
+    rambling.release(2)
+    with pytest.raises(ModelTooSlow, match="still answering"):
+        await put(model_on(rambling, answer_seconds=0.05))
+    assert len(rambling.calls) == 1
+    with pytest.raises(ModelUnavailable) as caught:
+        await put(model_on(silent(), answer_seconds=0.05))
+    assert not isinstance(caught.value, ModelTooSlow)
