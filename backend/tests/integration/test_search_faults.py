@@ -272,7 +272,7 @@ def test_an_index_that_cannot_be_written_is_a_problem_that_health_names(
 ) -> None:
     with Server(filled, settings(model)) as server:
         shutil.move(filled / "index", filled / "elsewhere")
-        (filled / "index").write_text("no folder", encoding="utf-8")
+        (filled / "index").symlink_to("/proc/self/fdinfo")  # Where nobody can write, root neither.
         add(server.client, "of ann", [message("found all the same", 9)], user_id="ann")
         wait_until(lambda: "index cannot be written" in health(server.client), "health says so")
         wait_until(
@@ -286,6 +286,20 @@ def test_an_index_that_cannot_be_written_is_a_problem_that_health_names(
         shutil.move(filled / "elsewhere", filled / "index")
         indexed(server.client, embedded=True, seconds=60)
         wait_until(lambda: health(server.client) == "", "health is well")
+
+
+def test_a_file_in_the_place_of_a_running_servers_index_is_kept_and_the_index_made_anew(
+    filled: Path, model: StandInModel
+) -> None:
+    with Server(filled, settings(model)) as server:
+        shutil.rmtree(filled / "index")
+        (filled / "index").write_text("no folder", encoding="utf-8")
+        add(server.client, "of ann", [message("found all the same", 9)], user_id="ann")
+        wait_until(lambda: texts(server.client, "found same", user_id="ann", mode="keyword"), "found")
+        wait_until(lambda: list(filled.glob("index.damaged-*")), "it is kept")
+        indexed(server.client, embedded=True, seconds=60)
+        wait_until(lambda: health(server.client) == "", "health is well")
+        assert [path.read_text(encoding="utf-8") for path in filled.glob("index.damaged-*")] == ["no folder"]
 
 
 def test_the_index_is_made_anew_while_messages_come(home: Path, model: StandInModel) -> None:

@@ -108,12 +108,26 @@ def generations(home: Path) -> list[Path]:
     return sorted(path for path in (home / "index").iterdir() if path.is_dir())
 
 
+def number_of_entries(client: httpx2.Client) -> int:
+    """What was made of the messages is searched beside them."""
+    number = 0
+    after: dict[str, str] = {}
+    while True:
+        query = {"user_id": USER, "limit": "1000", **after}
+        page = client.get("/api/v1/memory/entries", params=query).raise_for_status().json()
+        number += len(page["entries"])
+        if "next" not in page:
+            return number
+        after = {"after": page["next"]}
+
+
 def is_whole(client: httpx2.Client, writers: list[Writer], forgotten: list[str]) -> None:
     """Everything is indexed and embedded once, everything is found, and nothing that was forgotten is."""
     drained(client)
     counted = indexed(client, embedded=True)
     found = search(client, "says", user_id=USER, mode="keyword")
-    there = counted["messages"] - counted["forgotten"] - counted["skipped"]
+    turns = counted["messages"] - counted["forgotten"] - counted["skipped"]
+    there = turns + number_of_entries(client)
     assert found["searched"] == {"texts": there, "embedded": there, "from_journal": 0}
     for writer in writers:
         for thread, batches in writer.acknowledged.items():
