@@ -18,6 +18,8 @@ BASELINE = "BM25 by message"
 WITHOUT_MEMORY = "without memories"
 """The variant in which messages alone take part, among the same messages in the same home."""
 STALLED_AFTER_SECONDS = 300.0
+HOPELESS_AFTER_SECONDS = 10.0
+"""How long nothing may move while the index says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class MeasuredHome:
     count_embedded: Callable[[str], Awaitable[tuple[int, int]]]
     """How many messages of this owner are indexed and embedded, and how many are to be."""
     ask: Callable[[Query], Awaitable[Answer]]
+    problem: Callable[[], str | None]
+    """Why nothing is embedded, in words."""
     remember: Callable[[Conversation], Awaitable[int]] | None = None
     """Makes memories of a conversation that was added, and returns when they can be found: how many there are."""
 
@@ -178,12 +182,16 @@ async def _wait_until_embedded(
                 return
             if done != before:
                 before, moved_at = done, pace.clock()
-            elif pace.clock() - moved_at > STALLED_AFTER_SECONDS:
-                raise IndexUnavailable(
-                    f"{done} of {total} messages are embedded, and for {STALLED_AFTER_SECONDS:.0f} s no further one "
-                    "was: is the embedding model there?"
-                )
+            _give_up_if_stalled(f"{done} of {total} messages are embedded", home, pace.clock() - moved_at)
             await pace.rest()
+
+
+def _give_up_if_stalled(so_far: str, home: MeasuredHome, seconds: float) -> None:
+    problem = home.problem()
+    if seconds > (STALLED_AFTER_SECONDS if problem is None else HOPELESS_AFTER_SECONDS):
+        raise IndexUnavailable(
+            f"{so_far}, and for {seconds:.0f} s no further one was: {problem or 'nobody says why'}"
+        )
 
 
 async def _remember(

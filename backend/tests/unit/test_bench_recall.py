@@ -14,6 +14,7 @@ from recollect.errors import IndexUnavailable, InvalidInput
 from recollect.memory.recall_metrics import Hit
 from recollect.service.bench_recall import (
     BASELINE,
+    HOPELESS_AFTER_SECONDS,
     RECOLLECT,
     STALLED_AFTER_SECONDS,
     WITHOUT_MEMORY,
@@ -64,6 +65,7 @@ class Search:
         """How many each conversation gives; None: none are to be made."""
         self.bars: dict[str, list[tuple[int, int]]] = {}
         self.now = 0.0
+        self.problem: str | None = None
 
     async def add(self, conversation: Conversation) -> None:
         self.added.append(conversation.conversation_id)
@@ -98,6 +100,7 @@ class Search:
                 self.add,
                 self.count_embedded,
                 self.ask,
+                lambda: self.problem,
                 None if self.memories is None else self.remember,
             ),
             top_k=50,
@@ -230,6 +233,15 @@ async def test_an_index_that_stands_still_ends_the_measurement_with_its_numbers(
     with pytest.raises(IndexUnavailable, match="0 of 3 messages are embedded"):
         await search.measure(conversation("one", question("a?", "m1")))
     assert search.now == pytest.approx(STALLED_AFTER_SECONDS, abs=2)
+
+
+async def test_an_index_that_says_what_it_lacks_is_not_waited_for_long() -> None:
+    search = Search({None: []})
+    search.embeds = False
+    search.problem = "there is no embedding model"
+    with pytest.raises(IndexUnavailable, match="0 of 3 messages .* no embedding model"):
+        await search.measure(conversation("one", question("a?", "m1")))
+    assert search.now == pytest.approx(HOPELESS_AFTER_SECONDS, abs=2)
 
 
 async def test_progress_is_shown_for_adding_embedding_and_asking() -> None:

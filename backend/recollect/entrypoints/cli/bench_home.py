@@ -20,6 +20,7 @@ from recollect.memory.rank import VARIANTS, Weights
 from recollect.memory.recall_metrics import Hit
 from recollect.memory.strategy import STRATEGIES
 from recollect.service.bench_recall import WITHOUT_MEMORY, Answer, Conversation, MeasuredHome, Query
+from recollect.service.index_health import meaning_problem
 from recollect.service.ports import no_progress
 from recollect.service.recall import Search
 from recollect.settings import LlmSettings, Settings, StrategiesSettings, StrategySettings
@@ -41,7 +42,7 @@ async def measured_home(settings: Settings, top_k: int, *, with_memory: bool) ->
             ) as http:
                 doors = Doors(app, HomeClient(http), top_k)
                 remember = doors.remember if with_memory else None
-                yield MeasuredHome(doors.add, doors.count_embedded, doors.ask, remember)
+                yield MeasuredHome(doors.add, doors.count_embedded, doors.ask, doors.problem, remember)
 
 
 def _settings_for(settings: Settings, home: Path, *, with_memory: bool) -> Settings:
@@ -79,6 +80,9 @@ class Doors:
     async def count_embedded(self, user_id: str) -> tuple[int, int]:
         counts = await self._client.call("GET", "/api/v1/coverage", params={"user_id": user_id})
         return min(counts["indexed"], counts["embedded"]), counts["messages"] - counts["skipped"]
+
+    def problem(self) -> str | None:
+        return meaning_problem(self._app.search.indexer)
 
     async def remember(self, conversation: Conversation) -> int:
         """Close its last memcell, wait for what is made of all of them, and until that can be found."""
