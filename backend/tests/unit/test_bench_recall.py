@@ -239,7 +239,7 @@ async def test_an_index_that_says_what_it_lacks_is_not_waited_for_long() -> None
     search = Search({None: []})
     search.embeds = False
     search.problem = "there is no embedding model"
-    with pytest.raises(IndexUnavailable, match="0 of 3 messages .* no embedding model"):
+    with pytest.raises(IndexUnavailable, match=r"0 of 3 messages .* no embedding model"):
         await search.measure(conversation("one", question("a?", "m1")))
     assert search.now == pytest.approx(HOPELESS_AFTER_SECONDS, abs=2)
 
