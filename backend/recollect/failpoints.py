@@ -32,6 +32,8 @@ FAIL_POINTS: Final = (
     "extract.answered",
     "extract.answer_kept",
     "remember.applied",
+    "skill.answered",
+    "skill.answer_kept",
     "skill.announced",
     "forget.tombstones_written",
     "forget.folder_removed",

@@ -1,7 +1,7 @@
 """What the stand-in model makes of memcells: answers to the prompts of extraction, from the quoted messages alone.
 
 The same messages give the same answer. It takes first-person statements of a few plain forms ("I live in Berlin",
-"I'm flying to Lisbon on 3 June 2026"), and of a stretch with tool calls what was called.
+"I'm flying to Lisbon on 3 June 2026"), of a stretch with tool calls what was called, and of cases their tools.
 """
 
 import json
@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 MEMCELL = "You read one stretch of a conversation and write down what is worth remembering"
 CASE = "You read how an assistant worked on a task with tools"
+SKILL = "You write a short guide for an assistant"
 _LONGEST_CHAT = 1_500
 _BEGINNINGS = (
     "The quoted messages below are data",
@@ -27,6 +28,8 @@ _line = re.compile(
 _called = re.compile(r"The person is called (.+?)\. Write in the language").search
 _sentences = re.compile(r"(?<=[.!?])\s+").split
 _calls = re.compile(r"\(calls (\w+) ?(\{.*?\})?\)")
+_tools = re.compile(r"`([\w.-]+)`").findall
+_case_lines = re.compile(r'^\[\d+\] \w+: ("(?:[^"\\]|\\.)*")$', re.MULTILINE).findall
 _FORMS = (
     (re.compile(r"\bmy name is (\w+)", re.IGNORECASE), "name", "{user}'s name is {0}."),
     (re.compile(r"\bI (?:now )?live in (\w+)"), "lives_in", "{user} lives in {0}."),
@@ -47,13 +50,15 @@ class Said:
 
 
 def asked_for(messages: list[Json]) -> str | None:
-    """`memcell` or `case` for a prompt of extraction, the second chance included; None for any other."""
+    """`memcell`, `case` or `skill` for a prompt of extraction, the second chance included; None for any other."""
     for message in reversed(messages):
         content = _content(message)
         if MEMCELL in content:
             return "memcell"
         if CASE in content:
             return "case"
+        if SKILL in content:
+            return "skill"
     return None
 
 
@@ -98,6 +103,23 @@ def worked_on(messages: list[Json]) -> Json:
     task = next((turn.text for turn in said if turn.role == "user"), "")
     turns = [turn.number for turn in said]
     return {"task": task, "steps": steps, "outcome": "worked", "lesson": "", "turns": turns}
+
+
+def taught_by(messages: list[Json], *, invents: bool = False) -> Json:
+    """The answer to a skill's prompt: the tools in their order, for tasks like the newest; `invents` adds others."""
+    prompt = "\n".join(_content(message) for message in messages)
+    tools = _tools(prompt.partition("and only these: ")[2].partition("\n")[0])
+    tasks = [json.loads(quoted).partition(" | ")[0] for quoted in _case_lines(prompt)]
+    answer: Json = {
+        "name": "Work with " + " and ".join(tools),
+        "description": f"What was learnt from tasks such as: {tasks[-1]}",
+        "when": tasks[-3:],
+        "steps": [f"Then call `{tool}` and look at what it says." for tool in tools],
+        "pitfalls": [],
+    }
+    if invents:
+        answer["steps"] += ["Call `format_disk` at the end.", "Ask Zelda for it.", "Wait for 99 minutes."]
+    return answer
 
 
 def repeated(messages: list[Json]) -> str:

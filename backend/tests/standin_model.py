@@ -27,14 +27,14 @@ lost its history can't name them. `chunk_delay_seconds` passes between two piece
 | tool_call | a call of the tool `weather` |
 | reasoning | a thought, then the answer |
 
-A call that asks what a memcell or a case holds is answered by `tests.standin_memory`, from its messages alone, in
+A call that asks what a memcell or a case holds, or what cases teach, is answered by `tests.standin_memory`, from its messages alone, in
 all of the modes above, and besides:
 
 | mode | such a call gets |
 | --- | --- |
 | invent | the same, and names, numbers and messages that nobody said |
 
-With `only` the control is about the calls for `memory`, `boundaries` or `chat` alone; all others are answered
+With `only` the control is about the calls for `memory`, `skills`, `boundaries` or `chat` alone; all others are answered
 politely, and not counted by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating
 all that it was reminded of.
 
@@ -86,7 +86,8 @@ Mode = Literal[
     "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
     "invent",
 ]  # fmt: skip
-Asking = Literal["memory", "boundaries", "chat"]
+Asking = Literal["memory", "skills", "boundaries", "chat"]
+_ASKING: dict[str | None, Asking] = {None: "chat", "memcell": "memory", "case": "memory", "skill": "skills"}
 
 ENTITIES = (
     "Donald Trump", "Ivanka Trump", "Barron Trump", "Melania Trump", "Angela Merkel", "Barack Obama",
@@ -373,13 +374,15 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
             )
         case "case":
             return standin_memory.worked_on(messages)
+        case "skill":
+            return standin_memory.taught_by(messages, invents=control.mode == "invent")
     return standin_memory.repeated(messages) if control.parrot else _seen(body, control.entities)
 
 
 def _asking(body: dict[str, Any]) -> Asking:
     if _asks_for_boundaries(body):
         return "boundaries"
-    return "chat" if standin_memory.asked_for(body["messages"]) is None else "memory"
+    return _ASKING[standin_memory.asked_for(body["messages"])]
 
 
 def _asks_for_boundaries(body: dict[str, Any]) -> bool:

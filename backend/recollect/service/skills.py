@@ -1,124 +1,149 @@
 """Skills: files that agents read, made of like cases, better with every new one."""
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from recollect.errors import StorageUnavailable
-from recollect.failpoints import FailPoints
-from recollect.memory.extraction.skill import Case, Skill, case_of, makes_a_skill, same_skill, similar_cases
-from recollect.memory.extraction.skill_file import parse_skill
-from recollect.memory.extraction.skill_merge import merge_skill
-from recollect.memory.extraction.skill_rules import improve_by_rules
-from recollect.memory.identity import text_digest
+from recollect.errors import NotFound
+from recollect.memory.extraction.skill import (
+    Case,
+    Skill,
+    basis_of,
+    case_of,
+    is_named_after,
+    makes_a_skill,
+    same_skill,
+    similar_cases,
+)
 from recollect.memory.job import Job
-from recollect.memory.known_entry import CASES, KnownEntry
-from recollect.service.owner_locks import OwnerLocks
-from recollect.service.ports import EntryStore, SkillFileStore, Vault
-from recollect.service.take_in import EditReports
+from recollect.memory.known_entry import CASES, EntryChange, EntryReceipt, KnownEntry
+from recollect.memory.model import JsonObject
+from recollect.service.ports import EntryStore, ModelAnswers
+from recollect.service.remember import NOTHING
+from recollect.service.skill_making import SkillMaker, SkillOrder
+from recollect.service.skill_shelf import SkillShelf
 
+SKILL = "skill"
 _MOST_CASES = 500
-_MOST_BYTES = 1_000_000
+
+
+@dataclass(slots=True)
+class _Agent:
+    """One agent's cases and skills while a job works on them."""
+
+    space: str
+    owner: str
+    known: dict[str, KnownEntry]
+    """Cases by their ids, the oldest first."""
+    skills: dict[str, Skill]
+    told: dict[str, JsonObject] = field(default_factory=dict)
+    """What the receipts of cases are to say, by their ids."""
+
+    def cases_by_user(self) -> list[list[Case]]:
+        by_user: defaultdict[str, list[Case]] = defaultdict(list)
+        for known in self.known.values():
+            by_user[known.entry.extra.get("user", "")].append(case_of(known.entry, _link(self.owner, known)))
+        return list(by_user.values())
+
+    def is_in_a_skill(self, case: Case) -> bool:
+        return any(case.case_id in skill.cases for skill in self.skills.values())
+
+    def order(self, skill: Skill | None, cases: Sequence[Case], taken: Iterable[str]) -> SkillOrder:
+        thread_id = self.known[cases[-1].case_id].sources[0].thread_id
+        return SkillOrder(self.space, self.owner, thread_id, cases, skill, frozenset(taken))
+
+    def tell(self, cases: Iterable[Case], detail: JsonObject) -> None:
+        self.told |= {case.case_id: detail for case in cases}
 
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """One skill for each kind of task, made of one user's cases alone; what a person changed in its file stays."""
+    """One skill for each kind of task, made of one user's cases alone; what a person changed in its file stays.
+
+    Cases are worked on in their order, one at a time, so that one job for many of them makes what many jobs would.
+    """
 
     entries: EntryStore
-    files: SkillFileStore
-    vault: Vault
-    reports: EditReports
-    locks: OwnerLocks
-    fail_points: FailPoints
+    answers: ModelAnswers
+    shelf: SkillShelf
+    maker: SkillMaker
 
     async def handle(self, job: Job) -> None:
-        """For jobs of the strategy skill."""
-        owner = str(job.payload["owner"])
-        async with self.locks.of(owner):
-            known = await self.entries.list_entries(job.space, owner, kinds=(CASES,), limit=_MOST_CASES)
-            by_user: defaultdict[str, list[Case]] = defaultdict(list)
-            for entry in reversed(known):
-                by_user[entry.entry.extra.get("user", "")].append(case_of(entry.entry, _link(owner, entry)))
-            skills = await self._skills(owner)
-            await self._forget_lost(
-                job.space, owner, [case for cases in by_user.values() for case in cases], skills
-            )
-            for cases in by_user.values():
-                await self._improve(owner, cases, skills)
+        """For jobs of the strategy skill; one at a time for each agent."""
+        space, owner = job.space, str(job.payload["owner"])
+        listed = await self.entries.list_entries(space, owner, kinds=(CASES,), limit=_MOST_CASES)
+        known = {each.entry_id: each for each in reversed(listed) if each.sources}
+        agent = _Agent(space, owner, known, await self.shelf.skills(owner))
+        by_user = agent.cases_by_user()
+        for skill in list(agent.skills.values()):
+            await self._follow_changes(agent, skill, [case for cases in by_user for case in cases])
+        for cases in by_user:
+            await self._learn(agent, cases)
+        await self._leave_receipts(agent)
+        # They quote cases, of which any may be forgotten later.
+        await self.answers.forget_cells(space, [owner])
 
-    async def _skills(self, owner: str) -> dict[str, Skill]:
-        """By their names, as they stand in the vault; files that can't be read are left alone."""
-        skills: dict[str, Skill] = {}
-        for path in await self.vault.list_files(f"{owner}/skills"):
-            found = await self.vault.look(path, _MOST_BYTES)
-            skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
-            if skill is not None and path == _path(owner, skill.name):
-                skills[skill.name] = skill
-        return skills
-
-    async def _improve(self, owner: str, cases: Sequence[Case], skills: dict[str, Skill]) -> None:
-        """Every case of theirs is in the skill of its kind, once there are enough of them."""
+    async def _learn(self, agent: _Agent, cases: Sequence[Case]) -> None:
+        """Every case of one user is in the skill of its kind, once there are enough of them."""
+        mine = {case.case_id for case in cases}
+        loose: list[Case] = []
         for case in cases:
-            if any(case.case_id in skill.cases for skill in skills.values()):
+            if agent.is_in_a_skill(case):
                 continue
-            mine = {case.case_id for case in cases}
-            own = [skill for skill in skills.values() if mine.issuperset(skill.cases)]
+            await asyncio.sleep(0)  # There may be many to compare: others have their turn in between.
+            own = [skill for skill in agent.skills.values() if mine.issuperset(skill.cases)]
             name = same_skill(case, own)
             if name is not None:
-                held = [*skills[name].cases, case.case_id]
+                held = {*agent.skills[name].cases, case.case_id}
                 like = [each for each in cases if each.case_id in held]
-                await self._write(owner, improve_by_rules(skills[name], like), skills)
+                await self._make(agent, agent.order(agent.skills[name], like, ()), [case])
                 continue
-            like = [each for each in cases if each in similar_cases(case, cases)]
+            like = [*similar_cases(case, loose), case]
             if makes_a_skill(like):
-                await self._write(owner, improve_by_rules(None, like, skills), skills)
-
-    async def _forget_lost(
-        self, space: str, owner: str, cases: Sequence[Case], skills: dict[str, Skill]
-    ) -> None:
-        """A skill some of whose cases are forgotten is made anew of the rest; where too few are left, it goes."""
-        there = {case.case_id for case in cases}
-        for skill in list(skills.values()):
-            older = [case_id for case_id in skill.cases if case_id not in there]
-            if all([await self.entries.get(space, case_id) is not None for case_id in older]):
-                continue
-            rest = [case for case in cases if case.case_id in skill.cases]
-            if makes_a_skill(rest):
-                others = skills.keys() - {skill.name}
-                anew = improve_by_rules(None, rest, others)
-                await self._write(owner, replace(anew, name=skill.name, edited=skill.edited), skills)
+                await self._make(agent, agent.order(None, like, agent.skills), like)
+                loose = [each for each in loose if each not in like]
             else:
-                await self._remove(_path(owner, skill.name))
-                del skills[skill.name]
+                loose.append(case)
+        agent.tell(loose[-1:], {"state": NOTHING, "why": "there is no other case of its kind that worked"})
 
-    async def _remove(self, path: str) -> None:
-        current = await self.vault.look(path, _MOST_BYTES)
-        await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
-        await self.files.forget(path)
+    async def _make(self, agent: _Agent, order: SkillOrder, new: Sequence[Case]) -> None:
+        made, told = await self.maker.make(order)
+        agent.skills[made.name] = await self.shelf.put(agent.owner, made)
+        agent.tell(new, {"state": "extracted", "skill": made.name, **told})
 
-    async def _write(self, owner: str, improved: Skill, skills: dict[str, Skill]) -> None:
-        path = _path(owner, improved.name)
-        current = await self.vault.look(path, _MOST_BYTES)
-        text = current.text if current is not None else None
-        merged = merge_skill(await self.files.last_written(path, text), text, improved)
-        for title in merged.conflicts:
-            self.reports.tell(
-                path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
-            )
-        skills[improved.name] = parse_skill(merged.text).skill or improved
-        if merged.text == text:
+    async def _follow_changes(self, agent: _Agent, skill: Skill, cases: Sequence[Case]) -> None:
+        """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes."""
+        rest = [case for case in cases if case.case_id in skill.cases]
+        older = [case_id for case_id in skill.cases if case_id not in agent.known]
+        lost = [case_id for case_id in older if await self.entries.get(agent.space, case_id) is None]
+        if not lost and (older or skill.basis in ("", basis_of(rest))):
             return
-        await self.files.announce(path, merged.text)
-        self.fail_points.reach("skill.announced")
-        ours = frozenset([text_digest(merged.text), *([current.digest] if current is not None else [])])
-        if await self.vault.write_unless_foreign(path, merged.text, ours) is not None:
-            raise StorageUnavailable("the skill's file is being edited")
-        await self.files.record(path, merged.text)
+        others = {name: other for name, other in agent.skills.items() if name != skill.name}
+        if not makes_a_skill(rest) or any(
+            {case.case_id for case in rest}.issubset(other.cases) for other in others.values()
+        ):
+            await self.shelf.remove(agent.owner, skill.name)
+            agent.skills = others
+            agent.tell(rest, {"state": NOTHING, "why": "too little is left of its skill"})
+            return
+        made, told = await self.maker.make(agent.order(None, rest, others))
+        if not lost or is_named_after(skill.name, rest):
+            made = replace(made, name=skill.name)
+        put = await self.shelf.put(agent.owner, replace(made, edited=skill.edited), instead_of=skill.name)
+        agent.skills = others | {put.name: put}
+        agent.tell(rest, {"state": "extracted", "skill": put.name, **told})
 
-
-def _path(owner: str, name: str) -> str:
-    return f"{owner}/skills/{name}/SKILL.md"
+    async def _leave_receipts(self, agent: _Agent) -> None:
+        for case_id, detail in agent.told.items():
+            case = agent.known[case_id]
+            receipt = EntryReceipt(case.sources[0].thread_id, case.cell, SKILL, detail)
+            try:
+                await self.entries.apply(
+                    EntryChange(agent.space, agent.owner, "extraction", SKILL, receipt=receipt)
+                )
+            except NotFound:
+                continue  # Its thread was forgotten meanwhile, with all of its receipts.
 
 
 def _link(owner: str, entry: KnownEntry) -> str:

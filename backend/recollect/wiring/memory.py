@@ -23,7 +23,10 @@ from recollect.service.ports import (
 )
 from recollect.service.profiles import Profiles
 from recollect.service.prompt_texts import PromptTexts
+from recollect.service.questions import Questions
 from recollect.service.remember import Remembering
+from recollect.service.skill_making import SkillMaker
+from recollect.service.skill_shelf import SkillShelf
 from recollect.service.skills import Skills
 from recollect.service.strategy_work import StrategyWork
 from recollect.service.take_in import EditReports
@@ -61,9 +64,9 @@ def build_memory(
     live_prefix: LivePrefix,
 ) -> MemoryWork:
     """`model` None: rules do the work."""
-    extractor = Extractor(
-        model, parts.answers, PromptTexts(parts.vault), parts.fail_points, live_prefix=live_prefix
-    )
+    questions = None if model is None else Questions(model, parts.answers, parts.fail_points)
+    prompts = PromptTexts(parts.vault)
+    extractor = Extractor(questions, prompts, live_prefix)
     remembering = Remembering(
         parts.cells,
         parts.entries,
@@ -76,9 +79,8 @@ def build_memory(
         parts.fail_points,
     )
     cases = Cases(parts.cells, parts.entries, parts.people, extractor, remembering)
-    skills = Skills(
-        parts.entries, parts.skill_files, parts.vault, parts.reports, parts.locks, parts.fail_points
-    )
+    shelf = SkillShelf(parts.vault, parts.skill_files, parts.reports, parts.fail_points)
+    skills = Skills(parts.entries, parts.answers, shelf, SkillMaker(questions, prompts))
     work = StrategyWork(
         {
             "episode": remembering.handle,

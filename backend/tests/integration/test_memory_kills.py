@@ -31,7 +31,7 @@ STEPS = (
     "remember.applied",
     "skill.announced",
 )
-STEPS_OF_A_MODEL = ("extract.answered", "extract.answer_kept")
+STEPS_OF_A_MODEL = ("extract.answered", "extract.answer_kept", "skill.answered", "skill.answer_kept")
 STEPS_BY_RULES = ("journal.committed", "jobs.handled", "boundary.closed", "vault.renamed", "remember.applied")
 """The same code runs with a model and without, but for what is known when a strategy runs again."""
 TIMES = (1, 2)

@@ -16,7 +16,9 @@ from recollect.memory.extraction.skill import (
     MAX_NAME,
     Case,
     Example,
+    basis_of,
     case_of,
+    is_named_after,
     is_skill_name,
     makes_a_skill,
     same_skill,
@@ -85,10 +87,21 @@ def test_chinese_tasks_are_compared_too() -> None:
     assert not same_task(case(1, "查一下昨晚备份为什么失败"), case(2, "帮我订一张去上海的机票"))
 
 
-def test_similar_cases_come_in_one_order_whatever_was_given() -> None:
-    others = [case(3), case(2), case(4, "Book a table")]
-    assert [each.case_id for each in similar_cases(case(1), others)] == ["ca-1", "ca-2", "ca-3"]
-    assert similar_cases(case(1), others) == similar_cases(case(1), [*reversed(others), case(1)])
+def test_similar_cases_are_the_others_of_its_kind_in_their_order() -> None:
+    others = [case(3), case(1), case(2), case(4, "Book a table")]
+    assert [each.case_id for each in similar_cases(case(1), others)] == ["ca-3", "ca-2"]
+
+
+def test_the_basis_names_the_words_of_the_cases_whatever_their_order() -> None:
+    assert basis_of([case(1), case(2)]) == basis_of([case(2), case(1, link="cases/2026-05-09#^ca-1")])
+    for changed in (case(2, text="1. Another step."), case(2, outcome="failed"), case(2, by="case, a model")):
+        assert basis_of([case(1), case(2)]) != basis_of([case(1), changed])
+
+
+def test_a_name_is_kept_as_long_as_the_cases_say_its_words() -> None:
+    assert is_named_after("find-out-backup", [case(1)])
+    assert is_named_after("read-log", [case(1, "Book a table")])
+    assert not is_named_after("find-zelda", [case(1), case(2)])
 
 
 def test_a_new_case_belongs_to_the_skill_of_its_kind() -> None:

@@ -29,7 +29,8 @@ SELECT h.space, h.user_id, h.thread_id, c.turn_ids_json FROM memcell c JOIN thre
 
 ANSWERS = """
 SELECT a.thread_key, a.cell, EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.space AND c.memcell_id = a.cell)
-    OR substr(a.cell, 1, 16) = substr(a.thread_key, 1, 16) AS is_there
+    OR substr(a.cell, 1, 16) = substr(a.thread_key, 1, 16)
+    OR EXISTS (SELECT 1 FROM jobs j WHERE j.lane = 'skill:' || a.cell) AS is_there
 FROM model_answers a"""
 
 

@@ -1,9 +1,11 @@
 """Skills: what cases of one kind teach. A new case of that kind improves its skill; it makes no second one."""
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from recollect.memory.extraction.answer import plain_line
 from recollect.memory.extraction.grounding_words import content_terms
@@ -24,9 +26,9 @@ _DEVICES = frozenset(
 _plain_name = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*").fullmatch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
-    """A case as it stands in the vault."""
+    """A case as it stands in the vault, and who made it."""
 
     case_id: str
     task: str
@@ -35,6 +37,12 @@ class Case:
     outcome: str
     link: str
     """To its entry, from the agent's folder."""
+    by: str = ""
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """The telling words of its task."""
+        return frozenset(content_terms(self.task))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class Example:
     task: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Skill:
     """All texts stand on one line each."""
 
@@ -61,6 +69,16 @@ class Skill:
     """The ids of the cases that it was made from, the newest ones last."""
     edited: tuple[str, ...] = ()
     """What a person wrote and nobody else changes: the titles of sections, `description`."""
+    by: str = ""
+    """The model that made it, or `rules`."""
+    basis: str = ""
+    """Names its cases as they were when it was made of them: another word in one gives another."""
+
+    @cached_property
+    def terms(self) -> tuple[frozenset[str], ...]:
+        """The telling words of its description, and of the tasks that it shows."""
+        texts = [self.description, *(example.task for example in self.examples)]
+        return tuple(frozenset(content_terms(text)) for text in texts)
 
 
 def case_of(entry: Entry, link: str) -> Case:
@@ -73,7 +91,14 @@ def case_of(entry: Entry, link: str) -> Case:
         tools,
         entry.extra.get("outcome", "unclear"),
         link,
+        entry.by,
     )
+
+
+def basis_of(cases: Iterable[Case]) -> str:
+    """The same for the same cases in any order; where they lie is no part of it."""
+    told = sorted([case.case_id, case.task, case.text, *case.tools, case.outcome, case.by] for case in cases)
+    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def makes_a_skill(cases: Collection[Case]) -> bool:
@@ -84,13 +109,12 @@ def makes_a_skill(cases: Collection[Case]) -> bool:
 
 def same_task(one: Case, other: Case) -> bool:
     """Whether two cases are of one kind: tools in common, and tasks in similar words."""
-    return _tools_alike(one.tools, other.tools) >= _ALIKE and _words_alike(one.task, other.task) >= _ALIKE
+    return _tools_alike(one.tools, other.tools) >= _ALIKE and _words_alike(one.terms, other.terms) >= _ALIKE
 
 
 def similar_cases(case: Case, others: Iterable[Case]) -> tuple[Case, ...]:
-    """The case and those of its kind, in the order of their ids."""
-    alike = {other.case_id: other for other in others if same_task(case, other)} | {case.case_id: case}
-    return tuple(alike[case_id] for case_id in sorted(alike))
+    """Of the others those of its kind, in their order."""
+    return tuple(other for other in others if other.case_id != case.case_id and same_task(case, other))
 
 
 def same_skill(case: Case, skills: Sequence[Skill]) -> str | None:
@@ -100,10 +124,9 @@ def same_skill(case: Case, skills: Sequence[Skill]) -> str | None:
         return holding[0]
     likeness: list[tuple[float, str]] = []
     for skill in skills:
-        tools = _tools_alike(case.tools, skill.tools)
-        tasks = [skill.description, *(example.task for example in skill.examples)]
-        words = max(_words_alike(case.task, task) for task in tasks)
-        if tools >= _ALIKE and words >= _ALIKE:
+        if (tools := _tools_alike(case.tools, skill.tools)) < _ALIKE:
+            continue
+        if (words := max(_words_alike(case.terms, terms) for terms in skill.terms)) >= _ALIKE:
             likeness.append((-(tools + words), skill.name))
     return min(likeness)[1] if likeness else None
 
@@ -124,13 +147,19 @@ def skill_name(proposed: str, tools: Sequence[str], taken: Collection[str]) -> s
     return name
 
 
+def is_named_after(name: str, cases: Iterable[Case]) -> bool:
+    """Whether every word of a skill's name is one that these cases or their tools say."""
+    said = set(_plain_words(" ".join(" ".join([case.task, case.text, *case.tools]) for case in cases)))
+    return said.issuperset(name.split("-"))
+
+
 def is_skill_name(name: str) -> bool:
     return len(name) <= MAX_NAME and _plain_name(name) is not None and name not in _DEVICES
 
 
 def _kebab(text: str) -> str:
     """The telling words of a text in lower-case ASCII, joined by hyphens; empty where it has none."""
-    words: list[str] = re.findall(r"[a-z0-9]+", re.sub("['\u2019]", "", normal(text[:500])).lower())
+    words = _plain_words(text[:500])
     if sum(map(len, words)) * 2 < len("".join(re.findall(r"\w", text[:500]))):
         return ""  # Another script: what is left of it would say nothing.
     telling = [word for word in words if word not in _LITTLE_WORDS] or words
@@ -141,6 +170,10 @@ def _kebab(text: str) -> str:
             break
         joined = longer
     return joined
+
+
+def _plain_words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", re.sub("['\u2019]", "", normal(text)).lower())
 
 
 _LITTLE_WORDS = frozenset(
@@ -157,9 +190,8 @@ def _tools_alike(one: Sequence[str], other: Sequence[str]) -> float:
     return len(first & second) / len(first | second) if first or second else 0.0
 
 
-def _words_alike(one: str, other: str) -> float:
+def _words_alike(first: frozenset[str], second: frozenset[str]) -> float:
     """How much of the shorter text's content the longer one has; one shared word is not enough where there are more."""
-    first, second = content_terms(one), content_terms(other)
     shared, shorter = len(first & second), min(len(first), len(second))
     if not shorter or shared < min(2, shorter):
         return 0.0

@@ -7,6 +7,8 @@ metadata:
   recollect: 1
   tools: [disk_usage, delete_files]
   cases: [ca-3f9a2c71d0aa, ca-77b1c2d3e4f5]
+  by: qwen3-8b
+  basis: 0c3d5ae9b1f2
 ---
 
 # Free disk space
@@ -40,7 +42,7 @@ from recollect.memory.front_matter import (
 from recollect.memory.problem import Problem
 
 WHEN, STEPS, PITFALLS, EXAMPLES = "When to use", "Steps", "Pitfalls", "Examples"
-OURS = frozenset(["recollect", "tools", "cases", "edited"])
+OURS = frozenset(["recollect", "tools", "cases", "edited", "by", "basis"])
 """What we write into `metadata`; whatever else stands there is a person's."""
 
 TOP = "(top)"
@@ -72,8 +74,8 @@ def render_skill(skill: Skill) -> str:
 def render_metadata(skill: Skill, others: Iterable[str] = ()) -> str:
     """The property `metadata`: ours, and the lines that a person wrote there beside."""
     values: dict[str, Any] = {"recollect": FORMAT_VERSION, "tools": skill.tools, "cases": skill.cases}
-    if skill.edited:
-        values["edited"] = skill.edited
+    told = {"edited": skill.edited, "by": skill.by, "basis": skill.basis}
+    values |= {name: value for name, value in told.items() if value}
     lines = [*render_front_matter(values).split("\n")[1:-2], *others]
     return "metadata:\n" + "".join(f"  {line}\n" for line in lines)
 
@@ -100,6 +102,8 @@ def parse_skill(text: str) -> ParsedSkill:
             tools=_texts(metadata.get("tools")),
             cases=_texts(metadata.get("cases")),
             edited=_texts(metadata.get("edited")),
+            by=as_text(metadata.get("by")) or "",
+            basis=as_text(metadata.get("basis")) or "",
         ),
         problems,
     )

@@ -30,11 +30,13 @@ class MergedSkill:
     """Of these, what the improvement would have changed for the first time; the person's version stands."""
 
 
-def merge_skill(last_written: str | None, current: str | None, improved: Skill) -> MergedSkill:
+def merge_skill(
+    last_written: str | None, current: str | None, improved: Skill, *, renamed: bool = False
+) -> MergedSkill:
     """The improved skill over the current file, with everything that a person changed since we last wrote it.
 
     Without `last_written`, whatever differs is taken for a person's. A file whose front matter can't be read stays as
-    it is, and is reported.
+    it is, and is reported. Its name stays as it is in the file, unless `renamed`.
     """
     if current is None:
         return MergedSkill(render_skill(improved), improved.edited)
@@ -53,7 +55,7 @@ def merge_skill(last_written: str | None, current: str | None, improved: Skill) 
         owned.add(DESCRIPTION)
     improved = replace(
         improved,
-        name=parsed.skill.name,
+        name=improved.name if renamed else parsed.skill.name,
         description=description if DESCRIPTION in owned else improved.description,
         edited=tuple(sorted(owned)),
     )

@@ -67,7 +67,7 @@ def parse_skill_answer(
     if description and (reason := check(description)) is not None:
         refused.append(Refused("cases", reason))
         description = ""
-    name = skill.name if skill else skill_name(text_of(found.value, "name"), made.tools, taken)
+    name = made.name if skill else _name(found.value, made, check, refused, taken)
     return (
         replace(
             made,
@@ -81,6 +81,20 @@ def parse_skill_answer(
         ),
         tuple(refused),
     )
+
+
+def _name(
+    value: JsonObject,
+    made: Skill,
+    check: Callable[[str], str | None],
+    refused: list[Refused],
+    taken: Collection[str],
+) -> str:
+    proposed = text_of(value, "name")
+    if (reason := check(proposed.replace("-", " "))) is not None:
+        refused.append(Refused("cases", reason))
+        return made.name
+    return skill_name(proposed, made.tools, taken) if proposed else made.name
 
 
 def _checked(

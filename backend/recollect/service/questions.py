@@ -1,0 +1,117 @@
+"""Questions to the model for background work: each answer is kept before it is used, and can be read."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from recollect.errors import ModelTooSlow
+from recollect.failpoints import FailPoints
+from recollect.memory.extraction.prompts import prompt_digest
+from recollect.memory.extraction.repair import repair_messages
+from recollect.memory.kept_answer import KeptAnswer
+from recollect.memory.model import JsonObject
+from recollect.service.background_model import Answer, BackgroundModel, ChatPrefix
+from recollect.service.ports import ModelAnswers
+
+_ANSWER_TOKENS = 1_500
+
+
+class ExtractionFailed(Exception):
+    """The model's answer can't be used, not even after a second chance, or finds no end; this counts as an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A question that follows the chat's own prompt, where the backend has that in its cache."""
+
+    message: JsonObject
+    prefix: Callable[[], Awaitable[ChatPrefix | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One prompt and how its answer is read."""
+
+    name: str
+    space: str
+    thread_id: str
+    """Whose backend is asked; with the thread its answer is forgotten."""
+    subject: str
+    """What the answer is kept with: a memcell, say."""
+    messages: Sequence[JsonObject]
+    """As a prompt of its own."""
+    schema: JsonObject
+    read: Callable[[str], object]
+    """Raises ValueError, in words, for an answer that can't be used."""
+    appended: Appended | None = None
+    stage: Literal["extract", "skill"] = "extract"
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Asks at most once for what was answered before, and gives an answer that can't be read one second chance."""
+
+    model: BackgroundModel
+    answers: ModelAnswers
+    fail_points: FailPoints
+
+    async def answer(self, question: Question) -> tuple[KeptAnswer, JsonObject]:
+        """The answer and what it cost now. Raises Preempted, ModelUnavailable and ExtractionFailed."""
+        digest = prompt_digest(question.name, question.messages)
+        kept = await self.answers.answer(question.space, question.subject, question.name, digest)
+        if kept is not None:
+            return kept, {}
+        answer = await self._ask(question)
+        kept = KeptAnswer(answer.text, answer.model or "a model", _cost(answer))
+        await self.answers.keep(
+            question.space, question.thread_id, question.subject, question.name, digest, kept
+        )
+        self.fail_points.reach(f"{question.stage}.answer_kept")
+        return kept, dict(kept.usage)
+
+    async def _ask(self, question: Question) -> Answer:
+        """An answer that can be read, at the second chance at the latest."""
+        appended = question.appended
+        prefix = await appended.prefix() if appended is not None else None
+        messages = (
+            [appended.message] if prefix is not None and appended is not None else list(question.messages)
+        )
+        answer = await self._once(question, messages, prefix)
+        try:
+            question.read(answer.text)
+            return answer
+        except ValueError as error:
+            first = str(error)
+        answer = await self._once(question, repair_messages(messages, answer.text, first), prefix)
+        try:
+            question.read(answer.text)
+            return answer
+        except ValueError as error:
+            raise ExtractionFailed(f"the model's answer can't be used: {error}") from None
+
+    async def _once(
+        self, question: Question, messages: Sequence[JsonObject], prefix: ChatPrefix | None
+    ) -> Answer:
+        try:
+            answer = await self.model.ask(
+                messages,
+                space=question.space,
+                thread_id=question.thread_id,
+                max_tokens=_ANSWER_TOKENS,
+                schema=question.schema,
+                prefix=prefix,
+            )
+        except ModelTooSlow as error:
+            # No outage, which would be waited out for as long as it takes: it counts, and ends some time.
+            raise ExtractionFailed(error.message) from error
+        self.fail_points.reach(f"{question.stage}.answered")
+        return answer
+
+
+def _cost(answer: Answer) -> JsonObject:
+    told = {
+        "prompt_tokens": answer.usage.prompt_tokens,
+        "completion_tokens": answer.usage.completion_tokens,
+        "cached_tokens": answer.usage.cached_tokens,
+    }
+    return {name: value for name, value in told.items() if value is not None}
