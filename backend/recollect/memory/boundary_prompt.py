@@ -11,11 +11,12 @@ PROMPT_TURNS = 80
 PROMPT_CHARS = 12_000
 """A prompt's messages hold this many characters at most, taken together."""
 
+# Bounded: a very small model finds no end by itself, and a sentence is all that is wanted.
 ANSWER_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
-        "reasoning": {"type": "string"},
-        "boundaries": {"type": "array", "items": {"type": "integer"}},
+        "reasoning": {"type": "string", "maxLength": 200},
+        "boundaries": {"type": "array", "items": {"type": "integer"}, "maxItems": PROMPT_TURNS},
         "should_wait": {"type": "boolean"},
     },
     "required": ["reasoning", "boundaries", "should_wait"],

@@ -21,7 +21,7 @@ MAX_TITLE = 100
 _MAX_SHORT = 120
 _DAY_MS = 86_400_000
 
-_TURNS: JsonObject = {"type": "array", "items": {"type": "integer"}}
+_MAX_CITED = 20
 _TEXT: JsonObject = {"type": "string"}
 
 
@@ -35,25 +35,26 @@ def strict_object(**properties: JsonObject) -> JsonObject:
     }
 
 
+def list_of(items: JsonObject, most: int) -> JsonObject:
+    """A schema for a list that ends: a small model would go on for as long as it may."""
+    return {"type": "array", "items": items, "maxItems": most}
+
+
+_TURNS = list_of({"type": "integer"}, _MAX_CITED)
 ANSWER_SCHEMA: JsonObject = strict_object(
     title=_TEXT,
     episode=_TEXT,
-    facts={
-        "type": "array",
-        "items": strict_object(
+    facts=list_of(
+        strict_object(
             text=_TEXT,
             turns=_TURNS,
             subject=_TEXT,
             attribute={"type": "string", "enum": sorted(ATTRIBUTES)},
             value=_TEXT,
         ),
-    },
-    foresight={
-        "type": "array",
-        "items": strict_object(
-            text=_TEXT, turns=_TURNS, **{"from": {"type": "string"}, "to": {"type": "string"}}
-        ),
-    },
+        MAX_FACTS,
+    ),
+    foresight=list_of(strict_object(text=_TEXT, turns=_TURNS, **{"from": _TEXT, "to": _TEXT}), MAX_PLANS),
 )
 
 _FIELDS = ("title", "episode", "facts", "foresight")

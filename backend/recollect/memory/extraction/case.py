@@ -16,6 +16,7 @@ from typing import Any
 from recollect.memory.extraction.answer import (
     cut_at_sentence,
     items_of,
+    list_of,
     plain_line,
     strict_object,
     text_of,
@@ -26,7 +27,7 @@ from recollect.memory.extraction.draft import CellText, Draft, Extraction, Refus
 from recollect.memory.extraction.grounding import UNKNOWN_TURN, unsupported
 from recollect.memory.extraction.grounding_support import Support, sentences_in
 from recollect.memory.extraction.grounding_words import vocabulary
-from recollect.memory.extraction.prompts import check_template, date_of, filled_in, one_line
+from recollect.memory.extraction.prompts import PROMPT_TURNS, check_template, date_of, filled_in, one_line
 from recollect.memory.model import JsonObject, Turn
 
 OUTCOMES = ("worked", "failed", "unclear")
@@ -40,10 +41,10 @@ _ARGUMENT_CHARS = 400
 _TEXT: JsonObject = {"type": "string"}
 CASE_SCHEMA: JsonObject = strict_object(
     task=_TEXT,
-    steps={"type": "array", "items": strict_object(tool=_TEXT, did=_TEXT, result=_TEXT)},
+    steps=list_of(strict_object(tool=_TEXT, did=_TEXT, result=_TEXT), MAX_STEPS),
     outcome={"type": "string", "enum": list(OUTCOMES)},
     lesson=_TEXT,
-    turns={"type": "array", "items": {"type": "integer"}},
+    turns=list_of({"type": "integer"}, PROMPT_TURNS),
 )
 _FIELDS = ("task", "steps", "outcome")
 _PLACEHOLDERS = frozenset(["messages", "date", "user", "tools"])

@@ -5,7 +5,14 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from recollect.memory.extraction.answer import cut_at_sentence, items_of, plain_line, strict_object, text_of
+from recollect.memory.extraction.answer import (
+    cut_at_sentence,
+    items_of,
+    list_of,
+    plain_line,
+    strict_object,
+    text_of,
+)
 from recollect.memory.extraction.answer_json import find_object
 from recollect.memory.extraction.case import OTHER_TOOL
 from recollect.memory.extraction.draft import Refused
@@ -24,7 +31,8 @@ from recollect.memory.model import JsonObject
 from recollect.memory.quoted_turns import quoted
 
 _TEXT: JsonObject = {"type": "string"}
-_LINES: JsonObject = {"type": "array", "items": {"type": "string"}}
+_MOST_LINES = 10
+_LINES = list_of(_TEXT, _MOST_LINES)
 SKILL_SCHEMA: JsonObject = strict_object(
     name=_TEXT, description=_TEXT, when=_LINES, steps=_LINES, pitfalls=_LINES
 )
@@ -32,7 +40,6 @@ SKILL_SCHEMA: JsonObject = strict_object(
 _FIELDS = ("name", "description", "steps")
 _PLACEHOLDERS = frozenset(["cases", "skill", "tools"])
 _MOST_CASES = 8
-_MOST_LINES = 10
 _LINE_CHARS = 400
 _SKILL_CHARS = 2_000
 _in_backticks = re.compile(r"`([^`]{1,80})`").findall

@@ -1,0 +1,33 @@
+"""What models are asked to answer has an end, whoever they are."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from recollect.memory import boundary_prompt
+from recollect.memory.extraction import answer, case, skill_model
+from recollect.memory.model import JsonObject
+
+SCHEMAS = {
+    "boundaries": boundary_prompt.ANSWER_SCHEMA,
+    "memcell": answer.ANSWER_SCHEMA,
+    "case": case.CASE_SCHEMA,
+    "skill": skill_model.SKILL_SCHEMA,
+}
+
+
+def parts(schema: JsonObject) -> Iterator[JsonObject]:
+    yield schema
+    for inner in [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]:
+        yield from parts(inner)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_list_in_an_answer_has_an_end(name: str) -> None:
+    lists = [part for part in parts(SCHEMAS[name]) if part["type"] == "array"]
+    assert lists
+    assert all(0 < each["maxItems"] <= 80 for each in lists)
+
+
+def test_the_reasoning_about_boundaries_is_a_sentence() -> None:
+    assert boundary_prompt.ANSWER_SCHEMA["properties"]["reasoning"]["maxLength"] <= 200
