@@ -181,18 +181,19 @@ class App:
             self.transcriber,
             index_problems=self._derived_problems,
         )
+        self.notes = SqlNoteStore(self.database)
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
         self.entry_files = EntryFiles(
             self.entry_file_store,
             self.entry_store,
             self.vault,
+            self.notes,
             self.transcriber.reports,
             on_changed=self._notes_changed,
         )
         self.entries = Entries(self.entry_store, self.THREADS, self.transcripts, self._after_a_person)
         self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)
         self.reprocessor = Reprocessor(self.THREADS, self.cell_texts, self.model_answers, self.job_queue)
-        self.notes = SqlNoteStore(self.database)
         self.watcher = VaultWatcher(settings.vault_path)
         self.hand_edits = HandEdits(
             self.transcripts,
@@ -443,13 +444,26 @@ class App:
         await self.stop()
 
     def files_to_back_up(self) -> dict[str, Path]:
-        """Everything a backup holds besides the journal, by its place in the home."""
+        """Everything a backup holds besides the journal, by its place in the home. Links out of an owner's folder are
+        left out, as they are everywhere.
+        """
         home = self.settings.home
-        files = [path for path in (home / "vault").rglob("*") if path.is_file() and path.suffix != ".tmp"]
+        files = [
+            path
+            for path in (home / "vault").rglob("*")
+            if path.suffix != ".tmp" and self._is_in_the_vault(path)
+        ]
         toml = home / TOML_NAME
         return {
             path.relative_to(home).as_posix(): path for path in [*files, *([toml] if toml.is_file() else [])]
         }
+
+    def _is_in_the_vault(self, path: Path) -> bool:
+        if not path.is_file():
+            return False
+        return not path.is_symlink() or not self.vault.leads_away(
+            path.relative_to(self.vault.root).as_posix()
+        )
 
 
 def open_app(settings: Settings, *, clock: Clock = now_ms) -> App:

@@ -8,6 +8,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.entry_file_store import SqlEntryFileStore
 from recollect.infra.sql.entry_store import SqlEntryStore
+from recollect.infra.sql.note_store import SqlNoteStore
 from recollect.infra.vault import Vault
 from recollect.memory.known_entry import FACTS, EntryChange, KnownEntry
 from recollect.memory.model import Entry
@@ -40,7 +41,13 @@ async def write(home: Path, fail_point: str | None) -> None:
     await database.open()
     await vault.open(expected=False)
     entries = SqlEntryStore(database, clock=lambda: START)
-    files = EntryFiles(SqlEntryFileStore(database, clock=lambda: START), entries, vault, EditReports())
+    files = EntryFiles(
+        SqlEntryFileStore(database, clock=lambda: START),
+        entries,
+        vault,
+        SqlNoteStore(database),
+        EditReports(),
+    )
     for step in range(STEPS):
         if await entries.get("default", f"fa-{step}-1-1") is None:
             await entries.apply(changes(step))

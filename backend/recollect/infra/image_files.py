@@ -14,7 +14,7 @@ _BESIDE = ".tmp"
 
 
 class ImageFiles:
-    """The images of every user, each in their owner's folder. Names are checked: none leads anywhere else."""
+    """The images of every user, each in their owner's folder. Neither a name nor a link leads anywhere else."""
 
     def __init__(self, vault: Vault, *, fail_points: FailPoints | None = None) -> None:
         self._vault = vault
@@ -44,6 +44,7 @@ class ImageFiles:
 
     def _keep(self, file: Path, content: bytes) -> None:
         self._refuse_if_missing()
+        self._vault.refuse_if_led_away(self._path(file))
         beside = file.with_name(f"{file.name}.{secrets.token_hex(4)}{_BESIDE}")
         try:
             if self._read(file) == content:
@@ -68,7 +69,7 @@ class ImageFiles:
 
     def _read(self, file: Path) -> bytes | None:
         try:
-            return file.read_bytes()
+            return None if self._vault.leads_away(self._path(file)) else file.read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
@@ -77,6 +78,8 @@ class ImageFiles:
     def _names(self, folder: Path) -> set[str]:
         self._refuse_if_missing()
         try:
+            if self._vault.leads_away(self._path(folder)):
+                return set()
             return {file.name for file in folder.iterdir() if is_image_name(file.name)}
         except (FileNotFoundError, NotADirectoryError):
             return set()
@@ -85,6 +88,8 @@ class ImageFiles:
 
     def _remove(self, files: list[Path]) -> None:
         self._refuse_if_missing()
+        for folder in {file.parent for file in files}:
+            self._vault.refuse_if_led_away(f"{self._path(folder)}/")
         try:
             for file in files:
                 file.unlink(missing_ok=True)
@@ -93,6 +98,9 @@ class ImageFiles:
                     _sync(folder)
         except OSError as error:
             raise _unavailable("removed", error) from error
+
+    def _path(self, file: Path) -> str:
+        return file.relative_to(self._vault.root).as_posix()
 
     def _refuse_if_missing(self) -> None:
         if not self._vault.is_there():

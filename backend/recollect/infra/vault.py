@@ -6,6 +6,7 @@ import glob
 import hashlib
 import logging
 import os
+import re
 import secrets
 import shutil
 import time
@@ -23,6 +24,8 @@ from recollect.memory.vault_file import FileStamp, VaultFile
 from recollect.memory.vault_marks import NOT_FOLLOWED, UNREADABLE
 
 _BESIDE = ".tmp"
+_is_left_over = re.compile(rf".+\.[0-9a-f]{{8}}{re.escape(_BESIDE)}").fullmatch
+"""A name that only our own writes give: a person may have files that end like ours."""
 _LEFTOVER_SECONDS = 600
 _MARKER = ".recollect-vault"
 _SAVE_SECONDS = 0.1
@@ -50,10 +53,15 @@ class Vault:
     async def open(self, *, expected: bool) -> None:
         """Make the folder; where files are expected in it and it is missing, refuse to write until it is back.
 
-        An unmounted disk must not be taken for an empty vault.
+        An unmounted disk must not be taken for an empty vault. What kills left beside files is removed.
         """
         self._opened = time.time()
         await asyncio.to_thread(self._open, expected)
+        if self.is_there():
+            try:
+                await self.remove_leftovers("")
+            except StorageUnavailable as error:
+                _log.warning("what was left beside files could not be looked for: %s", error)
 
     def _open(self, expected: bool) -> None:
         if self.is_there():
@@ -165,7 +173,7 @@ class Vault:
     ) -> tuple[str | None, VaultFile | None]:
         """Returns the conflict file that a person's version was kept as or, unless we `insist`, that version."""
         self._refuse_if_missing()
-        self._refuse_if_led_away(path)
+        self.refuse_if_led_away(path)
         target = self.root / path
         beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
         replaced = False
@@ -219,14 +227,18 @@ class Vault:
         if not self.is_there():
             raise StorageUnavailable(self.problem())
 
-    def _refuse_if_led_away(self, path: str) -> None:
+    def leads_away(self, path: str) -> bool:
+        """Whether what stands at a path lies behind a link that is not followed. Raises OSError."""
+        return VaultLinks(self.root).real_path(path) is None
+
+    def refuse_if_led_away(self, path: str) -> None:
         """The file itself may be a link: that is replaced, or removed, and not what it leads to."""
         folder, _, _ = path.rpartition("/")
         try:
-            real = VaultLinks(self.root).real_path(folder)
+            is_elsewhere = self.leads_away(folder)
         except OSError as error:
             raise _unavailable(error) from error
-        if real is None:
+        if is_elsewhere:
             _log.error("%s lies behind a link that is not followed: make it a folder", folder)
             raise StorageUnavailable(
                 "the vault cannot be written: a folder is a link that leads elsewhere; the log says which"
@@ -269,7 +281,7 @@ class Vault:
 
     def _remove_folder(self, path: str) -> None:
         self._refuse_if_missing()
-        self._refuse_if_led_away(path)
+        self.refuse_if_led_away(path)
         target = self.root / path
         try:
             if target.is_dir():
@@ -287,7 +299,7 @@ class Vault:
 
     def _remove_file(self, path: str, ours: frozenset[str]) -> str | None:
         self._refuse_if_missing()
-        self._refuse_if_led_away(path)
+        self.refuse_if_led_away(path)
         target = self.root / path
         beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
         try:
@@ -303,14 +315,14 @@ class Vault:
         return conflict
 
     async def remove_leftovers(self, folder: str) -> None:
-        """Remove what writes left below a folder that a kill of an earlier process cut short."""
+        """Remove what writes of an earlier process left below a folder when a kill cut them short."""
 
         def remove() -> None:
             self._refuse_if_missing()
-            self._refuse_if_led_away(f"{folder}/")
+            self.refuse_if_led_away(f"{folder}/")
             for path in (self.root / folder).rglob(f"*{_BESIDE}"):
                 with suppress(FileNotFoundError):  # It was put in place in this moment.
-                    if path.stat().st_ctime < self._opened:
+                    if _is_left_over(path.name) and path.lstat().st_ctime < self._opened:
                         _discard(path)
 
         try:

@@ -14,7 +14,7 @@ from recollect.memory.identity import text_digest
 from recollect.memory.job import Job, Unfinished
 from recollect.memory.vault_file import FileStamp, VaultFile
 from recollect.service.entry_take_in import SETTLE_MS, EntryTaker
-from recollect.service.ports import EntryFileStore, EntryStore, Vault
+from recollect.service.ports import EntryFileStore, EntryStore, NoteStore, Vault
 from recollect.service.take_in import EditReports
 
 _EMPTY = hashlib.sha256(b"").hexdigest()
@@ -37,6 +37,8 @@ class EntryFiles:
     store: EntryFileStore
     entries: EntryStore
     vault: Vault
+    notes: NoteStore
+    """Of what is searched in the vault: told at once when a file goes."""
     reports: EditReports
     on_changed: Callable[[set[str]], None] = nobody_asks
     """Told the folders of the owners whose files changed."""
@@ -139,6 +141,7 @@ class EntryFiles:
     async def _remove(self, file: EntryFileState, ours: frozenset[str]) -> None:
         conflict = await self.vault.remove_file(file.path, ours)
         await self.store.removed(file.path)
+        await self.notes.gone([file.path])
         if conflict is not None:
             self.reports.tell(file.path, f"was changed by hand too; that version is kept as {conflict}")
         self._tell(file.path)

@@ -53,6 +53,35 @@ def images(folder: Folder) -> ImageStore:
     return folder.images
 
 
+async def test_an_image_that_is_a_link_to_elsewhere_is_none(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "vault")
+    await vault.open(expected=False)
+    images, secret = ImageFiles(vault), tmp_path / "secret"
+    secret.write_bytes(CAT)
+    file = vault.root / "default/users/ann/images" / CAT_NAME
+    file.parent.mkdir(parents=True)
+    file.symlink_to(secret)
+    assert await images.read(*ANN, CAT_NAME) is None
+    await images.keep(*ANN, CAT_NAME, CAT)
+    assert (file.is_symlink(), await images.read(*ANN, CAT_NAME)) == (False, CAT)
+    assert secret.read_bytes() == CAT
+
+
+async def test_a_folder_of_images_that_is_a_link_to_elsewhere_is_left_alone(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "vault")
+    await vault.open(expected=False)
+    images, elsewhere = ImageFiles(vault), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / CAT_NAME).write_bytes(CAT)
+    (vault.root / "default/users/ann").mkdir(parents=True)
+    (vault.root / "default/users/ann/images").symlink_to(elsewhere)
+    assert (await images.names(*ANN), await images.read(*ANN, CAT_NAME)) == (set(), None)
+    for attempt in (images.keep(*ANN, DOG_NAME, DOG), images.remove(*ANN, {CAT_NAME})):
+        with pytest.raises(StorageUnavailable):
+            await attempt
+    assert [path.name for path in elsewhere.iterdir()] == [CAT_NAME]
+
+
 async def test_at_first_there_are_none(images: ImageStore) -> None:
     assert await images.names(*ANN) == set()
     assert await images.read(*ANN, CAT_NAME) is None

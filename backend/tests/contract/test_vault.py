@@ -237,6 +237,18 @@ async def test_a_write_that_fails_leaves_the_old_file_and_no_other(
     assert [path.read_text() for path in (disk.root / PATH).parent.iterdir()] == ["old"]
 
 
+async def test_what_a_kill_left_beside_is_gone_after_the_next_start_and_a_persons_own_files_stay(
+    disk: DiskVault,
+) -> None:
+    await disk.write(PATH, "x", NOBODYS)
+    folder = (disk.root / PATH).parent
+    for name in ("0001.md.0a1b2c3d.tmp", "mine.tmp", "0001.md.draft.tmp"):
+        (folder / name).write_text("left")
+    await asyncio.sleep(0.01)  # The clock of a disk is coarse.
+    await DiskVault(disk.root).open(expected=True)
+    assert {path.name for path in folder.iterdir()} == {"0001.md", "mine.tmp", "0001.md.draft.tmp"}
+
+
 async def test_two_writers_of_one_file_do_not_disturb_each_other(disk: DiskVault) -> None:
     texts = [str(number) * 50_000 for number in range(10)]
     ours = frozenset(text_digest(text) for text in texts)

@@ -17,6 +17,7 @@ from recollect.memory.entries import EntryFile, parse_entries, render_entries
 from recollect.memory.job import ENTRIES, Job, Unfinished
 from recollect.memory.known_entry import FACTS, EntryChange, KnownEntry, Source
 from recollect.memory.model import Entry, NewTurn
+from recollect.memory.note import Note
 from recollect.service import ports
 from recollect.service.entry_files import EntryFiles
 from recollect.service.import_entries import import_entries
@@ -24,7 +25,7 @@ from recollect.service.take_in import EditReports
 from recollect.service.verify_entries import entry_problems
 from tests.contract.journals import sqlite_journal
 from tests.fake_entries import FakeEntryStore
-from tests.fakes import START, FakeClock, FakeJournal, FakeVault
+from tests.fakes import START, FakeClock, FakeJournal, FakeNoteStore, FakeVault
 
 ANN = "default/users/ann"
 TODAY, TOMORROW = f"{ANN}/facts/2026-05-08.md", f"{ANN}/facts/2026-05-09.md"
@@ -65,7 +66,8 @@ class House:
         self.persons, self.jobs = files, jobs
         self.reports = EditReports()
         self.changed: list[set[str]] = []
-        self.files = EntryFiles(store, entries, vault, self.reports, self.changed.append)
+        self.notes = FakeNoteStore()
+        self.files = EntryFiles(store, entries, vault, self.notes, self.reports, self.changed.append)
 
     async def put(self, *known: KnownEntry, work: bool = True) -> None:
         await self.entries.apply(EntryChange("default", ANN, "extraction", "read", known))
@@ -246,6 +248,15 @@ async def test_the_steps_in_which_entries_come_leave_no_trace_in_the_file(house:
     assert house.read(TODAY) == rendered(
         fact(1).entry, fact(2, "Ann likes two.").entry, fact(3).entry, fact(5).entry
     )
+
+
+async def test_what_is_searched_knows_at_once_that_a_file_went(house: House) -> None:
+    await house.put(fact(1))
+    await house.notes.seen(Note(TODAY, ANN, "digest", START))
+    house.changed.clear()
+    await house.remove("fa-1")
+    assert await house.notes.known(ANN) == []
+    assert {ANN} in house.changed
 
 
 async def test_the_file_of_the_last_entry_goes_with_it(house: House) -> None:

@@ -443,3 +443,18 @@ def test_a_thread_deleted_before_the_journal_was_lost_does_not_come_back(home: P
         server.stop()
     delete_journal(home)
     assert recollect_json(home, "rebuild")["threads"] == 2
+
+
+async def test_a_backup_follows_no_link_out_of_the_vault(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        secret = tmp_path / "secret.md"
+        secret.write_text("secret")
+        notes = tmp_path / "home/vault/default/users/ann/notes"
+        notes.mkdir(parents=True)
+        (notes / "real.md").write_text("mine")
+        (notes / "inside.md").symlink_to("real.md")
+        (notes / "outside.md").symlink_to(secret)
+        (notes / "folder").symlink_to(tmp_path)
+        packed = home.app.files_to_back_up()
+        names = {Path(name).name for name in packed if name.startswith("vault/default/users/ann/notes/")}
+        assert names == {"real.md", "inside.md"}
