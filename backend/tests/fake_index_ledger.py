@@ -43,6 +43,8 @@ class FakeIndexLedger(RefusalLedger):
         self._notes = notes
         self._generations: dict[str, _Records] = {}
         self._numbers: dict[Identity, int] = {}
+        self.graves: set[tuple[str, str]] = set()
+        """Space and id of the entries that a person deleted."""
 
     async def knows(self, generation: str) -> bool:
         return generation in self._generations
@@ -154,6 +156,9 @@ class FakeIndexLedger(RefusalLedger):
             if self._progress(generation, rows).words_to
         }
         return found | {owner_folder(*user): user for user in users}
+
+    async def buried(self, space: str, row_ids: Sequence[str]) -> set[str]:
+        return {row_id for row_id in row_ids if (space, row_id) in self.graves}
 
     async def existing(
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]

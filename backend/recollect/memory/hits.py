@@ -15,6 +15,7 @@ from recollect.memory.index_row import TURN, IndexRow
 from recollect.memory.known_entry import PROFILE
 from recollect.memory.passages import best_passage
 from recollect.memory.rank import Floats, Scores
+from recollect.memory.vault_paths import AGENT
 
 Mode = Literal["hybrid", "keyword", "vector"]
 RowType = Literal[
@@ -59,6 +60,8 @@ class Scope:
     agent_id: str | None = None
     since: int | None = None
     until: int | None = None
+    but_not: frozenset[str] = frozenset()
+    """Types of rows that are left out."""
 
     def takes(self, row: IndexRow) -> bool:
         """Rows of any of the types, with any of the tags, from `since` until before `until`."""
@@ -82,6 +85,7 @@ class Scope:
     def _takes_kind_and_time(self, row: IndexRow) -> bool:
         return (
             (not self.types or self.asks_for(row))
+            and row.type not in self.but_not
             and (self.since is None or row.timestamp >= self.since)
             and (self.until is None or row.timestamp < self.until)
         )
@@ -90,7 +94,7 @@ class Scope:
         return (
             (not tags or not tags.isdisjoint(row.tags))
             and self.thread_id in (None, row.thread_id)
-            and self.agent_id in (None, row.agent_id)
+            and self.agent_id in (None, row.agent_id or AGENT)
         )
 
 

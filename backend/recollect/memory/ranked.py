@@ -27,6 +27,11 @@ class Ranked:
         rows = ((place, self.view.rows[place]) for place in places)
         return {place: (row.thread_id, row.position) for place, row in rows if row.type == TURN}
 
+    def entries_at(self, places: Sequence[int]) -> dict[int, str]:
+        """Of the rows at these places, those that are entries, by their ids."""
+        rows = ((place, self.view.rows[place]) for place in places)
+        return {place: row.row_id for place, row in rows if row.is_entry}
+
     def turns_of(self, threads: Set[str]) -> dict[int, tuple[str, int]]:
         rows = self.view.rows
         return self.turns_at([place for place in range(self.view.size) if rows[place].thread_id in threads])

@@ -61,6 +61,11 @@ def source_of(folder: str, turn_id: str) -> str:
     return f"{folder}#{turn_id}"
 
 
+def came_from(owner: str, entry: IndexRow) -> bool:
+    """Whether an entry came from a user's own threads, and from no others."""
+    return bool(entry.sources) and all(source.startswith(f"{owner}/threads/") for source in entry.sources)
+
+
 def file_rows(note: Note, text: str) -> list[IndexRow]:
     """The rows of a file: one for each entry, or the passages of a note."""
     kind = entry_kind_of(note.path)

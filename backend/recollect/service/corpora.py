@@ -10,10 +10,11 @@ import numpy as np
 
 from recollect.errors import IndexUnavailable
 from recollect.memory.corpus import Corpus
+from recollect.memory.entry_owner import is_agents
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import IndexRow, StoredRows, Vectors
-from recollect.memory.searchable import meaning_of, turn_row, words_of
-from recollect.memory.vault_paths import owner_folder
+from recollect.memory.searchable import came_from, meaning_of, turn_row, words_of
+from recollect.memory.vault_paths import agent_folder, owner_folder
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import IndexLedger, IndexStore, TranscriptStore
 
@@ -44,6 +45,8 @@ class Corpora:
     """The owners that were searched last, up to a budget of memory.
 
     An index that is missing, damaged or behind never hides anything: what it lacks is read from the journal.
+    With a user's rows are those of agents' cases that came from the user's own threads, and no others: whoever
+    writes an agent's rows holds the agent's lock, and gets the user's behind it, never the other way round.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Corpora:
         self._sizes: dict[str, int] = {}
         self._measured_rows: dict[str, int] = {}
         self._reading_anew: dict[str, asyncio.Task[None]] = {}
+        self._loading: set[str] = set()
         self.damaged = 0
         """How often an owner's index was found damaged and is made anew."""
         self.notes_lost: set[str] = set()
@@ -83,12 +87,16 @@ class Corpora:
             self._loaded.move_to_end(owner)
             return found
         async with self._locks.of(owner):
-            while (found := self._loaded.get(owner)) is None:
-                generation = self._generation
-                read = await self._load(generation, owner, space, user_id)
-                # What was read of a generation that was replaced meanwhile is not kept up with what is written.
-                if generation == self._generation:
-                    self._keep(read)
+            self._loading.add(owner)
+            try:
+                while (found := self._loaded.get(owner)) is None:
+                    generation = self._generation
+                    read = await self._load(generation, owner, space, user_id)
+                    # What was read of a generation that was replaced meanwhile is not kept up with what is written.
+                    if generation == self._generation:
+                        self._keep(read)
+            finally:
+                self._loading.discard(owner)
         return found
 
     async def extend(
@@ -99,11 +107,32 @@ class Corpora:
         A row that was written anew keeps its vector where its meaning did not change, as it does in the index; one
         that was removed before it was written does not.
         """
+        if is_agents(owner):
+            await self._extend_users(owner, rows, words, gone)
+            return
         loaded = self._loaded.get(owner)
         if loaded is None:
             return
         loaded.unindexed.difference_update(gone, (row.row_id for row in rows))
         await self._change(loaded, rows, words, gone)
+
+    async def _extend_users(
+        self, agent: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
+    ) -> None:
+        for owner in self._users_beside(agent):
+            async with self._locks.of(owner):
+                if (loaded := self._loaded.get(owner)) is not None:
+                    mine = [place for place, row in enumerate(rows) if came_from(owner, row)]
+                    others = {row.row_id for row in rows} - {rows[place].row_id for place in mine}
+                    chosen = [rows[place] for place in mine]
+                    await self._change(loaded, chosen, [words[place] for place in mine], {*gone, *others})
+
+    def _users_beside(self, agent: str) -> list[str]:
+        """The users of an agent's space who are in memory, or about to be."""
+        space = agent.partition("/")[0] + "/"
+        return [
+            owner for owner in {**self._loaded, **dict.fromkeys(self._loading)} if owner.startswith(space)
+        ]
 
     async def reread_thread(self, owner: str, space: str, thread_id: str) -> None:
         """A thread was taken out of the index whole: what the journal has of it by now is found all the same.
@@ -169,15 +198,23 @@ class Corpora:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("an owner's rows could not be read anew; those in memory stay", exc_info=error)
 
-    def set_vectors(self, owner: str, row_ids: Sequence[str], vectors: Vectors) -> None:
+    async def set_vectors(self, owner: str, row_ids: Sequence[str], vectors: Vectors) -> None:
         """Vectors that were written for an owner whose lock the caller holds."""
-        if (loaded := self._loaded.get(owner)) is not None:
-            loaded.corpus.set_vectors(row_ids, vectors)
+        if not is_agents(owner):
+            if (loaded := self._loaded.get(owner)) is not None:
+                loaded.corpus.set_vectors(row_ids, vectors)
+            return
+        for user in self._users_beside(owner):
+            async with self._locks.of(user):
+                if (loaded := self._loaded.get(user)) is not None:
+                    mine = [place for place, row_id in enumerate(row_ids) if row_id in loaded.corpus.places]
+                    loaded.corpus.set_vectors([row_ids[place] for place in mine], vectors[mine])
 
     def drop(self, owner: str) -> None:
         """What is in memory cannot be kept up with what is written: read it again when it is next wanted."""
-        for known in (self._loaded, self._sizes, self._measured_rows):
-            known.pop(owner, None)
+        for dropped in self._users_beside(owner) if is_agents(owner) else [owner]:
+            for known in (self._loaded, self._sizes, self._measured_rows):
+                known.pop(dropped, None)
 
     def clear(self) -> None:
         for task in list(self._reading_anew.values()):
@@ -193,13 +230,33 @@ class Corpora:
         stored = await self._stored(generation, owner, space, user_id)
         loaded = OwnerCorpus(owner, space, user_id)
         await asyncio.to_thread(_fill, loaded.corpus, stored)
-        for progress in await self._ledger.owner_progress(generation, space, user_id):
+        threads = await self._ledger.owner_progress(generation, space, user_id)
+        for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
+            await self._take_in_cases(generation, agent, loaded)
+        for progress in threads:
             if progress.words_to < progress.last_position:
                 rows = await self._rows_of(progress, progress.words_to + 1)
                 rows = [row for row in rows if row.row_id not in loaded.corpus.places]
                 await _take_in(loaded.corpus, rows, await _words(rows))
                 loaded.unindexed.update(row.row_id for row in rows)
         return loaded
+
+    async def _take_in_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
+        """What an agent learned from the owner's own threads."""
+        try:
+            stored = await self._store.load(generation, agent)
+        except IndexUnavailable as error:
+            _log.error("an agent's index is damaged and is made anew: %s", error.message)
+            self._on_damage(agent, loaded.space, "")
+            return
+        mine = [place for place, row in enumerate(stored.rows) if came_from(loaded.owner, row)]
+        await _take_in(
+            loaded.corpus, [stored.rows[place] for place in mine], [stored.words[place] for place in mine]
+        )
+        embedded = [place for place in mine if stored.has_vector[place]]
+        if embedded:
+            row_ids = [stored.rows[place].row_id for place in embedded]
+            loaded.corpus.set_vectors(row_ids, stored.vectors[embedded])
 
     async def _rows_of(self, progress: ThreadProgress, first: int) -> list[IndexRow]:
         """What the journal has of a thread from a position on."""

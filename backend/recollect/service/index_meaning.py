@@ -167,7 +167,7 @@ class MeaningIndexer:
         await self._store.set_vectors(generation.name, owner, ids, stacked)
         self._fail_points.reach("index.embedded")
         if live:
-            self._corpora.set_vectors(owner, ids, stacked)
+            await self._corpora.set_vectors(owner, ids, stacked)
 
     async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
         """Embed what of an owner's notes and entries is indexed by words alone: as it is in the index."""

@@ -194,14 +194,23 @@ class Recall:
         forgotten: set[int] = set()
         while True:
             chosen = await self._run(ranked.corpus, partial(ranked.choose, selection, forgotten))
-            shown = ranked.turns_at([place for hit in chosen.hits for place in hit.places])
+            places = [place for hit in chosen.hits for place in hit.places]
+            shown = ranked.turns_at(places)
             gone = await self._forgotten(space, user_id, shown)
-            if not gone:
+            deleted = await self._deleted(space, ranked.entries_at(places))
+            if not gone and not deleted:
                 return chosen
+            forgotten |= deleted
             # All of the thread: it would take many rounds to find it gone, some hits at a time.
             threads = {shown[place][0] for place in gone}
             of_thread = await self._run(ranked.corpus, partial(ranked.turns_of, threads))
             forgotten |= gone | await self._forgotten(space, user_id, of_thread)
+
+    async def _deleted(self, space: str, entries: Mapping[int, str]) -> set[int]:
+        if not entries:
+            return set()
+        buried = await self._ledger.buried(space, list(entries.values()))
+        return {place for place, entry_id in entries.items() if entry_id in buried}
 
     async def _forgotten(self, space: str, user_id: str, turns: Mapping[int, tuple[str, int]]) -> set[int]:
         places = list(turns)

@@ -15,6 +15,7 @@ from recollect.memory.access import Caller
 from recollect.memory.hits import Hit, Scope, Selection, tokens
 from recollect.memory.identity import turn_number
 from recollect.memory.index_row import IndexRow, Vectors
+from recollect.memory.known_entry import CASES
 from recollect.memory.model import JsonObject, Thread
 from recollect.memory.passages import best_passage
 from recollect.memory.query import read_query
@@ -187,7 +188,7 @@ class RecallSource:
     ) -> Recalled:
         crowd = len(known.window) + len(known.injected)
         selection = Selection(
-            scope=Scope(tags=frozenset(thread.tags)),
+            scope=Scope(tags=frozenset(thread.tags), but_not=frozenset([CASES])),
             top_k=min(TOP_K + crowd, _MOST_LOOKED_AT),
             passages=False,
         )

@@ -1,6 +1,6 @@
 """What the ledger of the index promises, of the fake and of a real journal."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,12 +8,14 @@ import pytest
 
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_store import SqlEntryStore
 from recollect.infra.sql.index_ledger import SqlIndexLedger
 from recollect.infra.sql.note_store import SqlNoteStore
 from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected
+from recollect.memory.known_entry import Buried
 from recollect.memory.model import Append, NewTurn, Thread
 from recollect.memory.note import Note
 from recollect.memory.transcript_state import StoredPart
@@ -39,6 +41,8 @@ class Books:
     transcripts: TranscriptStore
     notes: NoteStore
     clock: FakeClock
+    bury: Callable[[str, str], Awaitable[None]]
+    """Space and id of an entry that a person deletes."""
 
     async def add(self, thread_id: str, *texts: str, user_id: str = "ann", space: str = "default") -> None:
         turns = [NewTurn("user", text, self.clock(), user_id) for text in texts]
@@ -66,10 +70,19 @@ async def books(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     if request.param == "fake":
         journal, notes = FakeJournal(), FakeNoteStore()
         ledger = FakeIndexLedger(journal, notes)
-        yield Books(ledger, journal.threads, journal.transcripts, notes, journal.clock)
+
+        async def bury(space: str, entry_id: str) -> None:
+            ledger.graves.add((space, entry_id))
+
+        yield Books(ledger, journal.threads, journal.transcripts, notes, journal.clock, bury)
         return
     database, clock = Database(tmp_path / "journal.db"), FakeClock()
     await database.open()
+    entries = SqlEntryStore(database, clock=clock)
+
+    async def bury_entry(space: str, entry_id: str) -> None:
+        await entries.bury(space, ANN, [Buried(entry_id, "facts", "c-1", ())])
+
     schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
     yield Books(
         SqlIndexLedger(database),
@@ -77,6 +90,7 @@ async def books(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         SqlTranscriptStore(database),
         SqlNoteStore(database),
         clock,
+        bury_entry,
     )
     await database.close()
 
@@ -390,6 +404,13 @@ async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(bo
     assert await books.ledger.existing("acme", owner, asked) == set()
     await books.threads.clear_thread("t1", space="default")
     assert await books.ledger.existing("default", owner, asked) == set()
+
+
+async def test_entries_are_buried_in_their_own_space_alone(books: Books) -> None:
+    await books.bury("default", "fa-1")
+    assert await books.ledger.buried("default", ["fa-1", "fa-2"]) == {"fa-1"}
+    assert await books.ledger.buried("acme", ["fa-1"]) == set()
+    assert await books.ledger.buried("default", []) == set()
 
 
 async def test_the_part_that_holds_a_turn_is_found(books: Books) -> None:

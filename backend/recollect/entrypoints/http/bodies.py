@@ -154,7 +154,7 @@ class SearchBody(Body):
     user_id: Id | None = Field(None, description="Whose memory; unset: the key's user.")
     agent_id: Id | None = Field(
         None,
-        description="Only threads of this agent; alone: those it has with the key's user, else with `me`.",
+        description="Only threads and cases of this agent; alone: those with the key's user, else with `me`.",
     )
     mode: Mode = Field("hybrid", description="By words and meaning, by words alone, or by meaning alone.")
     types: Annotated[list[RowType], Field(max_length=20)] = Field(

@@ -1,5 +1,6 @@
 """The ledger of the index: which turns and notes each generation holds, by words and by meaning."""
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -226,6 +227,14 @@ class SqlIndexLedger:
         return found | {
             owner_folder(row["space"], row["user_id"]): (row["space"], row["user_id"]) for row in users
         }
+
+    async def buried(self, space: str, row_ids: Sequence[str]) -> set[str]:
+        """Of these entries, those that a person deleted."""
+        found = await self._database.read(
+            "SELECT b.entry_id FROM json_each(?) w JOIN buried_entries b ON b.space = ? AND b.entry_id = w.value",
+            (json.dumps(list(row_ids)), space),
+        )
+        return {row["entry_id"] for row in found}
 
     async def existing(
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]
