@@ -118,6 +118,7 @@ class FakeJobRunner:
         space: str | None,
         user_id: str | None = None,
         thread_id: str | None = None,
+        lane: str | None = None,
         state: JobState | None = None,
         limit: int = 100,
         after: int = 0,
@@ -129,6 +130,7 @@ class FakeJobRunner:
             and space in (None, job.space)
             and state in (None, job.state)
             and thread_id in (None, job.thread_id)
+            and lane in (None, job.lane)
             and user_id in (None, self.owners(job.space, job.thread_id))
         ]
         return found[:limit]
@@ -145,6 +147,12 @@ class FakeJobRunner:
         revived = replace(dead, state="queued", attempts=0, interruptions=0, run_at=self._clock())
         self._jobs[job_id] = revived
         return revived
+
+    async def hasten(self, job_ids: Sequence[int]) -> None:
+        lasts = {self._jobs[number].lane: number for number in sorted(job_ids) if number in self._jobs}
+        for number, job in self._jobs.items():
+            if job.state == "queued" and job.error is None and number <= lasts.get(job.lane, 0):
+                self._jobs[number] = replace(job, run_at=min(job.run_at, self._clock()))
 
     async def wait_for(self, job_id: int, seconds: float) -> bool:
         """Time stands still here: what is due runs now, and the rest would not be done in time."""

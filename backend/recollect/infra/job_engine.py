@@ -152,12 +152,19 @@ class JobEngine:
         space: str | None,
         user_id: str | None = None,
         thread_id: str | None = None,
+        lane: str | None = None,
         state: JobState | None = None,
         limit: int = 100,
         after: int = 0,
     ) -> list[Job]:
         return await self._store.list_jobs(
-            space=space, user_id=user_id, thread_id=thread_id, state=state, limit=limit, after=after
+            space=space,
+            user_id=user_id,
+            thread_id=thread_id,
+            lane=lane,
+            state=state,
+            limit=limit,
+            after=after,
         )
 
     async def get(self, job_id: int) -> Job | None:
@@ -168,6 +175,12 @@ class JobEngine:
         job = await self._store.revive(job_id, self._clock())
         self.notify(job.run_at)
         return job
+
+    async def hasten(self, job_ids: Sequence[int]) -> None:
+        """These are due now, and so is whatever is before them in their lanes; but not what waits after a failure."""
+        now = self._clock()
+        if await self._store.hasten(job_ids, now):
+            self.notify(now)
 
     async def counts(self) -> dict[str, int]:
         return await self._store.counts()

@@ -301,3 +301,35 @@ async def test_how_long_the_oldest_due_job_has_waited_is_told(bench: Bench) -> N
 async def test_where_nothing_is_due_nothing_has_waited(bench: Bench) -> None:
     await bench.queue("later", due=60_000)
     assert await bench.runner.oldest_wait_ms() == 0
+
+
+async def test_a_job_that_is_hastened_runs_now_with_those_before_it_in_its_lane(bench: Bench) -> None:
+    first = await bench.queue("first", lane="one", due=60_000)
+    wanted = await bench.queue("wanted", lane="one", kind="b", due=90_000)
+    behind = await bench.queue("behind", lane="one", kind="c", due=60_000)
+    other = await bench.queue("other", due=60_000)
+    await bench.runner.hasten([wanted, 999])
+    assert await bench.runner.wait_for(wanted, SOON)
+    assert bench.seen == ["first", "wanted"]
+    assert await bench.runner.get(first) is None
+    for job_id in (behind, other):
+        waiting = await bench.runner.get(job_id)
+        assert waiting is not None
+        assert waiting.run_at == START + 60_000
+
+
+async def test_what_failed_is_not_hastened(bench: Bench) -> None:
+    bench.failures["down"] = StorageUnavailable("the disk is full")
+    job_id = await bench.queue("down")
+    await bench.runner.wait_for(job_id, 0.2)
+    before = await bench.runner.get(job_id)
+    assert before is not None
+    assert before.error is not None
+    await bench.runner.hasten([job_id])
+    assert await bench.runner.get(job_id) == before
+
+
+async def test_jobs_are_listed_by_their_lane(bench: Bench) -> None:
+    await bench.queue("one", lane="x", due=60_000)
+    await bench.queue("two", lane="y", due=60_000)
+    assert [job.thread_id for job in await bench.runner.list_jobs(space=None, lane="y")] == ["two"]

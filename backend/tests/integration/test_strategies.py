@@ -1,6 +1,6 @@
 """Strategies: what the settings, people and conversations have them do, and what they tell of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 
 from recollect.memory.access import Caller
 from recollect.memory.known_entry import KnownEntry
-from recollect.memory.strategy import STRATEGY
+from recollect.memory.strategy import HELD, STRATEGY
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import (
@@ -61,6 +61,12 @@ async def jobs_of(home: Home, strategy: str) -> list[int]:
     return [job.run_at for job in waiting if job.kind == STRATEGY and job.payload["strategy"] == strategy]
 
 
+async def close(home: Home, thread: str, messages: Sequence[Json]) -> None:
+    """Ann's messages become memcells, as they do by themselves some time; nobody waits for what follows."""
+    await tell(home, thread, messages, user_id="ann")
+    assert await home.app.jobs.wait_for(await home.app.cells.request_flush("default", thread), 20)
+
+
 async def fact(home: Home, text: str) -> KnownEntry:
     (found,) = [entry for entry in await entries(home, "facts") if entry.entry.text == text]
     return found
@@ -95,13 +101,11 @@ async def test_settings_that_cannot_be_read_change_nothing_and_are_shown(tmp_pat
 
 async def test_a_strategy_for_every_second_memcell_then_works_on_both(tmp_path: Path) -> None:
     async with remembering(tmp_path, strategies={"episode": {"every": 2}}) as home:
-        first = await remember(home, "t1", said(BERLIN), user_id="ann")
-        assert first["status"] == "pending"
-        assert states(first)["episode"]["detail"] == {"waits_for": "more memcells"}
-        assert states(first)["facts"]["state"] == "extracted"
+        await close(home, "t1", said(BERLIN))
+        await eventually(lambda: texts(home, "facts"))
+        assert await jobs_of(home, "episode") == [HELD]
         assert await entries(home, "episodes") == []
-        second = await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-        assert second["status"] == "done"
+        await close(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS))
         await home.drain()
         assert len(await entries(home, "episodes")) == 2
         assert await jobs_of(home, "episode") == []
@@ -110,43 +114,61 @@ async def test_a_strategy_for_every_second_memcell_then_works_on_both(tmp_path: 
 async def test_what_waits_for_more_memcells_comes_when_it_no_longer_has_to(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         await set_up(home, "[strategies.episode]\nevery = 100\n")
-        await remember(home, "t1", said(BERLIN), user_id="ann")
+        await close(home, "t1", said(BERLIN))
         await set_up(home, "")
-        await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+        await close(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS))
         await home.drain()
         assert len(await entries(home, "episodes")) == 2
 
 
 async def test_a_strategy_that_waits_for_a_pause_waits_for_all_of_them(tmp_path: Path) -> None:
     async with remembering(tmp_path, strategies={"episode": {"idle_seconds": 600}}) as home:
-        await tell(home, "t1", said(BERLIN), user_id="ann")
-        assert states(await flush(home, "t1", timeout=0.5))["episode"]["state"] == "waiting"
+        await close(home, "t1", said(BERLIN))
         (alone,) = await jobs_of(home, "episode")
-        await tell(home, "t2", said(LISBON, prefix="n"), user_id="ann")
-        await flush(home, "t2", timeout=0.5)
+        await close(home, "t2", said(LISBON, prefix="n"))
         first, second = await jobs_of(home, "episode")
         assert alone < first == second
 
 
 async def test_a_strategy_can_wait_for_a_time_of_day(tmp_path: Path) -> None:
     async with remembering(tmp_path, strategies={"facts": {"at": "03:30"}}) as home:
-        await tell(home, "t1", said(BERLIN), user_id="ann")
-        flushed = await flush(home, "t1", timeout=1)
+        await close(home, "t1", said(BERLIN))
         (due,) = await jobs_of(home, "facts")
-        assert states(flushed)["facts"] == {
-            "strategy": "facts", "state": "waiting", "detail": {"next_try": due}
-        }  # fmt: skip
         at = datetime.fromtimestamp(due / 1000, UTC)
         assert (at.hour, at.minute) == (3, 30)
-        assert states(flushed)["episode"]["state"] == "extracted"
+        await eventually(lambda: entries(home, "episodes"))
+        assert await entries(home, "facts") == []
+
+
+@pytest.mark.parametrize("trigger", [{"at": "03:30"}, {"every": 100}, {"idle_seconds": 600}])
+@pytest.mark.parametrize("strategy", ["episode", "facts", "profile"])
+async def test_a_flush_has_everything_made_at_once_whatever_it_would_wait_for(
+    strategy: str, trigger: Json, tmp_path: Path
+) -> None:
+    async with remembering(tmp_path, strategies={strategy: trigger}) as home:
+        await close(home, "t1", said(BERLIN))
+        flushed = await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+        assert flushed["status"] == "done"
+        assert len(await entries(home, "episodes")) == 2
+        assert "Ann lives in Lisbon." in await texts(home, "facts")
+        assert [line for line in await texts(home, "profile") if "Lisbon" in line]
+        assert await jobs_of(home, strategy) == []
+
+
+async def test_a_flush_waits_for_the_profile_that_another_thread_set_off(tmp_path: Path) -> None:
+    async with remembering(tmp_path, strategies={"profile": {"idle_seconds": 600}}) as home:
+        await close(home, "t1", said(BERLIN))
+        await eventually(lambda: jobs_of(home, "profile"))
+        await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+        assert [line for line in await texts(home, "profile") if "Lisbon" in line]
 
 
 @pytest.mark.parametrize(
     ("mode", "made"),
     [
         ("chat", ["episode", "facts", "foresight"]),
-        ("agent", ["case"]),
-        ("both", ["case", "episode", "facts", "foresight"]),
+        ("agent", ["case", "skill"]),
+        ("both", ["case", "episode", "facts", "foresight", "skill"]),
     ],
 )
 async def test_the_mode_says_whose_memory_is_made(mode: str, made: list[str], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Durable jobs in the journal: leased, retried, set aside when they keep failing."""
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,6 +27,13 @@ UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = :leased_u
 NEXT_DUE = f"""
 SELECT run_at FROM jobs j INDEXED BY jobs_due
 WHERE state = 'queued' AND kind = ? AND {FIRST_IN_LANE} ORDER BY run_at LIMIT 1"""
+
+
+# With those before them in their lanes, which would keep them waiting; what failed has its own patience.
+HASTEN = """
+UPDATE jobs SET run_at = :now WHERE state = 'queued' AND error IS NULL AND run_at > :now AND EXISTS (
+    SELECT 1 FROM json_each(:ids) w JOIN jobs m ON m.pk = w.value WHERE m.lane = jobs.lane AND jobs.pk <= m.pk
+)"""
 
 
 class SqlJobStore:
@@ -154,6 +162,7 @@ class SqlJobStore:
         space: str | None,
         user_id: str | None = None,
         thread_id: str | None = None,
+        lane: str | None = None,
         state: JobState | None = None,
         limit: int,
         after: int,
@@ -161,7 +170,8 @@ class SqlJobStore:
         """Oldest first; `space` None means every one; with a user, the jobs of that user's threads."""
         found = await self._database.read(
             f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk > :after AND (:space IS NULL OR space = :space)"
-            " AND (:state IS NULL OR state = :state) AND (:thread_id IS NULL OR thread_id = :thread_id) AND (:user_id IS NULL OR thread_id IN"
+            " AND (:state IS NULL OR state = :state) AND (:thread_id IS NULL OR thread_id = :thread_id)"
+            " AND (:lane IS NULL OR lane = :lane) AND (:user_id IS NULL OR thread_id IN"
             " (SELECT thread_id FROM threads h WHERE h.space = jobs.space AND h.user_id = :user_id))"
             " ORDER BY pk LIMIT :limit",
             {
@@ -169,6 +179,7 @@ class SqlJobStore:
                 "space": space,
                 "user_id": user_id,
                 "thread_id": thread_id,
+                "lane": lane,
                 "state": state,
                 "limit": limit,
             },
@@ -193,6 +204,13 @@ class SqlJobStore:
             (now,),
         )
         return found[0]["due"]  # type: ignore[no-any-return]
+
+    async def hasten(self, job_ids: Sequence[int], now: int) -> int:
+        """Returns how many are due sooner."""
+        ids = json.dumps(list(job_ids))
+        return await self._database.write(
+            lambda connection: connection.execute(HASTEN, {"ids": ids, "now": now}).rowcount
+        )
 
     async def revive(self, job_id: int, now: int) -> Job:
         """Queue a dead job again, with a clean slate."""
