@@ -189,6 +189,12 @@ class StandInModel:
             raise TimeoutError(f"{calls['in_flight']} calls are in flight, not {in_flight}")
         return calls
 
+    def log(self) -> list[dict[str, Any]]:
+        """Of every completion so far who asked for what, without the messages."""
+        answer = self._client.get("/control/calls", params={"log_only": True}).raise_for_status()
+        found: list[dict[str, Any]] = answer.json()["log"]
+        return found
+
     def _announced_port(self) -> int:
         line = first_line(self.process)
         if not line:

@@ -34,12 +34,13 @@ all of the modes above, and besides:
 | --- | --- |
 | invent | the same, and names, numbers and messages that nobody said |
 
-With `only` the control is about the calls for `memory`, `skills`, `boundaries` or `chat` alone; all others are answered
-politely, and not counted by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating
-all that it was reminded of.
+With `only` the control is about the calls for `memory`, `skills`, `boundaries`, `rewriting`, `chat` or `embeddings`
+alone; with a `rate`, about that share of them, by chance (`seed`). All others are answered politely, and not counted
+by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating all that it was reminded of.
 
 Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted
-together, so that overlaps show), what it asks for, its last user message, and its session_id.
+together, so that overlaps show), what it asks for, its last user message, its session_id, the entities that its
+messages name, and whether it was `disturbed`: slowed down, or answered otherwise than politely.
 
 Embeddings are made of a text's words alone. `error`, `silent` and a delay work as above, and besides:
 
@@ -59,6 +60,7 @@ import asyncio
 import json
 import math
 import os
+import random
 import re
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -86,7 +88,7 @@ Mode = Literal[
     "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
     "invent",
 ]  # fmt: skip
-Asking = Literal["memory", "skills", "boundaries", "chat"]
+Asking = Literal["memory", "skills", "boundaries", "rewriting", "chat", "embeddings"]
 _ASKING: dict[str | None, Asking] = {None: "chat", "memcell": "memory", "case": "memory", "skill": "skills"}
 
 ENTITIES = (
@@ -113,18 +115,23 @@ class Control(BaseModel):
     entities: list[str] = []
     retry_after: str = "7"
     only: Asking | None = None
+    rate: float = 1
+    seed: int = 0
     gullible: bool = False
     parrot: bool = False
 
-    def for_call(self, asking: Asking) -> Self:
-        """As far as it is about such a call."""
-        if self.only in (None, asking):
-            return self
+    @property
+    def disturbs(self) -> bool:
+        return self.mode != "answer" or self.delay_seconds > 0
+
+    def is_about(self, asking: Asking, chance: random.Random) -> bool:
+        return self.only in (None, asking) and (self.rate >= 1 or chance.random() < self.rate)
+
+    def polite(self) -> Self:
+        """For a call that it is not about."""
         return type(self)(gullible=self.gullible, parrot=self.parrot, entities=self.entities)
 
-    def after_one_call(self, asking: Asking) -> Self:
-        if self.only not in (None, asking):
-            return self
+    def after_one_call(self) -> Self:
         if self.times is None:
             return self
         return self.model_copy(update={"times": self.times - 1}) if self.times > 1 else type(self)()
@@ -193,17 +200,29 @@ def create_app() -> FastAPI:
     calls = Calls()
     changed = asyncio.Condition()
     control = Control()
+    chance = random.Random(control.seed)
     app.add_middleware(InFlight, calls=calls, changed=changed)
 
     @app.post("/control")
     async def set_control(wanted: Control) -> Control:
-        nonlocal control
-        control = wanted
+        nonlocal control, chance
+        control, chance = wanted, random.Random(wanted.seed)
         return control
 
+    def for_call(asking: Asking) -> Control:
+        nonlocal control
+        if not control.is_about(asking, chance):
+            return control.polite()
+        chosen, control = control, control.after_one_call()
+        return chosen
+
     @app.get("/control/calls")
-    async def get_calls(in_flight: int | None = None, within_seconds: float = 10) -> dict[str, Any]:
+    async def get_calls(
+        in_flight: int | None = None, within_seconds: float = 10, log_only: bool = False
+    ) -> dict[str, Any]:
         """With `in_flight`, once that many calls are, or the time is up."""
+        if log_only:
+            return {"log": calls.log, "in_flight": calls.in_flight}
         if in_flight is not None:
             async with changed:
                 try:
@@ -220,23 +239,19 @@ def create_app() -> FastAPI:
 
     @app.post(COMPLETIONS)
     async def complete(request: Request) -> Response:
-        nonlocal control
         body = await request.json()
         calls.bodies.append(body)
         calls.authorizations.append(request.headers.get("authorization"))
-        request.scope["log_entry"] |= _logged(body)
-        asking = _asking(body)
-        chosen, control = control.for_call(asking), control.after_one_call(asking)
+        chosen = for_call(_asking(body))
+        request.scope["log_entry"] |= _logged(body, chosen)
         return await _respond(request, body, chosen)
 
     @app.post(EMBEDDINGS)
     async def embed(request: Request) -> Response:
-        nonlocal control
         body = await request.json()
         calls.embeddings.append(body)
         calls.authorizations.append(request.headers.get("authorization"))
-        chosen, control = control, control.after_one_call(control.only or "chat")
-        return await _respond_with_vectors(request, body, chosen)
+        return await _respond_with_vectors(request, body, for_call("embeddings"))
 
     return app
 
@@ -376,37 +391,55 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
             return standin_memory.worked_on(messages)
         case "skill":
             return standin_memory.taught_by(messages, invents=control.mode == "invent")
-    return standin_memory.repeated(messages) if control.parrot else _seen(body, control.entities)
+    if _asks_for_a_query(body):
+        return _query(body, control.entities)
+    if control.parrot:
+        return standin_memory.repeated(messages)
+    return "I see: " + (", ".join(_seen(body, control.entities)) or "nothing")
 
 
 def _asking(body: dict[str, Any]) -> Asking:
     if _asks_for_boundaries(body):
         return "boundaries"
+    if _asks_for_a_query(body):
+        return "rewriting"
     return _ASKING[standin_memory.asked_for(body["messages"])]
+
+
+def _asks_for_a_query(body: dict[str, Any]) -> bool:
+    return _content(body["messages"][0]).startswith("You turn the last message of a conversation into")
+
+
+def _query(body: dict[str, Any], entities: list[str]) -> str:
+    """The last message of a conversation, and whom that is about."""
+    last = json.loads(_content(body["messages"][-1]).rpartition("Last message: ")[2])
+    return " ".join([last, *_seen(body, entities)[:1]])
 
 
 def _asks_for_boundaries(body: dict[str, Any]) -> bool:
     return re.search(r"(?m)^\[\d+\] \d{4}-\d\d-\d\dT", _content(body["messages"][-1])) is not None
 
 
-def _seen(body: dict[str, Any], entities: list[str]) -> str:
+def _seen(body: dict[str, Any], entities: list[str]) -> list[str]:
     """Whom and what the messages name, in the order of first appearance."""
     text = "\n".join(_content(message) for message in body["messages"])
     places = {
         entity: found.start()
         for entity in [*ENTITIES, *entities]
-        if (found := re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", text))
+        if entity in text and (found := re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", text))
     }
-    return "I see: " + (", ".join(sorted(places, key=places.__getitem__)) or "nothing")
+    return sorted(places, key=places.__getitem__)
 
 
-def _logged(body: dict[str, Any]) -> dict[str, Any]:
+def _logged(body: dict[str, Any], control: Control) -> dict[str, Any]:
     users = [_content(message) for message in body["messages"] if message["role"] == "user"]
     return {
         "asks": _asking(body),
         "boundaries": _asks_for_boundaries(body),
         "last_user": users[-1] if users else None,
         "session_id": body.get("session_id"),
+        "entities": _seen(body, control.entities),
+        "disturbed": control.disturbs,
     }
 
 

@@ -219,7 +219,7 @@ class Chat:
                     "Idempotency-Key: it was used for another message of this thread", field="Idempotency-Key"
                 )
             if answer.status == "failed":
-                return None  # It was never answered: the client may well ask again.
+                return None  # It was never answered: the client may well ask again, while nothing was said since.
             return await self._live_or_stored(thread, answer)
         return self.unheard(thread, request.digest())
 

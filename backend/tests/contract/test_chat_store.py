@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.context.prefix import prompt_bytes
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.cell_store import SqlCellStore
 from recollect.infra.sql.chat_store import SqlChatStore
@@ -132,6 +132,17 @@ async def test_a_key_finds_what_was_asked_under_it(journal: Journal) -> None:
     found = await journal.chats.requested("default", "t", "k")
     assert found is not None
     assert (found[0], found[1].turn_id) == (b"d", asked.answer.turn_id)
+
+
+async def test_a_failed_request_that_others_followed_is_not_said_again(journal: Journal) -> None:
+    await journal.answer(await journal.ask("one", key="k"), "", "failed")
+    await journal.answer(await journal.ask("one", key="k"), "", "failed")
+    await journal.answer(await journal.ask("two"), "yes")
+    before = await journal.turns()
+    with pytest.raises(Conflict, match="t-3 to this message failed"):
+        await journal.ask("one", key="k")
+    assert await journal.turns() == before
+    assert [said for role, said, _ in before if role == "user"] == ["one", "two"]
 
 
 async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:

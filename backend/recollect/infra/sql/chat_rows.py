@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.sql.append import (
     ADVANCE_THREAD,
     BUFFER_NEW_TURNS,
@@ -41,6 +41,11 @@ UPDATE_ANSWER = """
 UPDATE turns SET content = ?, reasoning = ?, tool_calls_json = ?, model = ?, status = ?, skip_reason = ?, timestamp = ?,
     digest = ? WHERE pk = ?"""
 
+OVERTAKEN = """
+SELECT t.position FROM chat_requests r JOIN threads h ON h.pk = r.thread_pk
+JOIN turns t ON t.thread_pk = h.pk AND t.position = r.answer
+WHERE h.space = :space AND h.thread_id = :thread_id AND r.idempotency_key = :key AND t.status = 'failed'"""
+
 PATH_PAGE = f"""
 SELECT {_TURN}, b.text AS block, b.memories_json
 FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
@@ -55,6 +60,12 @@ _LONGEST_PATH = 5_000
 def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
     if _went_unanswered(connection, asked):
         asked = replace(asked, turns=(), earlier=(), parent_id=None)
+    elif asked.turns and (overtaken := connection.execute(OVERTAKEN, _place_and_key(asked)).fetchone()):
+        raise Conflict(
+            f"Idempotency-Key: the answer {identity.turn_id(overtaken[0])} to this message failed, and others were said"
+            " since; name the message as parent_id to have it answered after all",
+            field="Idempotency-Key",
+        )
     given_turns = (*asked.earlier, *asked.turns)
     first = given_turns[0].timestamp if given_turns else now
     anchor = NewTurn("assistant", "", first, "assistant", status="queued")
@@ -118,6 +129,10 @@ def _went_unanswered(connection: sqlite3.Connection, asked: Asked) -> bool:
     if asked.parent_id not in (None, tip[-1].parent_id, identity.turn_id(identity.place_of(tip[-1]) - 1)):
         return False
     return [_said(turn) for turn in reversed(tip[1:])] == [_said(turn) for turn in asked.turns]
+
+
+def _place_and_key(asked: Asked) -> dict[str, str | None]:
+    return {"space": asked.space, "thread_id": asked.thread_id, "key": asked.key}
 
 
 def _said(turn: Turn | NewTurn) -> tuple[object, ...]:

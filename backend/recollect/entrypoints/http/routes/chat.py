@@ -31,7 +31,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 @router.post(
     "/{thread_id}/messages",
     response_model=ChatAnswer,
-    responses={**documented(404, 429, 502, 504), **_STREAM},
+    responses={**documented(404, 409, 429, 502, 504), **_STREAM},
 )
 async def post_message(
     home: Home,

@@ -1,0 +1,54 @@
+"""The size of the stress tests, the stand-in model, and the table of what they did and saw."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.remembering import MortalModel
+from tests.stress.utils import HEADINGS, Figures, Size
+
+ROW = "row of the table of stress"
+
+
+@pytest.fixture(scope="session")
+def size(request: pytest.FixtureRequest) -> Size:
+    """Whatever takes it is larger in the long run."""
+    return Size(request.config.getoption("stress"))
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MortalModel]:
+    with MortalModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: MortalModel) -> MortalModel:
+    """The stand-in model, polite again."""
+    running.control()
+    return running
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
+    figures = Figures()
+    yield figures
+    request.node.user_properties.append((ROW, figures.row(request.node.name)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [
+        report
+        for outcome in ("", "passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        if report.when == "teardown"
+    ]
+    rows = [value for report in reports for name, value in report.user_properties if name == ROW]
+    if not rows:
+        return
+    terminalreporter.section("stress")
+    lines = [list(HEADINGS), *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    for line in lines:
+        first, *rest = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        terminalreporter.write_line("  ".join([line[0].ljust(len(first)), *rest]))
