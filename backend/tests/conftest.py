@@ -16,7 +16,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="quick: every test, in small sizes; long: only those that are larger then, or marked long",
     )
     group.addoption(
-        "--artefacts", metavar="FOLDER", help="where the plot of the soak goes; else into its temporary folder"
+        "--artefacts",
+        metavar="FOLDER",
+        help="where the plot of the soak goes; else into its temporary folder",
     )
 
 

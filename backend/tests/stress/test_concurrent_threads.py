@@ -33,8 +33,11 @@ def each_their_own(subject: Subject) -> str:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("user_of", [everybody, each_their_own])
-@pytest.mark.parametrize("memory", [True, False], ids=["memory on", "memory off"])
+@pytest.mark.parametrize(
+    ("user_of", "memory"),
+    [(everybody, True), (each_their_own, True), (everybody, False)],
+    ids=["one user", "a user each", "one user without memory"],
+)
 async def test_follow_ups_are_about_their_own_subject_and_no_other_is_seen(
     tmp_path: Path,
     model: StandInModel,
@@ -76,7 +79,9 @@ async def converse(api: Api, thread: str, subject: Subject, **fields: object) ->
 async def holds_exactly(api: Api, thread: str, subject: Subject) -> None:
     """Its turns, all of them and no other, in order; and every prompt speaks of its subject alone."""
     turns = await api.turns(thread)
-    wanted = [each for question in subject.questions for each in (("user", question), ("assistant", "complete"))]
+    wanted = [
+        each for question in subject.questions for each in (("user", question), ("assistant", "complete"))
+    ]
     assert asked_and_answered(turns) == wanted
     api.figures.duplicated += doubles(turns)
     for turn in turns[1::2]:

@@ -45,7 +45,9 @@ async def test_four_messages_at_once_are_answered_in_their_order_and_in_context(
     tmp_path: Path, model: StandInModel, figures: Figures, size: Size
 ) -> None:
     model.control(chunk_delay_seconds=0.02)
-    async with opened(tmp_path / "home", llm={"base_url": model.base_url}, embedding={"kind": "none"}) as home:
+    async with opened(
+        tmp_path / "home", llm={"base_url": model.base_url}, embedding={"kind": "none"}
+    ) as home:
         api = Api(home.client, figures)
         for number in range(size.of(quick=3, long=30)):
             thread = f"t{number}"
@@ -94,7 +96,11 @@ async def streaming(
     request = api.client.stream("POST", thread_path(thread, "messages"), json=body, headers=headers)
     async with api.figures.timed(), request as response:
         response.raise_for_status()
-        yield (line.removeprefix("event: ") async for line in response.aiter_lines() if line.startswith("event: "))
+        yield (
+            line.removeprefix("event: ")
+            async for line in response.aiter_lines()
+            if line.startswith("event: ")
+        )
 
 
 async def in_order(api: Api, thread: str, said: tuple[str, ...]) -> None:
@@ -116,7 +122,9 @@ class Chatter:
         for number in range(count):
             words = f"{self.subject.questions[min(number, 3)]} ({number})"
             self.said.append(words)
-            how = self.chance.choice([self.wait_later, self.drop, self.cancel, self.cancel_all, self.impatient])
+            how = self.chance.choice(
+                [self.wait_later, self.drop, self.cancel, self.cancel_all, self.impatient]
+            )
             self._pending.append(asyncio.create_task(how(words, f"{self.thread} {number}")))
             await self.arrived(words)
         await asyncio.gather(*self._pending)
