@@ -118,6 +118,8 @@ class Chat:
         self._patience = patience
         self._on_answer = on_answer
         self._lanes: dict[str, _Lane] = {}
+        self._unstored: set[asyncio.Task[None]] = set()
+        """Answers that the disk did not take, on their way."""
 
     async def start(self) -> None:
         """After a kill: what was being answered is marked, and the next turn works."""
@@ -133,6 +135,10 @@ class Chat:
             live.stop(_STOPS)
         runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
         await asyncio.gather(*runners, return_exceptions=True)
+        # The next start marks what the disk did not take until now.
+        for storing in self._unstored:
+            storing.cancel()
+        await asyncio.gather(*self._unstored, return_exceptions=True)
 
     async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> LiveTurn:
         """Accept one turn; it is durable, in its place and on its way when this returns.
@@ -444,22 +450,28 @@ class Chat:
         except Exception:  # noqa: BLE001 - the answer is stored all the same
             _log.exception("what follows a chat turn could not be decided")
             jobs = ()
-        try:
-            turn = await self._stored(
-                lambda: self._store.finish(
-                    thread.space,
-                    thread.thread_id,
-                    accepted,
-                    texts,
-                    status=outcome.status,
-                    model=model,
-                    payload=outcome.payload,
-                    detail=detail,
-                    jobs=jobs,
-                )
+
+        def store() -> Awaitable[Turn]:
+            return self._store.finish(
+                thread.space,
+                thread.thread_id,
+                accepted,
+                texts,
+                status=outcome.status,
+                model=model,
+                payload=outcome.payload,
+                detail=detail,
+                jobs=jobs,
             )
+
+        try:
+            turn = await self._stored(store)
         except RecollectError as error:
             _log.error("an answer could not be stored: %s", error.message)
+            if isinstance(error, Unavailable):
+                storing = asyncio.create_task(self._store_when_possible(store))
+                self._unstored.add(storing)
+                storing.add_done_callback(self._unstored.discard)
             turn = replace(accepted.answer, content=texts[-1].content, status="failed")
             outcome.error = outcome.error or error
         receipt = {**(prepared.sent.detail if prepared else {}), **detail}
@@ -474,6 +486,18 @@ class Chat:
                 _log.warning("an answer could not be stored and is stored again: %s", error.message)
                 await asyncio.sleep(wait)
         return await store()
+
+    async def _store_when_possible(self, store: Callable[[], Awaitable[Turn]]) -> None:
+        """Nobody waits for it any more, but a turn must not be left as if it still streamed."""
+        while True:
+            await asyncio.sleep(self._patience.store_again_seconds[-1])
+            try:
+                await store()
+            except Unavailable:
+                continue
+            except RecollectError as error:
+                _log.warning("an answer that waited for the disk was not stored: %s", error.message)
+            return
 
     async def _follow_up(
         self,

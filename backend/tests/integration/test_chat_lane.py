@@ -8,8 +8,10 @@ from recollect.app import open_app
 from recollect.errors import StorageUnavailable
 from recollect.memory.access import Caller
 from recollect.memory.model import NewTurn
+from recollect.service.answering import Patience
 from recollect.service.chat import ChatRequest
 from recollect.settings import Settings
+from tests.eventually import eventually
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,32 @@ async def test_an_answer_that_cannot_be_stored_ends_and_the_next_turn_works(
         assert app.chat.live.count() == 0
         answers = [turn for turn in await app.THREADS.get_history("t") if turn.role == "assistant"]
         assert [turn.status for turn in answers] == stored
+
+
+async def test_an_answer_that_the_disk_takes_late_is_stored_late_and_does_not_stream_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(
+        home=tmp_path, embedding={"kind": "none"}, llm={"base_url": "http://127.0.0.1:9", "discover": False}
+    )
+    async with open_app(settings) as app:
+        finish, tries = app.chats.finish, []
+
+        async def fail_for_long(*arguments: object, **fields: object) -> object:
+            tries.append(arguments)
+            if len(tries) < 6:
+                raise StorageUnavailable("full")
+            return await finish(*arguments, **fields)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(app.chats, "finish", fail_for_long)
+        monkeypatch.setattr(app.chat, "_patience", Patience(store_again_seconds=(0.01, 0.01)))
+        live = await app.chat.handle_chat_turn(
+            Caller(), ChatRequest("t", (NewTurn("user", "one", app.clock(), ""),), user_id="ann")
+        )
+        await live.wait()
+
+        async def is_over() -> bool:
+            return [turn.status for turn in await app.THREADS.get_history("t")] == ["complete", "failed"]
+
+        assert not await is_over()
+        await eventually(is_over)
