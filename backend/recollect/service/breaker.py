@@ -18,6 +18,7 @@ class Breaker:
         self._allowed = failures
         self._seconds = seconds
         self._failures = 0
+        self._last_failure = float("-inf")
         self._open_until = 0.0
         self._on_trial = False
         self._cause = ""
@@ -45,9 +46,13 @@ class Breaker:
         self._open_until = self._clock() + self._seconds
         return None
 
-    def failed(self, cause: str) -> None:
-        self._failures += 1
+    def failed(self, cause: str, began: float | None = None) -> None:
+        """A call that `began` before the last failure was known is part of it: many at once are not many in a row."""
         self._cause = cause
+        if began is not None and began < self._last_failure:
+            return
+        self._last_failure = self._clock()
+        self._failures += 1
         self._on_trial = False
         self._open_until = self._clock() + self._seconds
 

@@ -105,10 +105,11 @@ class Rewriter:
         breaker = self._breakers.setdefault(backend.name, self._new_breaker())
         if (refused := breaker.refuses()) is not None:
             raise _NoUse(f"the model was not asked: {refused}")
+        began = self._clock()
         query, problem = await self._asked(backend, call)
         problem = problem or _absurdity(query, message, recent)
         if problem is not None:
-            breaker.failed(problem)
+            breaker.failed(problem, began)
             raise _NoUse(problem)
         breaker.succeeded()
         return _told_by_model(query, message)

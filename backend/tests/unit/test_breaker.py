@@ -31,6 +31,20 @@ def test_it_lets_calls_through_until_three_fail_in_a_row() -> None:
     assert "three" in (breaker.refuses() or "")
 
 
+def test_calls_that_fail_at_once_are_one_failure() -> None:
+    clock = Seconds()
+    breaker = Breaker(clock)
+    for began in (100.0, 100.1, 100.2, 100.9):
+        clock.now = began + 1
+        breaker.failed("slow", began)
+    assert breaker.state == "closed"
+    for began in (102.0, 104.0):
+        clock.now = began + 1
+        breaker.failed("slow", began)
+    assert breaker.state == "open"
+    assert "3 times in a row" in (breaker.refuses() or "")
+
+
 def test_a_success_between_failures_starts_the_count_anew() -> None:
     breaker = Breaker(Seconds())
     breaker.failed("one")
