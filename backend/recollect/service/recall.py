@@ -43,6 +43,8 @@ class Search:
     neighbours: int = 0
     now: int | None = None
     """The moment of asking, for "yesterday"; None: now."""
+    embed_seconds: float | None = None
+    """How long the embedding model may take, where that is less than it may take for anybody."""
 
 
 @dataclass(slots=True)
@@ -137,25 +139,24 @@ class Recall:
         if search.selection.mode == "keyword":
             return None
         try:
-            return await self._embedded(query.focus)
+            return await self._embedded(query.focus, search.embed_seconds)
         except EmbedderUnavailable as error:
             if search.selection.mode == "vector":
                 raise
             found.degraded.append(f"searched by words alone: {error.message}")
             return None
 
-    async def _embedded(self, text: str) -> Vectors:
+    async def _embedded(self, text: str, most_seconds: float | None) -> Vectors:
         if self._embedder is None:
             raise EmbedderUnavailable("no embedding model is configured")
         if (mismatch := self._indexer.model_mismatch) is not None:
             raise EmbedderUnavailable(mismatch)
+        seconds = self._embed_seconds if most_seconds is None else min(most_seconds, self._embed_seconds)
         try:
-            async with asyncio.timeout(self._embed_seconds):
+            async with asyncio.timeout(seconds):
                 vector: Vectors = (await self._embedder.embed([text]))[0]
         except TimeoutError:
-            raise EmbedderUnavailable(
-                f"the embedding model did not answer within {self._embed_seconds:g} s"
-            ) from None
+            raise EmbedderUnavailable(f"the embedding model did not answer within {seconds:g} s") from None
         dimensions = self._indexer.live.dimensions
         if dimensions and len(vector) != dimensions:
             raise EmbedderUnavailable(

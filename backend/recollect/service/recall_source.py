@@ -152,6 +152,7 @@ class RecallSource:
 
     async def _in_time(self, thread: Thread, query: str, known: Known, max_tokens: int, now: int) -> Recalled:
         """A search that is late goes on alone: what it loaded, the next one finds loaded."""
+        began = self._clock()
         task = asyncio.create_task(self._found(thread, query, known, max_tokens, now))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -169,7 +170,7 @@ class RecallSource:
         if recalled.left_out is None:
             self.breaker.succeeded()
         else:
-            self.breaker.failed(recalled.left_out)
+            self.breaker.failed(recalled.left_out, began)
         return recalled
 
     async def _found(self, thread: Thread, query: str, known: Known, max_tokens: int, now: int) -> Recalled:
@@ -193,7 +194,9 @@ class RecallSource:
             passages=False,
         )
         caller = Caller(space=thread.space, user_id=thread.user_id)
-        found = await self._recall.search(caller, Search(query, selection=selection, now=now))
+        # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
+        search = Search(query, selection=selection, now=now, embed_seconds=self._deadline / 2)
+        found = await self._recall.search(caller, search)
         passed_over: Counter[str] = Counter()
         new = _not_known(found.hits, thread, known, passed_over)[:TOP_K]
         likeness = await self._alike(thread, found.vector, new)

@@ -122,3 +122,17 @@ async def test_an_operator_who_names_an_agent_alone_is_told_whose_threads_were_s
 async def test_somebody_has_to_be_searched(house: House) -> None:
     with pytest.raises(InvalidInput, match="user_id"):
         await house.recall.search(Caller(), Search("dog"))
+
+
+async def test_an_embedding_model_that_hangs_leaves_whoever_is_in_a_hurry_a_search_by_words(
+    house: House,
+) -> None:
+    await house.add("t1", "The dog is in Porto")
+    await house.settled()
+    assert house.embedder is not None
+    house.embedder.go_on.clear()
+    search = Search("dog", "ann", selection=Selection("hybrid"), embed_seconds=0.01)
+    found = await house.recall.search(Caller(), search)
+    house.embedder.go_on.set()
+    assert [hit.text for hit in found.hits] == ["The dog is in Porto"]
+    assert any("did not answer within 0.01 s" in each for each in found.degraded)

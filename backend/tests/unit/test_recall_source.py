@@ -109,6 +109,13 @@ async def test_it_searches_as_the_threads_owner_and_at_the_moment_of_asking() ->
     assert search.selection.mode == "hybrid"
 
 
+async def test_the_embedding_model_gets_half_of_the_time_so_that_words_have_the_rest() -> None:
+    memories = Memories(row())
+    await recall(memories, by=source(memories, deadline=4.0))
+    ((_, search),) = memories.asked
+    assert search.embed_seconds == 2.0
+
+
 async def test_a_thread_with_tags_recalls_what_carries_one_of_them() -> None:
     memories = Memories(row())
     await recall(memories, thread=replace(THREAD, tags=("work", "trip")))
