@@ -34,9 +34,10 @@ all of the modes above, and besides:
 | --- | --- |
 | invent | the same, and names, numbers and messages that nobody said |
 
-With `only` the control is about the calls for `memory`, `skills`, `boundaries`, `rewriting`, `chat` or `embeddings`
-alone; with a `rate`, about that share of them, by chance (`seed`). All others are answered politely, and not counted
-by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating all that it was reminded of.
+With `only` the control is about the calls for `memory`, `skills`, `boundaries`, `rewriting`, `titles`, `summaries`,
+`chat` or `embeddings` alone; with a `rate`, about that share of them, by chance (`seed`). All others are answered
+politely, and not counted by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating
+all that it was reminded of.
 
 Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted
 together, so that overlaps show), what it asks for, its last user message, its session_id, the entities that its
@@ -88,7 +89,7 @@ Mode = Literal[
     "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
     "invent",
 ]  # fmt: skip
-Asking = Literal["memory", "skills", "boundaries", "rewriting", "chat", "embeddings"]
+Asking = Literal["memory", "skills", "boundaries", "rewriting", "titles", "summaries", "chat", "embeddings"]
 _ASKING: dict[str | None, Asking] = {None: "chat", "memcell": "memory", "case": "memory", "skill": "skills"}
 
 ENTITIES = (
@@ -391,7 +392,7 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
             return standin_memory.worked_on(messages)
         case "skill":
             return standin_memory.taught_by(messages, invents=control.mode == "invent")
-    if _asks_for_a_query(body):
+    if _asking(body) == "rewriting":
         return _query(body, control.entities)
     if control.parrot:
         return standin_memory.repeated(messages)
@@ -401,13 +402,18 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
 def _asking(body: dict[str, Any]) -> Asking:
     if _asks_for_boundaries(body):
         return "boundaries"
-    if _asks_for_a_query(body):
-        return "rewriting"
+    first, last = _content(body["messages"][0]), _content(body["messages"][-1])
+    for asking, words in _INSTRUCTIONS.items():
+        if first.startswith(words) or last.startswith(f"[Task] {words}"):
+            return asking
     return _ASKING[standin_memory.asked_for(body["messages"])]
 
 
-def _asks_for_a_query(body: dict[str, Any]) -> bool:
-    return _content(body["messages"][0]).startswith("You turn the last message of a conversation into")
+_INSTRUCTIONS: dict[Asking, str] = {
+    "rewriting": "You turn the last message of a conversation into",
+    "titles": "You give a conversation its title",
+    "summaries": "Sum up what was said",
+}
 
 
 def _query(body: dict[str, Any], entities: list[str]) -> str:

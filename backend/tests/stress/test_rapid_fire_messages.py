@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.eventually import eventually
 from tests.http_client import Json, opened, thread_path
 from tests.processes import Server, StandInModel
 from tests.stress.utils import (
@@ -131,13 +132,13 @@ class Chatter:
 
     async def arrived(self, words: str) -> None:
         """Only then comes the next one: else nobody could say which was first."""
-        async with asyncio.timeout(30):
-            while words not in await self.words():
-                await asyncio.sleep(0.005)
 
-    async def words(self) -> list[str]:
-        answer = await self.api.client.get(thread_path(self.thread, "turns"), params={"max_turns": 10_000})
-        return [turn["content"] for turn in answer.json().get("turns", ()) if turn["role"] == "user"]
+        async def is_there() -> bool:
+            path = thread_path(self.thread, "turns")
+            answer = await self.api.client.get(path, params={"max_turns": 10_000})
+            return words in [turn["content"] for turn in answer.json().get("turns", ())]
+
+        await eventually(is_there, seconds=30)
 
     async def wait_later(self, words: str, key: str) -> None:
         """Listens to the end; an answer that failed is asked for again, by the same key, until others were said."""
@@ -146,7 +147,8 @@ class Chatter:
                 async with streaming(self.api, self.thread, words, key) as events:
                     last = [event async for event in events][-1]
             except httpx2.HTTPStatusError as error:
-                assert error.response.status_code == CONFLICT, error.response.text
+                if error.response.status_code != CONFLICT:
+                    raise
                 return
             if last == "done":
                 return
@@ -222,9 +224,9 @@ async def said_once_and_answered(chatter: Chatter) -> None:
 
 async def settled(api: Api, thread: str) -> list[Json]:
     """The turns of a thread, as soon as every one is over."""
-    async with asyncio.timeout(60):
-        while True:
-            turns = await api.turns(thread)
-            if {turn["status"] for turn in turns} <= OVER:
-                return turns
-            await asyncio.sleep(0.02)
+
+    async def are_over() -> bool:
+        return {turn["status"] for turn in await api.turns(thread)} <= OVER
+
+    await eventually(are_over, seconds=60)
+    return await api.turns(thread)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from tests.eventually import eventually
 from tests.http_client import Json, coverage, thread_path
 from tests.processes import Server, StandInModel, recollect_json
 from tests.standin_model import ENTITIES
@@ -177,23 +178,27 @@ class Api:
 
     async def drained(self, seconds: float = 60) -> None:
         """Until no job waits or runs; a dead one is an error."""
-        async with asyncio.timeout(seconds):
-            while left := (await self.client.get("/api/v1/jobs", params={"limit": 1000})).json()["jobs"]:
-                assert not [job for job in left if job["state"] == "dead"], left
-                await asyncio.sleep(0.05)
 
-    async def indexed(self, what: str = "indexed", seconds: float = 60) -> Json:
-        """Coverage, as soon as the index (`embedded`: by meaning too) has all that memory works on."""
-        counted: Json = {}
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    counted = (await self.client.get("/api/v1/coverage")).raise_for_status().json()
-                    if counted[what] == counted["messages"] - counted["skipped"] - counted["forgotten"]:
-                        return counted
-                    await asyncio.sleep(0.05)
-        except TimeoutError as error:
-            raise AssertionError(f"not all {what} within {seconds:g} s: {counted}") from error
+        async def is_nothing_left() -> bool:
+            left = (
+                (await self.client.get("/api/v1/jobs", params={"limit": 1000}))
+                .raise_for_status()
+                .json()["jobs"]
+            )
+            assert not [job for job in left if job["state"] == "dead"], left
+            return not left
+
+        await eventually(is_nothing_left, seconds=seconds)
+
+    async def indexed(self, what: str = "indexed", seconds: float = 60) -> None:
+        """Until the index (`embedded`: by meaning too) has all that memory works on."""
+
+        async def is_complete() -> bool:
+            counted = (await self.client.get("/api/v1/coverage")).raise_for_status().json()
+            wanted = counted["messages"] - counted["skipped"] - counted["forgotten"]
+            return bool(counted[what] == wanted)
+
+        await eventually(is_complete, seconds=seconds)
 
 
 @asynccontextmanager
