@@ -17,16 +17,10 @@ class FakeChainStore:
         self._threads = threads
         self._said: dict[tuple[str, str, str], Versions] = {}
 
-    async def catch_up(self, space: str, user_id: str) -> None:
-        for thread in await self._threads.list_threads(space=space, user_id=user_id):
-            for turn in await self._threads.get_history(thread.thread_id, space=space):
-                said = said_digest(turn)
-                if said is not None and not _is_open(turn):
-                    self._said.setdefault((space, thread.thread_id, turn.turn_id), set()).add(said)
-
     async def from_the_beginning(
         self, space: str, user_id: str, said: Sequence[bytes], thread_id: str | None = None
     ) -> list[Sighting]:
+        await self._take_in(space, user_id)
         return await self._longest(space, user_id, said, thread_id, fewest=1, whole=True)
 
     async def in_the_middle(
@@ -39,6 +33,13 @@ class FakeChainStore:
     ) -> list[Sighting]:
         fewest = max(FEWEST_IN_THE_MIDDLE, longer_than + 1)
         return await self._longest(space, user_id, said, thread_id, fewest=fewest, whole=False)
+
+    async def _take_in(self, space: str, user_id: str) -> None:
+        for thread in await self._threads.list_threads(space=space, user_id=user_id):
+            for turn in await self._threads.get_history(thread.thread_id, space=space):
+                said = said_digest(turn)
+                if said is not None and not _is_open(turn):
+                    self._said.setdefault((space, thread.thread_id, turn.turn_id), set()).add(said)
 
     async def _longest(
         self,

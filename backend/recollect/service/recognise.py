@@ -31,10 +31,12 @@ from recollect.service.threads import DEFAULT_USER, owned_thread
 class ChainStore(Protocol):
     """Finds turns by what leads to them, within one owner's threads alone."""
 
-    async def catch_up(self, space: str, user_id: str) -> None: ...
     async def from_the_beginning(
         self, space: str, user_id: str, said: Sequence[bytes], thread_id: str | None = None
-    ) -> list[Sighting]: ...
+    ) -> list[Sighting]:
+        """Takes in what is new in the owner's threads, and looks in all of it."""
+        ...
+
     async def in_the_middle(
         self,
         space: str,
@@ -42,7 +44,9 @@ class ChainStore(Protocol):
         said: Sequence[bytes],
         longer_than: int = 0,
         thread_id: str | None = None,
-    ) -> list[Sighting]: ...
+    ) -> list[Sighting]:
+        """Looks in what was taken in."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,6 @@ class ResentChat:
         said = [digest for message in messages if (digest := said_digest(message)) is not None]
         if _shows_more_than_text(messages[-1]):
             said.pop()  # Its words don't tell what it shows: it is said anew.
-        await self._chains.catch_up(owner.space, owner.user_id)
         found = await self._chains.from_the_beginning(owner.space, owner.user_id, said, thread_id)
         known = found[0].known if found else 0
         if known < count_history(messages):

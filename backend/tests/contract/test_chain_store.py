@@ -33,13 +33,12 @@ class Conversations:
         await self.threads.append(Append(space, thread, turns, user_id))
 
     async def begun(self, *turns: NewTurn, thread: str | None = None, user_id: str = "ann") -> list[Sighting]:
-        await self.store.catch_up("default", user_id)
         return await self.store.from_the_beginning("default", user_id, digests(turns), thread)
 
     async def went_on(
         self, *turns: NewTurn, longer_than: int = 0, thread: str | None = None
     ) -> list[Sighting]:
-        await self.store.catch_up("default", "ann")
+        await self.begun(*turns)
         return await self.store.in_the_middle("default", "ann", digests(turns), longer_than, thread)
 
     async def edit(self, thread: str, turn_id: str, words: str) -> None:

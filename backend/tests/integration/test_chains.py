@@ -7,9 +7,11 @@ import pytest
 
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.chain_rows import AT_ONCE
-from recollect.infra.sql.chain_store import MOST_SIGHTINGS, SqlChainStore
+from recollect.infra.sql.chain_store import BEHIND, MOST_SIGHTINGS, SqlChainStore
+from recollect.infra.sql.chat_store import SqlChatStore
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.memory.chat import AnswerText, Asked
 from recollect.memory.model import Append, NewTurn
 from recollect.memory.resent import Sighting, said_digest
 from tests.fakes import START, FakeClock
@@ -47,7 +49,6 @@ def digests(turns: list[NewTurn]) -> list[bytes]:
 
 async def begun(database: Database, turns: list[NewTurn]) -> list[Sighting]:
     store = SqlChainStore(database)
-    await store.catch_up("default", "ann")
     return await store.from_the_beginning("default", "ann", digests(turns))
 
 
@@ -75,13 +76,30 @@ async def test_an_opening_that_thousands_of_threads_share_costs_a_few_rows(
     assert found[0].thread_id == "t199"
 
 
-async def test_catching_up_is_done_once(database: Database, threads: SqlThreadStore) -> None:
+async def test_what_was_taken_in_is_not_read_again(database: Database, threads: SqlThreadStore) -> None:
     await threads.append(Append("default", "t1", exchanges(3), "ann"))
-    store = SqlChainStore(database)
-    await store.catch_up("default", "ann")
-    written = database.operations
-    await store.catch_up("default", "ann")
-    assert database.operations == written
+    assert await behind(database) == ["t1"]
+    await begun(database, exchanges(3))
+    assert await behind(database) == []
+
+
+async def test_an_answer_under_way_is_waited_for_without_looking_at_its_thread_each_time(
+    database: Database, threads: SqlThreadStore
+) -> None:
+    chats = SqlChatStore(database, clock=FakeClock(), schedule=SCHEDULE)
+    asked = NewTurn("user", "q", START, "ann")
+    accepted = await chats.accept(Asked("default", "t1", (asked,), user_id="ann"))
+    (sighting,) = await begun(database, [asked])
+    assert (sighting.turn_id, await behind(database)) == ("t-1", [])
+    await chats.finish("default", "t1", accepted, [AnswerText("a")], status="complete", model="m")
+    answer = NewTurn("assistant", "a", START, "assistant")
+    assert [each.turn_id for each in await begun(database, [asked, answer])] == ["t-2"]
+
+
+async def behind(database: Database) -> list[str]:
+    found = await database.read(BEHIND, ("default", "ann"))
+    names = await database.read("SELECT pk, thread_id FROM threads")
+    return [row["thread_id"] for row in names if {"pk": row["pk"]} in found]
 
 
 async def test_what_was_said_leaves_no_digest_behind(database: Database, threads: SqlThreadStore) -> None:

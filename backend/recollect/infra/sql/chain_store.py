@@ -1,19 +1,27 @@
 """Finding the thread that a client means which resends its history: a few lookups, however many threads there are."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from recollect.infra.sql.chain_rows import follow_threads
 from recollect.infra.sql.database import Database, Reader, Row, rows
+from recollect.infra.sql.rows import named_rows
 from recollect.memory import identity
 from recollect.memory.resent import FEWEST_IN_THE_MIDDLE, Sighting, chains_of, owner_root, pair_digest
 
 MOST_SIGHTINGS = 32
 _AT_ONCE = 200
 
+# A thread whose next turn is an answer under way has nothing to take in yet.
 BEHIND = """
-SELECT pk FROM threads WHERE space = ? AND user_id = ? AND (chained < last_number OR chained_revision != revision)"""
+SELECT pk FROM threads h
+WHERE space = ? AND user_id = ? AND (chained < last_number OR chained_revision != revision) AND NOT (
+    chained_revision = revision AND EXISTS (
+        SELECT 1 FROM turns t WHERE t.thread_pk = h.pk AND t.position = h.chained + 1 AND t.role = 'assistant'
+            AND t.status IN ('queued', 'streaming')))"""
+
+THREAD = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
 
 # One probe of the index for each digest, however many threads have it.
 WHICH_EXIST = """
@@ -37,25 +45,26 @@ class SqlChainStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def catch_up(self, space: str, user_id: str) -> None:
-        """Take in what was said through other doors, or edited, since the owner's threads were last looked at."""
-        left = [row["pk"] for row in await self._database.read(BEHIND, (space, user_id))]
-        while left:
-            left = await self._database.write(partial(follow_threads, thread_pks=left))
-
     async def from_the_beginning(
         self, space: str, user_id: str, said: Sequence[bytes], thread_id: str | None = None
     ) -> list[Sighting]:
-        """Where the longest run of these messages ends that begins a conversation, newest first."""
+        """Where the longest run of these messages ends that begins a conversation, newest first.
+
+        What was said through other doors, or edited, since the owner's threads were last looked at is taken in first.
+        """
         chains = chains_of(owner_root(space, user_id), said)
-        lookup = _Lookup(space, user_id, "chain")
-        async with self._database.snapshot() as connection:
-            pk = await _thread_pk(connection, space, thread_id)
-            if thread_id is not None and pk is None:
-                return []
-            async for number in _that_exist(connection, "chain", chains, pk):
-                return _sightings(await lookup.rows(connection, chains[number], pk), number + 1)
-        return []
+        left: list[int] | None = None
+
+        def find(connection: sqlite3.Connection) -> tuple[list[int], list[Sighting]]:
+            behind = left or [pk for (pk,) in connection.execute(BEHIND, (space, user_id))]
+            still_behind = follow_threads(connection, behind)
+            return still_behind, [] if still_behind else _begun(connection, space, user_id, chains, thread_id)
+
+        # On the writer: one hop for all of it, where each statement of a reader would take one.
+        left, found = await self._database.write(find)
+        while left:
+            left, found = await self._database.write(find)
+        return found
 
     async def in_the_middle(
         self,
@@ -65,12 +74,14 @@ class SqlChainStore:
         longer_than: int = 0,
         thread_id: str | None = None,
     ) -> list[Sighting]:
-        """Where the longest run of these messages ends whatever was said before it; two at least, newest first."""
+        """Where the longest run of these messages ends whatever was said before it; two at least, newest first.
+
+        Knows what `from_the_beginning` took in.
+        """
         root = owner_root(space, user_id)
         fewest = max(FEWEST_IN_THE_MIDDLE, longer_than + 1)
         ends = range(fewest, len(said) + 1)
         pairs = [pair_digest(root, said[end - 2], said[end - 1]) for end in ends]
-        lookup = _Lookup(space, user_id, "pair")
         async with self._database.snapshot() as connection:
             pk = await _thread_pk(connection, space, thread_id)
             if thread_id is not None and pk is None:
@@ -79,7 +90,7 @@ class SqlChainStore:
                 run = said[: ends[number]]
                 found = [
                     row
-                    for row in await lookup.rows(connection, pairs[number], pk)
+                    for row in await rows(connection, *_sighted("pair", space, user_id, pairs[number], pk))
                     if await _leads_here(connection, row["thread_pk"], row["position"], run)
                 ]
                 if found:
@@ -87,24 +98,43 @@ class SqlChainStore:
         return []
 
 
-class _Lookup:
-    """Reads what is known of one digest of one owner."""
+def _begun(
+    connection: sqlite3.Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
+) -> list[Sighting]:
+    pk = None
+    if thread_id is not None:
+        named = connection.execute(THREAD, (space, thread_id)).fetchone()
+        if named is None:
+            return []
+        pk = named[0]
+    for chunk in _chunks_from_the_end(len(chains)):
+        existing = {digest for (digest,) in connection.execute(*_which_exist("chain", chains, chunk, pk))}
+        for number in chunk:
+            if chains[number] in existing:
+                sighted = named_rows(connection, *_sighted("chain", space, user_id, chains[number], pk))
+                return _sightings(list(sighted), number + 1)
+    return []
 
-    def __init__(self, space: str, user_id: str, column: str) -> None:
-        self._owner = {"space": space, "user_id": user_id}
-        self._sql = SIGHTED.format(column=column)
 
-    async def rows(self, connection: Reader, digest: bytes, pk: int | None) -> list[Row]:
-        bound: dict[str, Any] = {**self._owner, "digest": digest, "pk": pk, "limit": MOST_SIGHTINGS}
-        return await rows(connection, self._sql, bound)
+def _which_exist(
+    column: str, digests: Sequence[bytes], chunk: range, pk: int | None
+) -> tuple[str, dict[str, Any]]:
+    marks = ",".join(f"(:d{number})" for number in chunk)
+    bound = {f"d{number}": digests[number] for number in chunk} | {"pk": pk}
+    return WHICH_EXIST.format(marks=marks, column=column), bound
+
+
+def _sighted(
+    column: str, space: str, user_id: str, digest: bytes, pk: int | None
+) -> tuple[str, dict[str, Any]]:
+    bound = {"space": space, "user_id": user_id, "digest": digest, "pk": pk, "limit": MOST_SIGHTINGS}
+    return SIGHTED.format(column=column), bound
 
 
 async def _thread_pk(connection: Reader, space: str, thread_id: str | None) -> int | None:
     if thread_id is None:
         return None
-    found = await rows(
-        connection, "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-    )
+    found = await rows(connection, THREAD, (space, thread_id))
     return int(found[0]["pk"]) if found else None
 
 
@@ -113,9 +143,7 @@ async def _that_exist(
 ) -> AsyncIterator[int]:
     """Places of the digests that are known, from the last one down."""
     for chunk in _chunks_from_the_end(len(digests)):
-        marks = ",".join(f"(:d{number})" for number in chunk)
-        bound = {f"d{number}": digests[number] for number in chunk} | {"pk": pk}
-        found = await rows(connection, WHICH_EXIST.format(marks=marks, column=column), bound)
+        found = await rows(connection, *_which_exist(column, digests, chunk, pk))
         existing = {row["digest"] for row in found}
         for number in chunk:
             if digests[number] in existing:

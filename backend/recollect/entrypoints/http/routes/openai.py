@@ -39,7 +39,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 Pieces = AsyncGenerator[Delta]
 
 
-def _asking(
+async def _asking(
     x_recollect_thread: Annotated[
         str | None, Header(max_length=5000, description="The thread, percent-encoded.")
     ] = None,
