@@ -53,34 +53,41 @@ async def stream_llm(
     """Stream an answer into `live` and, every second, into the journal. Never raises for what the model does."""
     outcome = Outcome()
     receiving = asyncio.create_task(_receive(backend, call, live, outcome))
-    saving = asyncio.create_task(_save_every(store, live, patience.save_seconds))
-    leaving = asyncio.create_task(live.abandoned(patience.orphan_seconds))
-    stopping = asyncio.create_task(live.stopped())
-    tasks = (receiving, saving, leaving, stopping)
+    live.when_stopped(receiving.cancel)
+    saved = 0
     try:
-        await asyncio.wait(
-            (receiving, leaving, stopping),
-            timeout=patience.answer_seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        if receiving.done():
-            _judge(receiving, outcome)
-        elif leaving.done():
-            outcome.why = "everybody who listened went away"
-        elif stopping.done():
-            outcome.why = live.stop_reason
+        while not await _ended_within(receiving, _seconds_to_look(live, outcome, patience)):
+            if outcome.elapsed_ms() >= patience.answer_seconds * 1000:
+                outcome.error = ModelTooSlow(f"the answer took longer than {patience.answer_seconds:g} s")
+                break
+            if live.seconds_alone() >= patience.orphan_seconds:
+                outcome.why = "everybody who listened went away"
+                break
+            saved = await _saved(store, live, saved)
         else:
-            outcome.error = ModelTooSlow(f"the answer took longer than {patience.answer_seconds:g} s")
+            _judge(receiving, live, outcome)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        receiving.cancel()
+        await asyncio.gather(receiving, return_exceptions=True)
     if outcome.why or outcome.error:
         outcome.status = "partial" if _has_begun(live) else "failed"
     elif not _has_begun(live):
         outcome.remark = "the model ended its answer without a word"
     outcome.total_ms = outcome.elapsed_ms()
     return outcome
+
+
+def _seconds_to_look(live: LiveTurn, outcome: Outcome, patience: Patience) -> float:
+    """Until something is to be done about an answer that is still on its way."""
+    left = patience.answer_seconds - outcome.elapsed_ms() / 1000
+    if not live.listeners:
+        left = min(left, patience.orphan_seconds - live.seconds_alone())
+    return max(0.0, min(left, patience.save_seconds))
+
+
+async def _ended_within(receiving: "asyncio.Task[None]", seconds: float) -> bool:
+    await asyncio.wait((receiving,), timeout=seconds)
+    return receiving.done()
 
 
 async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Outcome) -> None:
@@ -96,8 +103,11 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
                 outcome.finished = live.finished = event
 
 
-def _judge(receiving: "asyncio.Task[None]", outcome: Outcome) -> None:
+def _judge(receiving: "asyncio.Task[None]", live: LiveTurn, outcome: Outcome) -> None:
     """Whatever went wrong, what was sent and what had come are kept."""
+    if receiving.cancelled():
+        outcome.why = live.stop_reason
+        return
     error = receiving.exception()
     if isinstance(error, RecollectError):
         outcome.error = error
@@ -106,20 +116,18 @@ def _judge(receiving: "asyncio.Task[None]", outcome: Outcome) -> None:
         outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
 
 
-async def _save_every(store: ChatStore, live: LiveTurn, seconds: float) -> None:
-    """A disk that is full for a while costs what was not saved meanwhile, and nothing else."""
+async def _saved(store: ChatStore, live: LiveTurn, before: int) -> int:
+    """How many pieces are in the journal. A disk that is full for a while costs what was not saved meanwhile."""
+    count = len(live.deltas)
+    if count == before:
+        return before
     thread = live.accepted.thread
-    saved = 0
-    while True:
-        await asyncio.sleep(seconds)
-        if len(live.deltas) == saved:
-            continue
-        saved = len(live.deltas)
-        try:
-            for answer, choice in zip(live.accepted.answers, live.in_stored_order(), strict=True):
-                await store.save(thread.space, thread.thread_id, answer, choice.answer)
-        except (StorageUnavailable, NotFound):
-            continue
+    try:
+        for answer, choice in zip(live.accepted.answers, live.in_stored_order(), strict=True):
+            await store.save(thread.space, thread.thread_id, answer, choice.answer)
+    except (StorageUnavailable, NotFound):
+        return before
+    return count
 
 
 def _has_begun(live: LiveTurn) -> bool:

@@ -74,11 +74,22 @@ class ChatRequest:
         return hashlib.sha256(json.dumps([said, self.parent_id], sort_keys=True).encode()).digest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A turn that was accepted, until it has ended."""
+
+    live: LiveTurn
+    caller: Caller
+    request: ChatRequest
+    conversation: Conversation | None
+    """What its prompt is made of; None where turns before it were still to end when it came."""
+
+
 @dataclass(slots=True)
 class _Lane:
     """The turns of one thread that wait, and the task that runs them."""
 
-    waiting: deque[tuple[LiveTurn, Caller, ChatRequest]] = field(default_factory=deque)
+    waiting: deque[_Waiting] = field(default_factory=deque)
     accepting: asyncio.Lock = field(default_factory=asyncio.Lock)
     arrivals: int = 0
     runner: "asyncio.Task[None] | None" = None
@@ -129,8 +140,8 @@ class Chat:
     async def stop(self) -> None:
         """What streams is stored as far as it got."""
         for lane in list(self._lanes.values()):
-            for live, _, _ in lane.waiting:
-                live.stop(_STOPS)
+            for each in lane.waiting:
+                each.live.stop(_STOPS)
         for live in self.live.all():
             live.stop(_STOPS)
         runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
@@ -170,16 +181,22 @@ class Chat:
                     return joined
                 digest = request.digest()
                 async with self._images.kept(self._threads, caller, request.thread_id, user_id, shown):
-                    accepted = await self._store.accept(await self._asked(caller, request, digest))
+                    asked = await self._asked(caller, request, digest)
+                    accepted, conversation = await self._accepted(lane, asked)
                 live = LiveTurn(accepted, digest)
                 self.live.add(live)
-                lane.waiting.append((live, caller, request))
+                lane.waiting.append(_Waiting(live, caller, request, conversation))
                 if lane.runner is None:
                     lane.runner = asyncio.create_task(self._run_lane(key, lane), name=f"chat-{key[:8]}")
                 return live
         finally:
             lane.arrivals -= 1
             self._tidy(key, lane)
+
+    async def _accepted(self, lane: _Lane, asked: Asked) -> tuple[Accepted, Conversation | None]:
+        if lane.waiting:
+            return await self._store.accept(asked), None
+        return await self._store.accept_next(asked, self._max_turns + 1)
 
     async def _asked(self, caller: Caller, request: ChatRequest, digest: bytes) -> Asked:
         owner = request.user_id
@@ -258,7 +275,7 @@ class Chat:
     def forget(self, space: str, thread_id: str) -> None:
         """Before a thread is deleted: what runs or waits in it ends, and nobody can join it any more."""
         lane = self._lanes.get(thread_key(space, thread_id))
-        waiting = [live for live, _, _ in lane.waiting] if lane is not None else []
+        waiting = [each.live for each in lane.waiting] if lane is not None else []
         for live in (*waiting, *self.live.forget(space, thread_id)):
             live.stop("the thread was forgotten")
 
@@ -292,15 +309,15 @@ class Chat:
     async def _run_lane(self, key: str, lane: _Lane) -> None:
         try:
             while lane.waiting:
-                live, caller, request = lane.waiting[0]
+                turn = lane.waiting[0]
                 try:
-                    await self._run(live, caller, request)
+                    await self._run(turn)
                 except Exception:  # noqa: BLE001 - those that wait behind it are answered all the same
                     _log.exception("the end of a chat turn failed inside Recollect")
                 finally:
                     # Whatever happened, it is over: nothing is answered twice, and nobody waits for ever.
                     lane.waiting.popleft()
-                    self._let_go(live)
+                    self._let_go(turn.live)
         finally:
             lane.runner = None
             self._tidy(key, lane)
@@ -314,28 +331,28 @@ class Chat:
         if not lane.arrivals and not lane.waiting and lane.runner is None:
             self._lanes.pop(key, None)
 
-    async def _run(self, live: LiveTurn, caller: Caller, request: ChatRequest) -> None:
+    async def _run(self, turn: _Waiting) -> None:
+        live = turn.live
         outcome, prepared = Outcome(status="failed"), None
         detail: JsonObject = {}
         try:
             if live.stop_reason is not None:
                 outcome.why = live.stop_reason
             else:
-                prepared, outcome, detail = await self._answered(live, caller, request)
+                prepared, outcome, detail = await self._answered(turn)
         except RecollectError as error:
             outcome.error = error
         except Exception as error:  # noqa: BLE001 - the turn ends with it, and the next one works
             _log.exception("a chat turn failed inside Recollect")
             outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
-        await self._finish(live, request, outcome, detail, prepared)
+        await self._finish(live, turn.request, outcome, detail, prepared)
 
-    async def _answered(
-        self, live: LiveTurn, caller: Caller, request: ChatRequest
-    ) -> tuple[Prepared, Outcome, JsonObject]:
+    async def _answered(self, turn: _Waiting) -> tuple[Prepared, Outcome, JsonObject]:
+        live, request = turn.live, turn.request
         accepted = live.accepted
         thread = accepted.thread
         preferences = await self._people.preferences(thread.space, thread.user_id)
-        conversation = await self._store.conversation(
+        conversation = turn.conversation or await self._store.conversation(
             thread.space, thread.thread_id, accepted, self._max_turns + 1
         )
         thread = await self._with_preset(thread, request)
@@ -343,7 +360,7 @@ class Chat:
         backend = self._backends.get(request.backend or preset.backend or thread.backend)
         facts = await backend.facts()
         wanted = Wanted(
-            caller=caller,
+            caller=turn.caller,
             accepted=accepted,
             backend=backend,
             facts=facts,

@@ -1,8 +1,9 @@
 """Answers while they stream: any number of clients follow one, from its beginning or from where they left off."""
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
 from recollect.context.llm import Delta, Finished
@@ -87,8 +88,8 @@ class LiveTurn:
         self.listeners = 0
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
-        self._left = asyncio.Event()
-        self._stop = asyncio.Event()
+        self._alone_since = time.monotonic()
+        self._when_stopped: Callable[[], object] = lambda: None
         self._begun = asyncio.Event()
 
     @property
@@ -135,10 +136,13 @@ class LiveTurn:
     def stop(self, reason: str) -> None:
         """Whether it streams already or still waits for its turn."""
         self.stop_reason = self.stop_reason or reason
-        self._stop.set()
+        self._when_stopped()
 
-    async def stopped(self) -> None:
-        await self._stop.wait()
+    def when_stopped(self, act: Callable[[], object]) -> None:
+        """Called at once where it was stopped already."""
+        self._when_stopped = act
+        if self.stop_reason is not None:
+            act()
 
     def shrink(self) -> None:
         """It has ended and nobody follows it now: one piece a choice."""
@@ -185,26 +189,13 @@ class LiveTurn:
     def heard(self) -> "_Listening":
         return _Listening(self)
 
-    async def abandoned(self, seconds: float) -> None:
-        """Returns when nobody has listened for so long."""
-        while True:
-            while self.listeners:
-                self._left.clear()
-                await self._left.wait()
-            try:
-                async with asyncio.timeout(seconds):
-                    while not self.listeners:
-                        await self._arrival()
-            except TimeoutError:
-                return
-
-    async def _arrival(self) -> None:
-        self._left.clear()
-        await self._left.wait()
+    def seconds_alone(self) -> float:
+        """How long nobody has listened."""
+        return 0.0 if self.listeners else time.monotonic() - self._alone_since
 
     def count(self, change: int) -> None:
         self.listeners += change
-        self._left.set()
+        self._alone_since = time.monotonic()
         if self.has_ended and not self.listeners:
             self.shrink()
 

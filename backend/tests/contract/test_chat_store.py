@@ -183,6 +183,14 @@ async def test_the_next_prompt_is_made_of_the_path_with_its_frozen_blocks(journa
     assert (found.epoch, found.last_prompt and found.last_prompt.position) == (EPOCH, 2)
 
 
+async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Journal) -> None:
+    await journal.answer(await journal.ask("one"), "first")
+    turn = NewTurn("user", "two", START, "ann")
+    accepted, found = await journal.chats.accept_next(Asked("default", "t", (turn,), user_id="ann"), 10)
+    assert found == await journal.chats.conversation("default", "t", accepted, 10)
+    assert [each.turn.content for each in found.path] == ["one", "first"]
+
+
 async def test_a_branch_follows_its_parents(journal: Journal) -> None:
     for text in ("one", "two"):
         asked = await journal.ask(text)

@@ -69,6 +69,16 @@ class SqlChatStore:
         now = self._clock()
         return await self._database.write(lambda connection: accept(connection, asked, now))
 
+    async def accept_next(self, asked: Asked, most_turns: int) -> tuple[Accepted, Conversation]:
+        """Accept what is answered at once, nothing being answered before it, with what its prompt is made of."""
+        now = self._clock()
+
+        def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation]:
+            accepted = accept(connection, asked, now)
+            return accepted, conversation_of(connection, asked.space, asked.thread_id, accepted, most_turns)
+
+        return await self._database.write(accept_and_read)
+
     async def begin(self, space: str, thread_id: str, accepted: Accepted, prompt: SentPrompt | None) -> None:
         """The turns take their place, the answer is streaming; what is about to be sent is written down."""
         now = self._clock()
