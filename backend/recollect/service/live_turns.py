@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from recollect.context.llm import Delta, Finished
@@ -164,27 +164,32 @@ class LiveTurn:
         with self.heard():
             await self._ended.wait()
 
-    async def follow(self, after: Offset | None = None) -> AsyncGenerator[Delta]:
-        """Every piece of every choice from there on; returns when the answer has ended."""
+    async def follow(self, after: Offset | None = None) -> AsyncGenerator[list[Delta]]:
+        """The pieces of every choice from there on, as many at a time as have come; returns when the answer has ended.
+
+        None, where nothing came for a while: whoever passes it on can tell that the line is alive.
+        """
         with self.heard():
-            place, offset = 0, Offset()
+            place, reached = 0, Offset()
             while True:
-                while place < len(self.deltas):
-                    delta = self.deltas[place]
-                    place += 1
-                    if delta.choice == 0 and after is not None:
-                        offset, before = offset + delta, offset
-                        delta = _rest(delta, before, after)
-                    if delta.text or delta.reasoning or delta.tool_calls:
-                        yield delta
-                if self.has_ended:
+                come, place = self.deltas[place:], len(self.deltas)
+                new, reached = _beyond(after or Offset(), come, reached)
+                if new:
+                    yield new
+                elif self.has_ended:
                     return
-                changed = self._changed
-                try:
-                    async with asyncio.timeout(PING_SECONDS):
-                        await changed.wait()
-                except TimeoutError:
-                    yield Delta()  # Nothing new: whoever passes it on can tell that the line is alive.
+                elif not await self._something_new():
+                    yield []
+
+    async def _something_new(self) -> bool:
+        """Waits for it; False when nothing came for a while."""
+        changed = self._changed
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                await changed.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def heard(self) -> "_Listening":
         return _Listening(self)
@@ -209,6 +214,19 @@ class _Listening:
 
     def __exit__(self, *_: object) -> None:
         self._live.count(-1)
+
+
+def _beyond(after: Offset, deltas: Sequence[Delta], reached: Offset) -> tuple[list[Delta], Offset]:
+    """What of these pieces is not known yet to somebody who has that much of choice 0, and how far they reach."""
+    new = []
+    for delta in deltas:
+        rest = delta
+        if delta.choice == 0:
+            before, reached = reached, reached + delta
+            rest = _rest(delta, before, after)
+        if rest.text or rest.reasoning or rest.tool_calls:
+            new.append(rest)
+    return new, reached
 
 
 def _rest(delta: Delta, before: Offset, after: Offset) -> Delta:

@@ -85,9 +85,9 @@ def completion(live: LiveTurn, asked_model: str) -> JsonObject:
 
 
 async def chunks(
-    live: LiveTurn, pieces: AsyncGenerator[Delta], asked_model: str, *, include_usage: bool
+    live: LiveTurn, pieces: AsyncGenerator[list[Delta]], asked_model: str, *, include_usage: bool
 ) -> AsyncIterator[bytes]:
-    """An answer as it comes; ends with `[DONE]`, or with an error where it broke off."""
+    """An answer as it comes; ends with `[DONE]`, or with an error where it broke off. What came together goes together."""
     head = _head(live, asked_model, "chat.completion.chunk")
     usage: JsonObject = {"usage": None} if include_usage else {}
 
@@ -95,20 +95,20 @@ async def chunks(
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
         return _event({**head, "choices": [choice], **usage})
 
+    places = range(len(live.choices))
+    unsent = b"".join(chunk(index, {"role": "assistant", "content": ""}) for index in places)
     async with aclosing(pieces):
-        for index in range(len(live.choices)):
-            yield chunk(index, {"role": "assistant", "content": ""})
-        async for piece in pieces:
-            delta = _delta(piece)
-            yield chunk(piece.choice, delta) if delta else b": still here\n\n"
+        async for come in pieces:
+            unsent += b"".join(chunk(piece.choice, _delta(piece)) for piece in come) or b": still here\n\n"
+            yield unsent
+            unsent = b""
     if (error := what_went_wrong(live)) is not None:
-        yield _event(error_chunk(error))
+        yield unsent + _event(error_chunk(error))
         return
-    for index in range(len(live.choices)):
-        yield chunk(index, {}, _reason(live, index))
+    unsent += b"".join(chunk(index, {}, _reason(live, index)) for index in places)
     if include_usage:
-        yield _event({**head, "choices": [], "usage": _usage(live)})
-    yield b"data: [DONE]\n\n"
+        unsent += _event({**head, "choices": [], "usage": _usage(live)})
+    yield unsent + b"data: [DONE]\n\n"
 
 
 def _head(live: LiveTurn, model: str, kind: str) -> JsonObject:

@@ -6,9 +6,10 @@ characters of its text. Whoever sends it back (`Last-Event-ID`, or `after`) gets
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from recollect.context.llm import Delta
 from recollect.entrypoints.http.chat_bodies import ChatAnswer
 from recollect.errors import InvalidInput
 from recollect.service.live_turns import LiveTurn, Offset
@@ -30,23 +31,29 @@ async def events(live: LiveTurn, after: Offset | None = None) -> AsyncIterator[b
     """All that is left to tell of an answer, up to its end."""
     reached = after or Offset()
     yield _event("meta", _state(live), live, reached)
-    async for delta in live.follow(reached):
-        if delta.choice != 0:
-            continue
-        for kind, text in (("reasoning", delta.reasoning), ("delta", delta.text)):
-            if text:
-                reached = Offset(
-                    reached.reasoning + (len(text) if kind == "reasoning" else 0),
-                    reached.text + (len(text) if kind == "delta" else 0),
-                )
-                yield _event(kind, {"text": text}, live, reached)
-        if not (delta.text or delta.reasoning or delta.tool_calls):
-            yield b": still here\n\n"
+    async for deltas in live.follow(reached):
+        told, reached = _told(live, deltas, reached)
+        yield told if deltas else b": still here\n\n"
     if live.error is not None:
         error = {"code": live.error.code, "message": live.error.message}
         yield _event("error", {**_state(live), "error": error}, live, reached)
     else:
         yield _event("done", ChatAnswer.of(live).model_dump(), live, reached)
+
+
+def _told(live: LiveTurn, deltas: Sequence[Delta], reached: Offset) -> tuple[bytes, Offset]:
+    """The events of pieces that came together, which go out together; and how much has been sent with them."""
+    told = b""
+    for delta in deltas:
+        if delta.choice != 0:
+            continue
+        if delta.reasoning:
+            reached = Offset(reached.reasoning + len(delta.reasoning), reached.text)
+            told += _event("reasoning", {"text": delta.reasoning}, live, reached)
+        if delta.text:
+            reached = Offset(reached.reasoning, reached.text + len(delta.text))
+            told += _event("delta", {"text": delta.text}, live, reached)
+    return told, reached
 
 
 def _state(live: LiveTurn) -> dict[str, Any]:

@@ -36,7 +36,7 @@ router = APIRouter(prefix=ROOT, tags=["openai"])
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its chunks."}
 }
-Pieces = AsyncGenerator[Delta]
+Pieces = AsyncGenerator[list[Delta]]
 
 
 async def _asking(
@@ -125,7 +125,7 @@ async def _streamed(live: LiveTurn, body: CompletionBody, request: Request) -> R
     return StreamingResponse(answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **headers_of(live)})
 
 
-async def _with_first(first: Delta | None, rest: Pieces) -> Pieces:
+async def _with_first(first: list[Delta] | None, rest: Pieces) -> Pieces:
     try:
         if first is not None:
             yield first
