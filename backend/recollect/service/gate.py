@@ -11,6 +11,8 @@ from recollect.service.ports import Backend
 
 CHAT_WAIT_SECONDS = 0.5
 """A chat waits so long at most for the background calls that make way for it."""
+QUIET_SECONDS = 0.25
+"""So long after the last chat a background call begins: in the middle of a conversation it would be sent back at once."""
 AT_ONCE = 4
 """Background calls at a time on a backend that serves many."""
 
@@ -29,11 +31,12 @@ class GateState:
     """Background calls that went back to their queue because they had waited too long here."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Chat:
     group: str
     serves_few: bool
     thread_key: str
+    is_streaming: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +65,7 @@ class Gate:
     - Never while its thread streams, and one at a time per thread, on whatever backend.
     - On hardware that serves few requests at once (a `gate_group`): never while any chat streams there, and one at
       a time. On any other: so many at once.
+    - Where a chat would send it back, not before all has been quiet for a moment.
     - A chat that arrives sends the calls in its way back, and waits for them to end, half a second at most.
     - Places are given first come, first served; nothing goes ahead because it has waited long.
     """
@@ -71,12 +75,15 @@ class Gate:
         *,
         at_once: int = AT_ONCE,
         chat_wait_seconds: float = CHAT_WAIT_SECONDS,
+        quiet_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._at_once = at_once
         self._chat_wait_seconds = chat_wait_seconds
+        self._quiet_seconds = quiet_seconds
         self._clock = clock
         self._chats: list[_Chat] = []
+        """Those that stream, and those that ended a moment ago."""
         self._waiting: list[_Call] = []
         self._running: list[_Call] = []
         self._preempted = 0
@@ -86,7 +93,7 @@ class Gate:
     def state(self) -> GateState:
         oldest = min((call.since for call in self._waiting), default=None)
         return GateState(
-            chats=len(self._chats),
+            chats=sum(chat.is_streaming for chat in self._chats),
             running=len(self._running),
             waiting=len(self._waiting),
             oldest_wait_seconds=0.0 if oldest is None else self._clock() - oldest,
@@ -110,8 +117,15 @@ class Gate:
             await self._clear_the_way(chat)
             yield
         finally:
-            self._chats.remove(chat)
-            self._admit()
+            chat.is_streaming = False
+            if self._quiet_seconds:
+                asyncio.get_running_loop().call_later(self._quiet_seconds, self._let_go, chat)
+            else:
+                self._let_go(chat)
+
+    def _let_go(self, chat: _Chat) -> None:
+        self._chats.remove(chat)
+        self._admit()
 
     @asynccontextmanager
     async def background(self, backend: Backend, thread_key: str, *, patience: float) -> AsyncIterator[None]:

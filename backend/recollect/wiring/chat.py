@@ -13,7 +13,7 @@ from recollect.service.answering import Patience
 from recollect.service.background_model import BackgroundModel
 from recollect.service.breaker import Breaker
 from recollect.service.chat import Chat
-from recollect.service.gate import Gate
+from recollect.service.gate import QUIET_SECONDS, Gate
 from recollect.service.images import Images
 from recollect.service.likeness import Likeness
 from recollect.service.live_turns import LiveTurns
@@ -55,7 +55,7 @@ def build_talking(
     clock: Callable[[], int],
     on_answer: Callable[[str, Usage, float | None], None],
 ) -> Talking:
-    gate, slots = Gate(), SlotMaps()
+    gate, slots = Gate(quiet_seconds=QUIET_SECONDS), SlotMaps()
     new_breaker = partial(Breaker, clock=time.monotonic)
     rewriter = Rewriter(
         clock=time.monotonic, new_breaker=new_breaker, deadline_seconds=settings.chat.rewrite_seconds

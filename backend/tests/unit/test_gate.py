@@ -69,6 +69,18 @@ async def test_on_local_hardware_a_call_waits_for_any_chat_there(gate: Gate, oth
     await call.ends()
 
 
+async def test_between_two_chats_that_follow_each_other_closely_no_call_begins() -> None:
+    gate = Gate(quiet_seconds=0.05)
+    async with gate.chat(LOCAL, "t1"):
+        call = Background(gate, LOCAL, "t2")
+    assert (await started(call), gate.state().chats) == ([False], 0)
+    async with gate.chat(LOCAL, "t1"):
+        assert await started(call) == [False]
+    await asyncio.wait_for(call.started.wait(), SOON)
+    assert gate.state().preempted == 0
+    await call.ends()
+
+
 async def test_elsewhere_a_call_waits_for_its_own_threads_chat_alone(gate: Gate) -> None:
     async with gate.chat(CLOUD, "t1"):
         own, anothers = Background(gate, CLOUD, "t1"), Background(gate, CLOUD, "t2")
