@@ -13,9 +13,10 @@ def prompt_bytes(messages: Sequence[JsonObject]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def prefix_digest(messages: Sequence[JsonObject], new_from: int) -> str:
-    """Of what was sent before: as long as a thread's prompts only grow, it is the digest of the last one and its answer."""
-    return hashlib.sha256(prompt_bytes(messages[:new_from])).hexdigest()
+def prefix_digest(prompt: bytes, new_from: int) -> str:
+    """Of the messages that were sent before: while prompts only grow, it is that of the last one and its answer."""
+    new = prompt.split(b"\n", new_from)[-1]
+    return hashlib.sha256(prompt[: len(prompt) - len(new)]).hexdigest()
 
 
 def first_difference(before: bytes, now: bytes) -> int | None:

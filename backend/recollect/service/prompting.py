@@ -99,15 +99,14 @@ class PromptMaker:
         instructions = _instructions(wanted, conversation)
         window = _window(wanted)
         draft = _begin(wanted, conversation, instructions, window)
-        tokens = await self._fit(wanted, conversation, instructions, draft, window)
-        prompt = _build(wanted, conversation, instructions, draft)
+        prompt, tokens = await self._fit(wanted, conversation, instructions, draft, window)
         messages = prompt_bytes(prompt.messages)
         before = conversation.last_prompt
         differs_at = None if before is None else first_difference(before.messages, messages)
         detail: JsonObject = {
             "epoch": draft.epoch.number,
             "epoch_reason": draft.epoch.reason if draft.opens_epoch else None,
-            "prefix_digest": prefix_digest(prompt.messages, prompt.new_from),
+            "prefix_digest": prefix_digest(messages, prompt.new_from),
             "first_difference": differs_at,
             "cause": draft.epoch.reason if differs_at is not None else None,
             "backend": wanted.backend.name,
@@ -194,24 +193,25 @@ class PromptMaker:
         instructions: Instructions,
         draft: _Draft,
         window: Window,
-    ) -> int:
-        """Open a new epoch with the newer half where the window is full; add the context. Returns the tokens of all.
+    ) -> tuple[Prompt, int]:
+        """The prompt, with its tokens. A new epoch is opened with the newer half where the window is full.
 
         The window is settled before memories are looked for: what leaves it may be recalled.
         """
         room = block_tokens(wanted.facts.context_tokens)
         await self._shrink_to(wanted, conversation, instructions, draft, window, room)
         await self._add_context(wanted, conversation, draft)
-        if await self._shrink_to(wanted, conversation, instructions, draft, window, 0):
+        prompt, tokens, shrunk = await self._shrink_to(wanted, conversation, instructions, draft, window, 0)
+        if shrunk:
             await self._add_context(wanted, conversation, draft)
-        tokens = await _count(wanted, conversation, instructions, draft)
+            prompt, tokens = await _counted(wanted, conversation, instructions, draft)
         if window.tokens is not None and tokens > window.tokens:
             raise TooLarge(
                 f"content: the message needs about {tokens} tokens with its instructions, and {window.tokens} are "
                 f"left of the model's {wanted.facts.context_tokens} once its answer has its room",
                 field="content",
             )
-        return tokens
+        return prompt, tokens
 
     async def _shrink_to(
         self,
@@ -221,17 +221,19 @@ class PromptMaker:
         draft: _Draft,
         window: Window,
         room: int,
-    ) -> bool:
-        """Whether the window had to shrink, by halves, so that the prompt and so much more fits in."""
+    ) -> tuple[Prompt, int, bool]:
+        """The prompt, its tokens, and whether the window shrank, by halves, so that it and so much more fits in."""
         shrunk = False
+        prompt, tokens = await _counted(wanted, conversation, instructions, draft)
         for smaller in (window, window.halved()):
-            tokens = room + await _count(wanted, conversation, instructions, draft)
-            turns = len(draft.history) + len(wanted.accepted.turns)
-            too_full = window.is_over(turns, tokens) if smaller is window else window.is_over(0, tokens)
-            if not too_full or not draft.history or not _shrink(wanted, conversation, draft, smaller, tokens):
+            turns = 0 if shrunk else len(draft.history) + len(wanted.accepted.turns)
+            if not window.is_over(turns, room + tokens) or not draft.history:
+                break
+            if not _shrink(wanted, conversation, draft, smaller, room + tokens):
                 break
             shrunk = True
-        return shrunk
+            prompt, tokens = await _counted(wanted, conversation, instructions, draft)
+        return prompt, tokens, shrunk
 
 
 async def _tokens_of(wanted: Wanted, text: str) -> int:
@@ -376,15 +378,15 @@ def _build(wanted: Wanted, conversation: Conversation, instructions: Instruction
     )
 
 
-async def _count(
+async def _counted(
     wanted: Wanted, conversation: Conversation, instructions: Instructions, draft: _Draft
-) -> int:
-    """Tokens of the prompt: what the backend said of the last one, and only what is new counted."""
+) -> tuple[Prompt, int]:
+    """The prompt and its tokens: what the backend said of the last one, and only what is new counted."""
     prompt = _build(wanted, conversation, instructions, draft)
     known = _known_tokens(conversation, draft)
     messages = prompt.messages if known is None else prompt.messages[prompt.new_from :]
     counted = await _tokens_of(wanted, "\n".join(_text_of(message) for message in messages))
-    return (known or 0) + counted + PER_MESSAGE * len(messages) + image_tokens(messages)
+    return prompt, (known or 0) + counted + PER_MESSAGE * len(messages) + image_tokens(messages)
 
 
 def _known_tokens(conversation: Conversation, draft: _Draft) -> int | None:

@@ -85,7 +85,8 @@ def test_a_prompt_only_grows() -> None:
     before, now = prompt_bytes(first.messages), prompt_bytes(second.messages)
     assert first_difference(before, now) is None
     answer = {"role": "assistant", "content": "two"}
-    assert prefix_digest(second.messages, second.new_from) == prefix_digest([*first.messages, answer], 99)
+    assert prefix_digest(now, second.new_from) == prefix_digest(prompt_bytes([*first.messages, answer]), 99)
+    assert prefix_digest(now, 0) == prefix_digest(b"", 0)
 
 
 def call(name: str) -> JsonObject:
