@@ -32,6 +32,8 @@ from recollect.entrypoints.http.routes import (
     operator,
     people,
     threads,
+    web,
+    whoami,
 )
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.settings import unknown_variables
@@ -52,6 +54,8 @@ def create_api() -> FastAPI:
     )
     for module in (memory, entries, threads, forgetting, chat, openai, people, operations, operator):
         api.include_router(module.router)
+    for door in (whoami, web):
+        api.include_router(door.router)
     api.add_exception_handler(RecollectError, for_either_door(render_known))
     api.add_exception_handler(RequestValidationError, for_either_door(render_invalid))
     api.add_exception_handler(HTTPException, for_either_door(render_http))

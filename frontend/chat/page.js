@@ -1,0 +1,6 @@
+import { Empty } from "../ui/states.js";
+import { html } from "../view.js";
+
+export default function Page() {
+  return html`<${Empty} icon="chat" title="Being built" />`;
+}

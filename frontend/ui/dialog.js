@@ -1,0 +1,85 @@
+// Dialogs on the browser's own <dialog>: it traps focus, closes on Escape and gives focus back.
+import { html, useEffect, useId, useRef, useState } from "../view.js";
+import { Icon } from "./icons.js";
+
+/** Shown for as long as it is rendered. Without `onClose` it can't be closed. */
+export function Dialog({ title, onClose, children, wide = false }) {
+  const element = useRef(null);
+  const label = useId();
+  useEffect(() => {
+    const dialog = element.current;
+    dialog.showModal();
+    return () => dialog.close();
+  }, []);
+  const cancelled = (event) => {
+    event.preventDefault();
+    onClose?.();
+  };
+  const clicked = (event) => {
+    if (event.target === element.current) onClose?.();
+  };
+  return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-labelledby=${label} onCancel=${cancelled} onClick=${clicked}>
+    <div class="dialog-body">
+      <header>
+        <h2 id=${label}>${title}</h2>
+        ${onClose && html`<button class="quiet icon-only" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>`}
+      </header>
+      ${children}
+    </div>
+  </dialog>`;
+}
+
+/** Asks before something is done; `onConfirm` may take its time, and its failure is shown. */
+export function ConfirmDialog({ title, confirm, danger = false, onConfirm, onClose, children }) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState(null);
+  const act = async () => {
+    setBusy(true);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (error) {
+      setProblem(error.message);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <div class="dialog-text">${children}</div>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <footer>
+      <button onClick=${onClose}>Cancel</button>
+      <button class=${danger ? "danger" : "primary"} disabled=${busy} onClick=${act}>${confirm}</button>
+    </footer>
+  <//>`;
+}
+
+/** Asks for one line of text. `onSubmit` as `onConfirm` above. */
+export function TextDialog({ title, label, value = "", submit = "Save", onSubmit, onClose, maxLength = 1000 }) {
+  const [text, setText] = useState(value);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState(null);
+  const act = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await onSubmit(text.trim());
+      onClose();
+    } catch (error) {
+      setProblem(error.message);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <form onSubmit=${act}>
+      <label class="field">
+        <span>${label}</span>
+        <input value=${text} maxlength=${maxLength} autofocus onInput=${(event) => setText(event.target.value)} />
+      </label>
+      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <footer>
+        <button type="button" onClick=${onClose}>Cancel</button>
+        <button class="primary" disabled=${busy || !text.trim()}>${submit}</button>
+      </footer>
+    </form>
+  <//>`;
+}
