@@ -69,6 +69,7 @@ from recollect.service.forget_user import UserPurger
 from recollect.service.graves import Graves
 from recollect.service.hand_edits import HandEdits
 from recollect.service.images import Images
+from recollect.service.import_note import Notes
 from recollect.service.incognito import IncognitoEnds
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.people_files import PeopleFiles
@@ -207,6 +208,7 @@ class App:
             on_due=self.jobs.notify,
             followers=[self.people_files, self.entry_files],
         )
+        self.user_notes = Notes(self.notes, self.vault, self.hand_edits.look_at)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self._search()

@@ -28,6 +28,7 @@ from recollect.memory.job import (
 )
 from recollect.memory.model import Append, Coverage, JsonObject, Memcell, NewTurn, Receipt, Thread, Turn
 from recollect.memory.note import Note
+from recollect.memory.strategy import STRATEGY
 from recollect.memory.tombstones import TombstoneFile
 from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.memory.vault_file import FileStamp, VaultFile
@@ -721,6 +722,7 @@ class FakeCoverageStore:
             messages=len(turns) + sum(lost.values()) + forgotten,
             buffered=sum("buffer" in where for *_, where in places),
             celled=sum("cell" in where for *_, where in places),
+            extracted=sum("cell" in where for *_, where in places) - await self._unworked(space, chosen),
             skipped=sum("skipped" in where for *_, where in places),
             forgotten=forgotten,
             missing=len(stray) + sum(lost.values()),
@@ -729,6 +731,13 @@ class FakeCoverageStore:
             embedded=0,
             digest=_digest(chosen),
             missing_turns=(*stray[:100], *((thread, f"{number} turns") for thread, number in lost.items())),
+        )
+
+    async def _unworked(self, space: str, chosen: Sequence[ThreadRows]) -> int:
+        jobs = await self._journal.jobs.list_jobs(space=space, limit=10_000)
+        held_back = {job.payload.get("cell") for job in jobs if job.kind == STRATEGY}
+        return sum(
+            len(cell.turn_ids) for rows in chosen for cell in rows.cells if cell.memcell_id in held_back
         )
 
     async def inconsistencies(self) -> list[str]:

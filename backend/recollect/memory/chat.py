@@ -141,6 +141,20 @@ class PromptReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptCost:
+    """What an answer's prompt cost, as its backend told; None for what it did not tell."""
+
+    thread_id: str
+    turn_id: str
+    at: int
+    cached_tokens: int | None
+    evaluated_tokens: int | None
+    time_to_first_token_ms: float | None
+    cause: str | None
+    """Why the prompt was no longer what the cache held."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerText:
     """An answer, so far or as it ended."""
 

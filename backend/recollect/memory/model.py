@@ -105,6 +105,8 @@ class Coverage:
     messages: int
     buffered: int
     celled: int
+    extracted: int
+    """Of those in memcells: the ones that no strategy has still to work on."""
     skipped: int
     forgotten: int
     missing: int

@@ -10,6 +10,7 @@ from recollect.memory.access import Caller
 from recollect.memory.entry_edit import EntryEdit, edited
 from recollect.memory.entry_versions import Version, restored, versions
 from recollect.memory.known_entry import (
+    AGENT_KINDS,
     CASES,
     PROFILE,
     SKILLS,
@@ -18,6 +19,7 @@ from recollect.memory.known_entry import (
     EntryJob,
     KnownEntry,
 )
+from recollect.memory.profile import place_on_page
 from recollect.memory.vault_paths import agent_folder, owner_folder
 from recollect.service.cited_turns import Quote
 from recollect.service.entry_view import EntryView
@@ -25,6 +27,7 @@ from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore
 from recollect.service.why import Reason, why
 
 _TRIES = 5
+_MOST_LINES = 1000
 T = TypeVar("T")
 FollowUp = Callable[[EntryChange, frozenset[str]], Sequence[EntryJob]]
 """The work that a person's change brings about, by what changes and of which kinds."""
@@ -37,7 +40,10 @@ def nothing_follows(change: EntryChange, kinds: frozenset[str]) -> Sequence[Entr
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """Which entries somebody wants to see. `agent_id`: that agent's instead of the user's."""
+    """Which entries somebody wants to see. `agent_id`: that agent's instead of the user's.
+
+    Where only cases and skills are wanted and no agent is named: those of every agent that the user may see.
+    """
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -58,6 +64,17 @@ class ShownEntry:
     def message_ids(self) -> list[str]:
         """Of the messages that are still there."""
         return [quote.turn.message_id for quote in self.quotes if quote.turn is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What the deletion of an entry brings about."""
+
+    known: KnownEntry
+    goes_along: tuple[KnownEntry, ...]
+    """Those that were made of it alone."""
+    changes: tuple[KnownEntry, ...]
+    """Those that name it, as they are without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +108,7 @@ class Entries:
         view = self._view(caller, wanted.user_id)
         if after is not None:
             await view.get(after, field="after")
-        owner = _owner(view, wanted.agent_id)
+        owner = _owner(view, wanted)
         found: list[KnownEntry] = []
         while len(found) < limit:
             page = await self.store.list_entries(
@@ -109,6 +126,12 @@ class Entries:
             after = page[-1].entry_id
         quotes = await view.quotes(found[:limit])
         return [ShownEntry(known, quoted) for known, quoted in zip(found, quotes, strict=False)]
+
+    async def profile(self, caller: Caller, user_id: str) -> list[ShownEntry]:
+        """The user's page: what holds, in the order of its lines, the newest first within a line."""
+        found = await self.list_entries(caller, EntryFilter(user_id, kinds=(PROFILE,)), _MOST_LINES)
+        holding = [shown for shown in found if shown.known.holds]
+        return sorted(holding, key=lambda shown: place_on_page(shown.known.entry))
 
     async def get_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownEntry:
         view = self._view(caller, user_id)
@@ -137,6 +160,14 @@ class Entries:
         """Pin it, or let it go. Its words stay extraction's."""
         return await self.edit_entry(caller, entry_id, user_id, EntryEdit(pinned=pinned))
 
+    async def what_goes(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
+        """What `delete_entry` would do now. Changes nothing."""
+        view = self._view(caller, user_id)
+        known = await view.get(entry_id)
+        others = await view.named(known, entry_links.partners(known.entry))
+        alone, shared = _parted(known, await self._made_of(known))
+        return Deletion(known, alone, (*entry_links.taken_out(known, others), *shared))
+
     async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> DeletedEntry:
         """Forget an entry for good: it is never derived again. What it superseded holds again.
 
@@ -145,11 +176,8 @@ class Entries:
         went_along: dict[str, KnownEntry] = {}
 
         async def attempt() -> DeletedEntry:
-            view = self._view(caller, user_id)
-            known = await view.get(entry_id)
-            others = await view.named(known, entry_links.partners(known.entry))
-            alone, shared = _parted(known, await self._made_of(known))
-            put = (*entry_links.taken_out(known, others), *shared)
+            deletion = await self.what_goes(caller, entry_id, user_id)
+            known, alone, put = deletion.known, deletion.goes_along, deletion.changes
             went_along.update({each.entry_id: each for each in alone})
             if alone:
                 # First, and not buried: the same line may come of other entries one day.
@@ -235,10 +263,12 @@ def _parted(
     return alone, shared
 
 
-def _owner(view: EntryView, agent_id: str | None) -> str | None:
-    if agent_id is not None:
-        return agent_folder(view.space, agent_id)
-    return None if view.acting is None else owner_folder(view.space, view.acting)
+def _owner(view: EntryView, wanted: EntryFilter) -> str | None:
+    if wanted.agent_id is not None:
+        return agent_folder(view.space, wanted.agent_id)
+    if view.acting is None or (wanted.kinds and set(wanted.kinds) <= set(AGENT_KINDS)):
+        return None
+    return owner_folder(view.space, view.acting)
 
 
 def _require_revision(known: KnownEntry, revision: int | None) -> None:

@@ -7,7 +7,15 @@ from typing import Any, Protocol
 
 from recollect.context.llm import BackendFacts, ChatCall, StreamEvent
 from recollect.memory.access import ApiKey
-from recollect.memory.chat import Accepted, AnswerText, Asked, Conversation, PromptReceipt, SentPrompt
+from recollect.memory.chat import (
+    Accepted,
+    AnswerText,
+    Asked,
+    Conversation,
+    PromptCost,
+    PromptReceipt,
+    SentPrompt,
+)
 from recollect.memory.entry_file import EntryFileState, FiledEntry
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected, Generation, IndexRow, StoredRows, Vectors
@@ -252,6 +260,10 @@ class ChatStore(Protocol):
     ) -> Conversation: ...
     async def tip(self, space: str, thread_id: str) -> list[Turn]: ...
     async def prompt(self, space: str, thread_id: str, turn_id: str) -> PromptReceipt | None: ...
+    async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
+        """Of the last so many answers, oldest first."""
+        ...
+
     async def recover(self) -> int: ...
 
 

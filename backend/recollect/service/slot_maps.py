@@ -38,6 +38,11 @@ class SlotMaps:
         if backend.server in self._maps:
             self._maps[backend.server].disturbed()
 
+    def pinned(self, backend: Backend) -> int:
+        """How many of the slots of its server hold a thread that is known to be there."""
+        slots = self._maps.get(backend.server)
+        return 0 if slots is None else slots.pinned
+
     def release(self, thread_key: str) -> None:
         """The thread is gone."""
         for slots in self._maps.values():

@@ -45,6 +45,11 @@ class SlotMap:
         """Slots that no thread is pinned to, the one that was left first first."""
         self._pins_hold = True
 
+    @property
+    def pinned(self) -> int:
+        """How many slots hold a thread that is known to be there."""
+        return sum(place.slot is not None for place in self._places.values())
+
     def take(self, thread: str, *, begins: bool) -> int | None:
         """At the start of a chat's call: the slot to pin it to, or None to let the server choose.
 

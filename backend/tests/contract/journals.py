@@ -3,18 +3,21 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from recollect.infra.sql.append import Schedule
 from recollect.infra.sql.cell_store import SqlCellStore
 from recollect.infra.sql.coverage import SqlCoverage
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_jobs import SqlJobQueue
 from recollect.infra.sql.importer import SqlImporter
 from recollect.infra.sql.job_store import SqlJobStore
 from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.memory.boundary import memcell_id
 from recollect.memory.job import Job
+from recollect.memory.known_entry import EntryJob
 from recollect.memory.model import Append, Memcell, NewTurn, Receipt, Turn
 from recollect.service.ports import CellStore, CoverageStore, ThreadStore, TranscriptStore
 from recollect.service.rebuild import JournalBuilder
@@ -38,6 +41,8 @@ class Journal:
     clock: FakeClock
     jobs: Callable[[], Awaitable[list[Job]]]
     """What waits in the default space, oldest first."""
+    queue: Callable[[str, EntryJob], Awaitable[None]]
+    """Queues work about a thread of the default space."""
 
     async def add(
         self, thread_id: str, *texts: str, space: str = "default", user_id: str | None = None
@@ -73,7 +78,12 @@ def fake_journal() -> Journal:
         journal.builder,
         journal.clock,
         lambda: journal.jobs.list_jobs(space="default"),
+        partial(_queue_in_fake, journal),
     )
+
+
+async def _queue_in_fake(journal: FakeJournal, thread_id: str, job: EntryJob) -> None:
+    journal.jobs.queue(job.kind, job.lane, "default", thread_id, journal.clock(), job.payload, job.dedupe)
 
 
 @asynccontextmanager
@@ -87,7 +97,7 @@ async def sqlite_journal(path: Path) -> AsyncIterator[Journal]:
         pause_ms=PAUSE_MS,
         transcript_delay_ms=TRANSCRIPT_DELAY_MS,
     )
-    jobs = SqlJobStore(database)
+    jobs, queue = SqlJobStore(database), SqlJobQueue(database, clock=clock, on_due=lambda due: None)
     try:
         yield Journal(
             SqlThreadStore(database, clock=clock, schedule=schedule),
@@ -97,6 +107,7 @@ async def sqlite_journal(path: Path) -> AsyncIterator[Journal]:
             SqlImporter(database, clock=clock),
             clock,
             lambda: jobs.list_jobs(space="default", user_id=None, state=None, limit=100, after=0),
+            lambda thread_id, job: queue.queue("default", thread_id, [job]),
         )
     finally:
         await database.close()

@@ -260,3 +260,22 @@ async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Jour
     found = await journal.chats.conversation("default", "t", again, 10)
     assert (found.path, found.epoch, found.last_prompt) == ((), None, None)
     assert await journal.chats.requested("default", "t", "k") is None
+
+
+async def test_the_costs_of_the_last_prompts_are_told_oldest_first_each_user_for_themselves(
+    journal: Journal,
+) -> None:
+    for number, text in enumerate(("one", "two", "three")):
+        asked = await journal.ask(text)
+        await journal.send(asked, text)
+        told = {"cached_tokens": number, "evaluated_tokens": 10, "time_to_first_token_ms": 1.5}
+        await journal.answer(asked, "so", payload={"messages": []}, detail=told)
+    unanswered = await journal.ask("four")
+    await journal.send(unanswered, "four")
+    found = await journal.chats.prompt_costs("default", "ann", 2)
+    assert [(cost.turn_id, cost.cached_tokens, cost.evaluated_tokens) for cost in found] == [
+        ("t-4", 1, 10),
+        ("t-6", 2, 10),
+    ]
+    assert await journal.chats.prompt_costs("default", "bob", 2) == []
+    assert await journal.chats.prompt_costs("other", None, 2) == []

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.errors import RecollectError
+from recollect.memory.known_entry import EntryJob
 from recollect.memory.model import Append, NewTurn, Receipt
+from recollect.memory.strategy import STRATEGY
 from tests.contract.journals import Journal, cell_of, fake_journal, said, sqlite_journal
 from tests.fakes import START
 
@@ -31,6 +33,26 @@ async def test_every_message_is_counted_where_it_is(journal: Journal) -> None:
     found = await journal.coverage.coverage(space="default")
     assert (found.messages, found.buffered, found.celled, found.skipped) == (6, 2, 1, 1)
     assert (found.forgotten, found.missing, found.doubled, found.missing_turns) == (2, 0, 0, ())
+
+
+async def test_what_a_strategy_has_still_to_work_on_is_not_extracted(journal: Journal) -> None:
+    await journal.add("t1", "a", "b", "c")
+    await journal.add("t2", "d")
+    a, b, c = await journal.threads.get_history("t1")
+    (d,) = await journal.threads.get_history("t2")
+    waiting, worked = cell_of(a, b), cell_of(c)
+    await journal.cells.close("default", "t1", [waiting, worked], "rules")
+    await journal.cells.close("default", "t2", [cell_of(d, thread_id="t2")], "rules")
+    await journal.queue(
+        "t1",
+        EntryJob(
+            STRATEGY, "memory", {"strategy": "facts", "owner": "default/users/me", "cell": waiting.memcell_id}
+        ),
+    )
+    all_of_it = await journal.coverage.coverage(space="default")
+    other = await journal.coverage.coverage(space="default", thread_id="t2")
+    assert (all_of_it.celled, all_of_it.extracted) == (4, 2)
+    assert (other.celled, other.extracted) == (1, 1)
 
 
 async def test_a_session_is_counted_alone(journal: Journal) -> None:

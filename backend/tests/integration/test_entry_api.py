@@ -1,6 +1,7 @@
 """Entries over HTTP: read with their quotes, corrected, pinned, deleted, undone, explained; each for its owner alone."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,26 @@ class TestReading:
         assert await ids(home, agent_id="helper") == ["ca-1"]
         assert await ids(home, agent_id="helper", user_id="bob") == []
         assert sorted(await ids(home, kind=["facts", "cases"])) == ["ca-1", "fa-1", "fa-2"]
+
+    async def test_cases_and_skills_come_from_every_agent_to_whom_they_belong(self, home: Home) -> None:
+        agent = "default/agents/clerk"
+        await put(
+            home,
+            known("ca-1", kind=CASES, owner=agent, turns=("t-1",)),
+            known("ca-2", kind=CASES, owner=agent, thread="t2", turns=("t-1",)),
+        )
+        assert await ids(home, user_id="ann", kind="cases") == ["ca-1"]
+        assert await ids(home, user_id="bob", kind=["cases", "skills"]) == ["ca-2"]
+
+    async def test_a_profile_is_a_page_with_its_lines_in_order(self, home: Home) -> None:
+        lines = {"pr-2": "Pets", "pr-3": "Name", "pr-4": "Home", "pr-5": "Home"}
+        for number, (entry_id, title) in enumerate(lines.items()):
+            line = known(entry_id, kind=PROFILE, when=WHEN + number, by="profile, rules")
+            await put(home, replace(line, entry=replace(line.entry, title=title)))
+        page = (await home.client.get("/api/v1/users/ann/profile")).raise_for_status().json()
+        assert [entry["id"] for entry in page["entries"]] == ["pr-3", "pr-5", "pr-4", "pr-2", "pr-1"]
+        others = (await home.client.get("/api/v1/users/bob/profile")).json()
+        assert others == {"user_id": "bob", "entries": []}
 
     async def test_an_entry_shows_its_quotes_and_what_is_forgotten(self, home: Home) -> None:
         entry = await get(home, "/fa-1")
@@ -156,6 +177,26 @@ class TestChanging:
         (grave,) = await home.app.entries.store.buried("default", "default/users/ann")
         assert grave.entry_id == "fa-1"
 
+    async def test_what_would_go_along_is_told_before_and_nothing_is_changed(self, home: Home) -> None:
+        preview = await get(home, "/fa-1/deletion")
+        line = {
+            "id": "pr-1",
+            "kind": "profile",
+            "title": "Ann lives in Berlin.",
+            "text": "Ann lives in Berlin.",
+        }
+        assert preview == {"id": "fa-1", "goes_along": [line], "changes": []}
+        assert await ids(home, user_id="ann") == ["pr-1", "fa-1"]
+
+    async def test_what_would_hold_again_is_told_before(self, home: Home) -> None:
+        await put(
+            home,
+            known("fa-8", extra={"until": write_time(WHEN + DAY), "superseded_by": "fa-9"}),
+            known("fa-9", "Ann lives in Porto.", when=WHEN + DAY, extra={"supersedes": "fa-8"}),
+        )
+        preview = await get(home, "/fa-9/deletion")
+        assert [each["id"] for each in preview["changes"]] == ["fa-8"]
+
     async def test_what_cannot_be_is_refused_by_name(self, home: Home) -> None:
         refused: list[Json] = [{"colour": "red"}, {"text": " "}, {"when": -1}, {"kind": "facts"}]
         for changes in refused:
@@ -189,11 +230,13 @@ async def test_anothers_entry_is_not_found_by_any_route(home: Home) -> None:
             await bob.get(f"{ENTRIES}/fa-1/history"),
             await bob.post(f"{ENTRIES}/fa-1/undo"),
             await bob.get(f"{ENTRIES}/fa-1/why"),
+            await bob.get(f"{ENTRIES}/fa-1/deletion"),
+            await bob.get("/api/v1/users/ann/profile"),
             await bob.get(ENTRIES, params={"after": "fa-1"}),
             await bob.get(ENTRIES, params={"user_id": "ann"}),
         ]
     assert [entry["id"] for entry in listed["entries"]] == ["fa-2"]
-    assert [answer.status_code for answer in answers] == [404] * 8
+    assert [answer.status_code for answer in answers] == [404] * 10
     assert "Berlin" not in "".join(answer.text for answer in answers)
 
 

@@ -47,3 +47,11 @@ def test_a_chat_ends_where_it_began_though_its_backend_stands_for_another_server
     maps.release("a")
     found.server = "127.0.0.1:8080"
     assert maps.take(found, one_slot, "b", begins=True) == 0
+
+
+def test_slots_that_hold_a_thread_are_counted() -> None:
+    maps, chats = SlotMaps(), named("default")
+    assert maps.pinned(chats) == 0
+    maps.take(chats, FACTS, "a", begins=True)
+    maps.take(chats, FACTS, "b", begins=True)
+    assert (maps.pinned(chats), maps.pinned(named("other", "127.0.0.1:8081"))) == (2, 0)

@@ -243,6 +243,9 @@ class CoverageAnswer(BaseModel):
     messages: int
     buffered: int
     celled: int
+    extracted: int = Field(
+        description="Of those in memcells: the ones that no strategy has still to work on."
+    )
     skipped: int
     forgotten: int
     missing: int

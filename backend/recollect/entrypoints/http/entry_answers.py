@@ -11,7 +11,7 @@ from recollect.memory.known_entry import KnownEntry
 from recollect.memory.line_values import read_time
 from recollect.memory.model import Entry
 from recollect.service.cited_turns import Quote
-from recollect.service.entries import DeletedEntry, ShownEntry
+from recollect.service.entries import DeletedEntry, Deletion, ShownEntry
 from recollect.service.why import Reason
 
 _TOLD_APART = frozenset(
@@ -148,6 +148,40 @@ class DeletedEntryAnswer(BaseModel):
             went_along=[WentAlong(id=each.entry_id, kind=each.kind) for each in deleted.went_along],
             changed=list(deleted.changed),
         )
+
+
+class NamedEntry(BaseModel):
+    id: str
+    kind: str
+    title: str
+    text: str
+
+    @classmethod
+    def of(cls, known: KnownEntry) -> "NamedEntry":
+        return cls(id=known.entry_id, kind=known.kind, title=known.entry.title, text=known.entry.text)
+
+
+class DeletionAnswer(BaseModel):
+    """What deleting an entry would bring about."""
+
+    id: str
+    goes_along: list[NamedEntry] = Field(description="Entries that were made of it alone.")
+    changes: list[NamedEntry] = Field(
+        description="Entries that name it: what it superseded would hold again."
+    )
+
+    @classmethod
+    def of(cls, deletion: Deletion) -> "DeletionAnswer":
+        return cls(
+            id=deletion.known.entry_id,
+            goes_along=[NamedEntry.of(each) for each in deletion.goes_along],
+            changes=[NamedEntry.of(each) for each in deletion.changes],
+        )
+
+
+class ProfileAnswer(BaseModel):
+    user_id: str
+    entries: list[EntryAnswer] = Field(description="The lines of the page, in their order.")
 
 
 class ReasonCell(BaseModel):

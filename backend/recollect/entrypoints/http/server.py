@@ -25,8 +25,10 @@ from recollect.entrypoints.http.openai_errors import for_either_door
 from recollect.entrypoints.http.routes import (
     chat,
     entries,
+    figures,
     forgetting,
     memory,
+    notes,
     openai,
     operations,
     operator,
@@ -52,7 +54,9 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for module in (memory, entries, threads, forgetting, chat, openai, people, operations, operator):
+    for module in (
+        memory, entries, notes, threads, forgetting, chat, openai, people, operations, figures, operator,
+    ):  # fmt: skip
         api.include_router(module.router)
     for door in (whoami, web):
         api.include_router(door.router)

@@ -19,7 +19,7 @@ from recollect.infra.sql.chat_rows import (
 from recollect.infra.sql.conversation_rows import conversation_of
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.infra.sql.prompt_rows import keep_prompt, last_prompt, read_prompt, set_payload
+from recollect.infra.sql.prompt_rows import COSTS, cost_of, keep_prompt, last_prompt, read_prompt, set_payload
 from recollect.infra.sql.rows import TURN_COLUMNS, named_rows, turn_of
 from recollect.memory import identity
 from recollect.memory.chat import (
@@ -27,6 +27,7 @@ from recollect.memory.chat import (
     AnswerText,
     Asked,
     Conversation,
+    PromptCost,
     PromptReceipt,
     SentPrompt,
 )
@@ -251,6 +252,11 @@ class SqlChatStore:
                 ).rowcount
             )
         )
+
+    async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
+        """Of the last so many answers, oldest first."""
+        bound = {"space": space, "user_id": user_id, "limit": limit}
+        return [cost_of(row) for row in reversed(await self._database.read(COSTS, bound))]
 
     async def recover(self) -> int:
         """After a kill: what was being answered is marked, and never answered unasked later."""

@@ -8,6 +8,7 @@ from recollect.infra.sql.database import Database, Reader, rows
 from recollect.infra.sql.rows import TURN_COLUMNS, turn_of
 from recollect.memory.identity import thread_key, turn_digest, turn_id
 from recollect.memory.model import Coverage
+from recollect.memory.strategy import STRATEGY
 
 _THREADS_AT_ONCE = 200
 _TURNS_AT_ONCE = 200
@@ -31,6 +32,15 @@ LEFT JOIN unprocessed_buffer b ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk
 LEFT JOIN memcell_turns m ON m.turn_pk = t.pk
 LEFT JOIN index_progress p ON p.generation = :generation AND p.thread_pk = t.thread_pk
 WHERE t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})"""
+
+# A strategy's job is there until it has ended well: one that waits, runs or is dead holds its memcell back.
+UNWORKED = f"""
+SELECT count(*) AS number FROM memcell_turns WHERE memcell_pk IN (
+    SELECT c.pk FROM memcell c
+    WHERE c.memcell_id IN (
+        SELECT json_extract(payload_json, '$.cell') FROM jobs WHERE kind = '{STRATEGY}' AND jobs.space = :space
+    ) AND c.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})
+)"""
 
 # Every number up to the last one given is a turn or a tombstone; what is neither has been lost.
 LOST = f"""
@@ -103,6 +113,7 @@ class SqlCoverage:
         scope = {"space": space, "thread_id": thread_id, "user_id": user_id}
         async with self._database.snapshot() as connection:
             (counts,) = await rows(connection, COUNTS, {**scope, "generation": self._live_generation()})
+            (unworked,) = await rows(connection, UNWORKED, scope)
             lost = await rows(connection, LOST, scope)
             stray = await rows(connection, STRAY, scope)
             forgotten = await self._forgotten(connection, scope)
@@ -112,6 +123,7 @@ class SqlCoverage:
             messages=counts["messages"] + gone + forgotten,
             buffered=counts["buffered"],
             celled=counts["celled"],
+            extracted=counts["celled"] - unworked["number"],
             skipped=counts["skipped"],
             forgotten=forgotten,
             missing=counts["missing"] + gone,

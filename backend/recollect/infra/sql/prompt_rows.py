@@ -10,7 +10,7 @@ from typing import Any
 from recollect.context.prefix import common_prefix
 from recollect.infra.sql.database import Reader, rows
 from recollect.infra.sql.rows import dumped
-from recollect.memory.chat import LastPrompt, PromptReceipt, SentPrompt
+from recollect.memory.chat import LastPrompt, PromptCost, PromptReceipt, SentPrompt
 from recollect.memory.identity import turn_id
 from recollect.memory.model import JsonObject
 
@@ -21,6 +21,12 @@ ORDER BY position DESC LIMIT 1"""
 FIND = """
 SELECT p.* FROM prompts p JOIN threads h ON h.pk = p.thread_pk
 WHERE h.space = ? AND h.thread_id = ? AND p.position = ?"""
+
+# Turns get their keys in the order of arrival: the newest are found without looking at the rest.
+COSTS = """
+SELECT h.thread_id, p.position, p.at, p.detail_json FROM prompts p JOIN threads h ON h.pk = p.thread_pk
+WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND p.payload_json IS NOT NULL
+ORDER BY p.turn_pk DESC LIMIT :limit"""
 
 
 def keep_prompt(
@@ -97,6 +103,19 @@ async def read_prompt(
         new_from=row["new_from"],
         detail=json.loads(row["detail_json"]),
         at=row["at"],
+    )
+
+
+def cost_of(row: dict[str, Any]) -> PromptCost:
+    detail = json.loads(row["detail_json"])
+    return PromptCost(
+        row["thread_id"],
+        turn_id(row["position"]),
+        row["at"],
+        detail.get("cached_tokens"),
+        detail.get("evaluated_tokens"),
+        detail.get("time_to_first_token_ms"),
+        detail.get("misses") or detail.get("cause"),
     )
 
 

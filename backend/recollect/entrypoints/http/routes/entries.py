@@ -9,6 +9,7 @@ from recollect.entrypoints.http.bodies import Id
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.entry_answers import (
     DeletedEntryAnswer,
+    DeletionAnswer,
     EntriesAnswer,
     EntryAnswer,
     HistoryAnswer,
@@ -80,6 +81,15 @@ async def delete_entry(
     """Forget an entry, with its history. It is never derived again, and can't be brought back."""
     note(request, user=user_id)
     return DeletedEntryAnswer.of(await home.entries.delete_entry(caller, entry_id, user_id))
+
+
+@router.get("/{entry_id}/deletion", responses=documented(404))
+async def preview_deletion(
+    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+) -> DeletionAnswer:
+    """What would go along if the entry were deleted. Nothing is changed."""
+    note(request, user=user_id)
+    return DeletionAnswer.of(await home.entries.what_goes(caller, entry_id, user_id))
 
 
 @router.get("/{entry_id}/history", responses=documented(404))

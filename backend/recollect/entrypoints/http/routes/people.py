@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from recollect.entrypoints.http.bodies import Id
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, note
+from recollect.entrypoints.http.entry_answers import EntryAnswer, ProfileAnswer
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.people_bodies import (
     DeletedPresetAnswer,
@@ -64,6 +65,14 @@ async def delete_preset(home: Home, caller: Calling, name: PathId) -> DeletedPre
     """Threads that name it go on with their user's preset, or with the default one."""
     await presets.delete_preset(home.people, caller, name)
     return DeletedPresetAnswer(name=name)
+
+
+@router.get("/users/{user_id}/profile", responses=documented(404))
+async def get_profile(home: Home, caller: Calling, user_id: PathId, request: Request) -> ProfileAnswer:
+    """What holds about a user, line by line, for that user and the operator."""
+    note(request, user=user_id)
+    found = await home.entries.profile(caller, user_id)
+    return ProfileAnswer(user_id=user_id, entries=[EntryAnswer.of(shown) for shown in found])
 
 
 @router.get("/users/{user_id}/preferences", responses=documented(404))

@@ -1,0 +1,48 @@
+"""What the server tells of its backends, of their caches and of its index."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.http_client import Home, bearer, client_of, opened
+from tests.processes import StandInModel
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[StandInModel]:
+    with StandInModel() as model:
+        yield model
+
+
+@pytest.fixture
+async def home(tmp_path: Path, model: StandInModel) -> AsyncIterator[Home]:
+    llm = {"base_url": model.base_url, "model": "stand-in"}
+    async with opened(tmp_path / "home", llm=llm, embedding={"kind": "none"}) as home:
+        yield home
+
+
+async def test_a_backend_tells_what_it_is(home: Home) -> None:
+    (backend,) = (await home.client.get("/api/v1/backends")).raise_for_status().json()["backends"]
+    assert (backend["name"], backend["models"], backend["local"], backend["problem"]) == (
+        "default", ["stand-in"], True, None,
+    )  # fmt: skip
+
+
+async def test_every_answer_tells_what_its_prompt_cost_each_user_for_themselves(home: Home) -> None:
+    for text in ("Hello", "Again"):
+        asked = {"user_id": "ann", "content": text}
+        (await home.client.post("/api/v1/threads/t1/messages", json=asked)).raise_for_status()
+    answers = (await home.client.get("/api/v1/cache", params={"user_id": "ann"})).json()["answers"]
+    assert [(each["thread_id"], each["turn_id"]) for each in answers] == [("t1", "t-2"), ("t1", "t-4")]
+    assert (await home.client.get("/api/v1/cache", params={"user_id": "bob"})).json() == {"answers": []}
+
+
+async def test_the_size_of_the_index_is_the_operators_to_know(home: Home) -> None:
+    index = (await home.client.get("/api/v1/index")).raise_for_status().json()
+    assert (index["waiting_words"], index["model"]) == (0, None)
+    made = await home.client.post(
+        "/api/v1/keys", json={"user_id": "bob"}, headers=bearer(home.app.lock.token)
+    )
+    async with client_of(home.app, **bearer(made.json()["secret"])) as bob:
+        assert (await bob.get("/api/v1/index")).status_code == 403

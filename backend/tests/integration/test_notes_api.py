@@ -1,0 +1,94 @@
+"""Notes over HTTP: put into the vault as they are, found by search, replaced only when that is asked for."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.eventually import eventually
+from tests.http_client import Home, Json, bearer, client_of, opened
+
+NOTES = "/api/v1/memory/notes"
+TEXT = "# Porto\r\n\nMarta lives in the *Rua das Flores*.\n"
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    async with opened(tmp_path / "home", embedding={"kind": "none"}) as home:
+        yield home
+
+
+async def bring(
+    home: Home, name: str = "Porto trip.md", text: str = TEXT, **fields: object
+) -> httpx2.Response:
+    return await home.client.post(NOTES, json={"user_id": "ann", "name": name, "text": text, **fields})
+
+
+async def names(home: Home, user_id: str = "ann") -> list[str]:
+    listed: Json = (await home.client.get(NOTES, params={"user_id": user_id})).raise_for_status().json()
+    return [note["name"] for note in listed["notes"]]
+
+
+async def test_a_note_stands_in_the_vault_as_it_was_brought_and_is_found(home: Home) -> None:
+    answer = await bring(home)
+    note = answer.json()
+    assert (answer.status_code, note["text"]) == (201, TEXT)
+    assert (home.app.vault.root / note["path"]).read_bytes() == TEXT.encode()
+    assert await names(home) == [note["name"]]
+
+    async def is_found() -> bool:
+        asked = {"user_id": "ann", "query": "Rua das Flores"}
+        hits = (await home.client.post("/api/v1/memory/search", json=asked)).json()["hits"]
+        return [(hit["type"], hit["path"]) for hit in hits] == [("note", note["path"])]
+
+    await eventually(is_found)
+
+
+async def test_a_note_is_read_back_by_its_name(home: Home) -> None:
+    name = (await bring(home)).json()["name"]
+    read = await home.client.get(f"{NOTES}/{name}", params={"user_id": "ann"})
+    assert read.raise_for_status().json()["text"] == TEXT
+
+
+async def test_another_note_of_the_same_name_is_replaced_only_when_that_is_asked_for(home: Home) -> None:
+    await bring(home)
+    again, other = await bring(home), await bring(home, text="another")
+    assert (again.status_code, other.status_code) == (200, 409)
+    assert other.json()["error"]["code"] == "already_exists"
+    replaced = await bring(home, text="another", replace=True)
+    assert (replaced.status_code, replaced.json()["text"]) == (200, "another")
+    assert len(await names(home)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../escape.md", "..", "/etc/passwd", "a\\b.md", "CON", "\u4f60\u597d.md"]
+)
+async def test_no_name_leads_out_of_the_notes(home: Home, name: str) -> None:
+    path = (await bring(home, name)).raise_for_status().json()["path"]
+    assert path.startswith("default/users/ann/notes/")
+    assert ".." not in path
+    assert path.count("/") == 4
+
+
+async def test_what_is_no_note_is_refused_by_name(home: Home) -> None:
+    for field, fields in {"text": {"text": " \n"}, "name": {"name": ""}, "colour": {"colour": "red"}}.items():
+        answer = await bring(home, **{"name": "n", "text": "t", **fields})
+        assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+    too_long = await bring(home, text="x" * 1_000_001)
+    assert (too_long.status_code, too_long.json()["error"]["field"]) == (422, "text")
+
+
+async def test_anothers_notes_are_not_there(home: Home) -> None:
+    name = (await bring(home)).json()["name"]
+    made = await home.client.post(
+        "/api/v1/keys", json={"user_id": "bob"}, headers=bearer(home.app.lock.token)
+    )
+    async with client_of(home.app, **bearer(made.json()["secret"])) as bob:
+        assert (await bob.get(NOTES)).json() == {"notes": []}
+        refused = [
+            await bob.get(f"{NOTES}/{name}"),
+            await bob.get(NOTES, params={"user_id": "ann"}),
+            await bob.post(NOTES, json={"user_id": "ann", "name": "n", "text": "t"}),
+        ]
+    assert [answer.status_code for answer in refused] == [404, 404, 404]
