@@ -29,6 +29,7 @@ from recollect.memory.job import (
 from recollect.memory.model import Append, Coverage, JsonObject, Memcell, NewTurn, Receipt, Thread, Turn
 from recollect.memory.note import Note
 from recollect.memory.strategy import STRATEGY
+from recollect.memory.thread_place import ThreadPlace
 from recollect.memory.tombstones import TombstoneFile
 from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.memory.vault_file import FileStamp, VaultFile
@@ -338,6 +339,25 @@ class FakeThreadStore:
             threads = threads[ids.index(after) + 1 :] if after in ids else []
         return [thread for thread in threads if user_id in (None, thread.user_id)][:limit]
 
+    async def recent_threads(
+        self,
+        *,
+        space: str = "default",
+        user_id: str | None = None,
+        words: str | None = None,
+        limit: int,
+        after: ThreadPlace | None = None,
+    ) -> list[Thread]:
+        threads = [rows.thread for key, rows in self._journal.rows.items() if key[0] == space]
+        found = [
+            thread
+            for thread in sorted(threads, key=ThreadPlace.of, reverse=True)
+            if user_id in (None, thread.user_id)
+            and (words is None or words.casefold() in (thread.title or "").casefold())
+            and (after is None or ThreadPlace.of(thread) < after)
+        ]
+        return found[:limit]
+
     async def get_history(
         self,
         thread_id: str,
@@ -375,7 +395,9 @@ class FakeThreadStore:
         self, thread_id: str, changes: dict[str, Any], *, space: str = "default"
     ) -> Thread:
         rows = self._journal.existing(space, thread_id)
-        known = {name: value for name, value in changes.items() if name in ("title", "preset", "backend")}
+        known = {
+            name: value for name, value in changes.items() if name in ("title", "preset", "backend", "pinned")
+        }
         if "tags" in changes:
             known["tags"] = tuple(changes["tags"])
         rows.thread = replace(rows.thread, **known)

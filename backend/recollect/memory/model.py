@@ -52,6 +52,7 @@ class Thread:
     backend: str | None = None
     incognito: bool = False
     turn_count: int = 0
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from recollect.memory.transcript_header import read_part_number, read_thread, tr
 
 _HEADER_KEYS = frozenset([
     "recollect", "kind", "space", "owner", "thread", "part",
-    "created", "agent", "title", "tags", "preset", "backend", "incognito",
+    "created", "agent", "title", "tags", "preset", "backend", "pinned", "incognito",
 ])  # fmt: skip
 _YES = "yes"
 _heading = re.compile(rf"({'|'.join(ROLES)}) · (?:([^·^]+) · )?({TIME}) \^({ANCHOR})").fullmatch

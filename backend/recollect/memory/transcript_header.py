@@ -28,6 +28,7 @@ def transcript_header(thread: Thread, part: int) -> dict[str, Scalar | tuple[str
             "tags": thread.tags or None,
             "preset": thread.preset,
             "backend": thread.backend,
+            "pinned": thread.pinned or None,
             "incognito": thread.incognito or None,
         }
         properties |= {key: value for key, value in optional.items() if value is not None}
@@ -52,9 +53,6 @@ def read_thread(mapping: Mapping[str, Any], part: int) -> Thread:
         raise ValueError("owner is not users/ and an id")
     first = mapping if part == 1 else {"created": write_time(0)}
     created = read_time(read_property(first, "created"))
-    incognito = first.get("incognito", False)
-    if not isinstance(incognito, bool):
-        raise ValueError("incognito is neither true nor false")
     return Thread(
         space=read_property(mapping, "space"),
         thread_id=read_property(mapping, "thread"),
@@ -66,12 +64,20 @@ def read_thread(mapping: Mapping[str, Any], part: int) -> Thread:
         tags=_read_tags(first.get("tags")),
         preset=_read_optional(first, "preset"),
         backend=_read_optional(first, "backend"),
-        incognito=incognito,
+        incognito=_read_flag(first, "incognito"),
+        pinned=_read_flag(first, "pinned"),
     )
 
 
 def _read_optional(mapping: Mapping[str, Any], key: str) -> str | None:
     return None if mapping.get(key) is None else read_property(mapping, key)
+
+
+def _read_flag(mapping: Mapping[str, Any], key: str) -> bool:
+    value = mapping.get(key, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} is neither true nor false")
+    return value
 
 
 def _read_tags(value: Any) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ from recollect.memory.people_file import PeopleFile
 from recollect.memory.preferences import Preferences
 from recollect.memory.preset import Preset
 from recollect.memory.stored_cell import StoredCell
+from recollect.memory.thread_place import ThreadPlace
 from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.memory.vault_file import FileStamp, VaultFile
 
@@ -67,6 +68,18 @@ class ThreadStore(Protocol):
         limit: int | None = None,
         after: str | None = None,
     ) -> list[Thread]: ...
+    async def recent_threads(
+        self,
+        *,
+        space: str = ...,
+        user_id: str | None = None,
+        words: str | None = None,
+        limit: int,
+        after: ThreadPlace | None = None,
+    ) -> list[Thread]:
+        """Pinned ones first, then the last used first. With `words`, those whose title holds them, in any case."""
+        ...
+
     async def get_history(
         self, thread_id: str, max_turns: int | None = None, *, space: str = ..., before: str | None = None
     ) -> list[Turn]: ...
@@ -262,6 +275,10 @@ class ChatStore(Protocol):
     async def prompt(self, space: str, thread_id: str, turn_id: str) -> PromptReceipt | None: ...
     async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
         """Of the last so many answers, oldest first."""
+        ...
+
+    async def receipts(self, space: str, thread_id: str, first: str, last: str) -> dict[str, JsonObject]:
+        """What came of the prompts that were sent for the turns from `first` to `last`, by turn id."""
         ...
 
     async def recover(self) -> int: ...

@@ -1,15 +1,27 @@
 """Prompts: every one that was sent can be read back, by those who may see its thread."""
 
+from collections.abc import Sequence
+
 from recollect.errors import NotFound
 from recollect.memory.access import Caller
 from recollect.memory.chat import PromptReceipt
 from recollect.memory.identity import turn_id as turn_id_of
 from recollect.memory.identity import turn_number
+from recollect.memory.model import JsonObject, Turn
 from recollect.service.ports import ChatStore, ThreadStore
 from recollect.service.threads import owned_thread
 
 _NEAR = 4
 """An answer stands right behind its message, but for results of tools and further choices."""
+
+
+async def receipts_of(
+    chats: ChatStore, space: str, thread_id: str, turns: Sequence[Turn]
+) -> dict[str, JsonObject]:
+    """What came of the prompts for these turns, which stand in their order; of a thread that the caller may see."""
+    if not turns:
+        return {}
+    return await chats.receipts(space, thread_id, turns[0].turn_id, turns[-1].turn_id)
 
 
 async def prompt_of(

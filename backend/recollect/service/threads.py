@@ -4,9 +4,10 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recollect.errors import AlreadyExists, NotFound
+from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.memory.access import Caller
 from recollect.memory.model import Append, NewTurn, Role, Thread, Turn
+from recollect.memory.thread_place import ThreadPlace
 from recollect.service.ports import Clock, PeopleStore, ThreadStore
 from recollect.service.presets import require_preset
 
@@ -73,6 +74,35 @@ async def list_threads(
     if after is not None:
         await owned_thread(threads, caller, after, acting)
     return await threads.list_threads(space=caller.space, user_id=acting, limit=limit, after=after)
+
+
+async def recent_threads(
+    threads: ThreadStore,
+    caller: Caller,
+    user_id: str | None,
+    words: str | None,
+    limit: int,
+    after: str | None,
+) -> list[Thread]:
+    """Pinned ones first, then the last used first. Raises InvalidInput where `after` marks no page's end."""
+    acting = caller.acting_for(user_id)
+    try:
+        place = ThreadPlace.from_text(after) if after is not None else None
+    except ValueError as error:
+        raise InvalidInput("after: must be `next` of the page before", field="after") from error
+    return await threads.recent_threads(
+        space=caller.space, user_id=acting, words=words, limit=limit, after=place
+    )
+
+
+async def get_turn(
+    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str
+) -> Turn:
+    await owned_thread(threads, caller, thread_id, user_id)
+    turn = await threads.get_turn(thread_id, turn_id, space=caller.space)
+    if turn is None:
+        raise NotFound(f"there is no turn {turn_id!r} in this thread")
+    return turn
 
 
 async def update_thread(

@@ -204,6 +204,34 @@ async def test_a_branch_follows_its_parents(journal: Journal) -> None:
     assert [each.turn.content for each in found.path] == ["one", "to one", "three", "to three"]
 
 
+async def test_a_second_first_message_has_nothing_before_it(journal: Journal) -> None:
+    asked = await journal.ask("one")
+    await journal.answer(asked, "to one")
+    other = await journal.ask("another", parent_id="t-0")
+    assert other.turns[0].parent_id == "t-0"
+    assert (await journal.chats.conversation("default", "t", other, 10)).path == ()
+    await journal.answer(other, "to another")
+    after = await journal.ask("more")
+    found = await journal.chats.conversation("default", "t", after, 10)
+    assert [each.turn.content for each in found.path] == ["another", "to another"]
+
+
+async def test_where_a_thread_begins_nothing_can_be_answered_again(journal: Journal) -> None:
+    await journal.ask("one")
+    with pytest.raises(InvalidInput, match="parent_id"):
+        await journal.chats.accept(Asked("default", "t", (), parent_id="t-0"))
+
+
+async def test_the_receipts_of_a_stretch_come_by_turn(journal: Journal) -> None:
+    for text in ("one", "two", "three"):
+        asked = await journal.ask(text)
+        await journal.send(asked, text)
+        await journal.answer(asked, f"to {text}", detail={"cached_tokens": len(text)})
+    found = await journal.chats.receipts("default", "t", "t-2", "t-5")
+    assert {turn: receipt["cached_tokens"] for turn, receipt in found.items()} == {"t-2": 3, "t-4": 3}
+    assert await journal.chats.receipts("other", "t", "t-1", "t-9") == {}
+
+
 async def test_further_choices_stand_beside_the_one_that_goes_on(journal: Journal) -> None:
     asked = await journal.ask("one", choices=2)
     texts = [AnswerText("other"), AnswerText("chosen")]

@@ -9,6 +9,7 @@ import pytest
 from recollect.errors import AlreadyExists, NotFound
 from recollect.memory.job import BOUNDARY, PURGE, TRANSCRIBE, Job
 from recollect.memory.model import Append, NewTurn, Thread
+from recollect.memory.thread_place import ThreadPlace
 from recollect.service.incognito import IncognitoEnds
 from tests.contract.journals import BOUNDARY_DELAY_MS, BOUNDARY_EVERY, PAUSE_MS, Journal, said
 from tests.fakes import START
@@ -347,6 +348,47 @@ async def test_a_user_lists_the_threads_of_the_user_alone(journal: Journal) -> N
     await journal.add("t1", "a", user_id="ann")
     await journal.add("t2", "b", user_id="bob")
     assert [thread.thread_id for thread in await journal.threads.list_threads(user_id="bob")] == ["t2"]
+
+
+async def test_recent_threads_are_the_last_used_first_below_pinned_ones(journal: Journal) -> None:
+    for thread_id in ("t1", "t2", "t3"):
+        await journal.add(thread_id, "hello")
+        journal.clock.advance(1000)
+    await journal.threads.update_thread("t2", {"pinned": True})
+    await journal.add("t1", "hello again")
+    found = await journal.threads.recent_threads(limit=10)
+    assert [(thread.thread_id, thread.pinned) for thread in found] == [
+        ("t2", True), ("t1", False), ("t3", False),
+    ]  # fmt: skip
+
+
+async def test_recent_threads_page_without_gap_or_overlap_though_one_is_used_or_deleted_meanwhile(
+    journal: Journal,
+) -> None:
+    for number in range(6):
+        await journal.add(f"t{number}", "hello")  # All at the same time.
+    first = await journal.threads.recent_threads(limit=2)
+    journal.clock.advance(1000)
+    await journal.add(first[-1].thread_id, "hello again")
+    await journal.threads.delete_thread(first[0].thread_id)
+    rest = await journal.threads.recent_threads(limit=10, after=ThreadPlace.of(first[-1]))
+    assert [thread.thread_id for thread in first + rest] == ["t5", "t4", "t3", "t2", "t1", "t0"]
+
+
+async def test_recent_threads_are_found_by_their_title_in_any_case(journal: Journal) -> None:
+    for thread_id, title in (("t1", "ÄRGER mit 100 % der Post"), ("t2", "Other"), ("t3", None)):
+        await journal.threads.create_thread(replace(ANNS, thread_id=thread_id, title=title))
+    for words in ("ärger", "100 %", "post"):
+        found = await journal.threads.recent_threads(words=words, limit=10)
+        assert [thread.thread_id for thread in found] == ["t1"], words
+
+
+async def test_recent_threads_of_a_user_are_the_users_alone(journal: Journal) -> None:
+    await journal.add("t1", "hello", user_id="ann")
+    await journal.add("t2", "hello", user_id="bob")
+    await journal.add("t3", "hello", user_id="ann", space="other")
+    found = await journal.threads.recent_threads(user_id="ann", limit=10)
+    assert [thread.thread_id for thread in found] == ["t1"]
 
 
 async def test_the_tags_and_the_agent_of_an_append_join_those_of_the_thread(journal: Journal) -> None:

@@ -22,7 +22,7 @@ TURN_FIELDS = {
 }  # fmt: skip
 THREAD_FIELDS = {
     "thread_id", "user_id", "agent_id", "title", "tags", "preset", "backend", "incognito", "created",
-    "updated", "turn_count",
+    "updated", "turn_count", "pinned",
 }  # fmt: skip
 COVERAGE_FIELDS = {
     "messages", "buffered", "celled", "skipped", "forgotten", "missing", "indexed", "embedded", "digest",

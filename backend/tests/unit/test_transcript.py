@@ -60,6 +60,7 @@ _threads = st.builds(
     tags=st.lists(words, max_size=3).map(tuple),
     preset=_optional,
     backend=_optional,
+    pinned=st.booleans(),
     incognito=st.booleans(),
     turn_count=st.integers(0, 1000),
 )

@@ -36,6 +36,7 @@ class ThreadAnswer(BaseModel):
     created: int
     updated: int
     turn_count: int
+    pinned: bool
 
     @classmethod
     def of(cls, thread: Thread) -> "ThreadAnswer":
@@ -51,6 +52,7 @@ class ThreadAnswer(BaseModel):
             created=thread.created,
             updated=thread.updated,
             turn_count=thread.turn_count,
+            pinned=thread.pinned,
         )
 
 
@@ -83,6 +85,9 @@ class TurnsAnswer(BaseModel):
     turns: list[TurnAnswer]
     next: str | None = Field(
         None, description="Pass it as `before` for the turns before these; absent at the start."
+    )
+    receipts: dict[str, dict[str, Any]] | None = Field(
+        None, description="With `receipts`: what was sent for answers and what came of it, by turn id."
     )
 
 

@@ -63,6 +63,7 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, AfterValidator(_storable)]
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_storable)]
 MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(_storable)]
+PageMark = Annotated[str, Field(min_length=1, max_length=4 * MAX_ID), AfterValidator(_storable)]
 Title = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
 Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 Tags = Annotated[list[Tag], Field(max_length=100)]
@@ -220,10 +221,12 @@ class ThreadChanges(Body):
     tags: Tags | None = None
     preset: Id | None = None
     backend: Id | None = None
+    pinned: bool | None = Field(None, description="Above the others in a list of the last used.")
 
     def changes(self) -> dict[str, Any]:
         given = self.model_dump(exclude_unset=True, exclude={"user_id"})
-        return {name: [] if name == "tags" and value is None else value for name, value in given.items()}
+        cleared = {"tags": [], "pinned": False}
+        return {name: cleared.get(name) if value is None else value for name, value in given.items()}
 
 
 class TurnBody(Body):

@@ -79,7 +79,7 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
     )
     given = {turn.message_id for turn in given_turns if turn.message_id is not None}
     _refuse_known_ids(connection, head, given)
-    parent = _parent(connection, head, asked.parent_id)
+    parent = _parent(connection, head, asked)
     before = number = head.last_number
     stored: list[tuple[int, NewTurn, str]] = []
     for turn in given_turns:
@@ -161,11 +161,14 @@ def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: s
             raise InvalidInput(f"message_id: {message_id!r} is in this thread already", field="message_id")
 
 
-def _parent(connection: sqlite3.Connection, head: ThreadHead, parent_id: str | None) -> str | None:
-    """None where the parent is the thread's last turn anyway."""
+def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> str | None:
+    """None where the parent is the thread's last turn anyway. t-0 is where a thread begins: a second first message."""
+    parent_id = asked.parent_id
     if parent_id is None:
         return None
     position = identity.turn_number(parent_id)
+    if position == 0 and asked.turns:
+        return None if head.last_number == 0 else parent_id
     known = connection.execute(
         "SELECT 1 FROM turns WHERE thread_pk = ? AND position = ?", (head.pk, position)
     ).fetchone()

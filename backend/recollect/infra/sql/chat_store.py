@@ -185,6 +185,15 @@ class SqlChatStore:
         async with self._database.snapshot() as connection:
             return await read_prompt(connection, space, thread_id, identity.turn_number(turn_id))
 
+    async def receipts(self, space: str, thread_id: str, first: str, last: str) -> dict[str, JsonObject]:
+        """What came of the prompts that were sent for the turns from `first` to `last`, by turn id."""
+        found = await self._database.read(
+            "SELECT position, detail_json FROM prompts WHERE position BETWEEN ? AND ? AND thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
+            (identity.turn_number(first), identity.turn_number(last), space, thread_id),
+        )
+        return {identity.turn_id(row["position"]): json.loads(row["detail_json"]) for row in found}
+
     async def opening(self, space: str, thread_id: str, epoch: int) -> str | None:
         """The summary that this epoch began with."""
         found = await self._database.read(

@@ -192,6 +192,8 @@ class Database:
         for pragma in (f"busy_timeout = {_BUSY_MS}", "query_only = ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
+        # SQLite's own lower() knows the letters of English alone.
+        driver.create_function("casefold", 1, _casefolded, deterministic=True)
         driver.driver_connection.row_factory = sqlite3.Row
 
     def _write_groups(self) -> None:
@@ -278,6 +280,10 @@ def _run_among_others(connection: sqlite3.Connection, pending: _Pending) -> None
         pending.error = _translated(error) if isinstance(error, sqlite3.Error) else error
         connection.execute("ROLLBACK TO operation")
     connection.execute("RELEASE operation")
+
+
+def _casefolded(text: str | None) -> str | None:
+    return None if text is None else text.casefold()
 
 
 def _settle_soon(group: list[_Pending]) -> None:

@@ -116,12 +116,12 @@ def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[T
     last_number = max([last_forgotten, *(turn_number(turn.turn_id) or 0 for turn in turns)])
     updated = max([thread.created, *(turn.timestamp for turn in turns)])
     cursor = connection.execute(
-        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, created,"
+        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, pinned, created,"
         " updated, last_number, turn_count, forgotten, lookalikes)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(list(thread.tags)),
-            thread.preset, thread.backend, thread.created, updated, last_number, len(turns), forgotten,
+            thread.preset, thread.backend, int(thread.pinned), thread.created, updated, last_number, len(turns), forgotten,
             sum(looks_made(turn.message_id) for turn in turns),
         ),
     )  # fmt: skip

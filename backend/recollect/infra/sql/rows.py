@@ -8,7 +8,7 @@ from typing import Any
 from recollect.memory import identity
 from recollect.memory.model import Memcell, Thread, Turn
 
-THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count"
+THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count, pinned"
 TURN_COLUMNS = (
     "position, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
     "parent_id, model, timestamp, status, skip_reason, edited"
@@ -34,6 +34,7 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
         backend=row["backend"],
         incognito=bool(row["incognito"]),
         turn_count=row["turn_count"],
+        pinned=bool(row["pinned"]),
     )
 
 

@@ -14,6 +14,7 @@ from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, threa
 from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.job import TRANSCRIBE, vault_lane
 from recollect.memory.model import Append, NewTurn, Receipt, Thread, Turn
+from recollect.memory.thread_place import ThreadPlace
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
@@ -75,6 +76,28 @@ class SqlThreadStore:
             "space": space, "user_id": user_id, "after": after, "limit": _EVERYTHING if limit is None else limit,
         }  # fmt: skip
         return [thread_of(row) for row in await self._database.read(sql, parameters)]
+
+    async def recent_threads(
+        self,
+        *,
+        space: str = DEFAULT_SPACE,
+        user_id: str | None = None,
+        words: str | None = None,
+        limit: int,
+        after: ThreadPlace | None = None,
+    ) -> list[Thread]:
+        """Pinned ones first, then the last used first. With `words`, those whose title holds them, in any case."""
+        sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space"
+        bound: dict[str, Any] = {"space": space, "limit": limit}
+        if user_id is not None:
+            sql, bound["user_id"] = f"{sql} AND user_id = :user_id", user_id
+        if words is not None:
+            sql, bound["words"] = f"{sql} AND instr(casefold(title), :words) > 0", words.casefold()
+        if after is not None:
+            sql += " AND (pinned, updated, thread_id) < (:pinned, :updated, :after)"
+            bound |= {"pinned": after.pinned, "updated": after.updated, "after": after.thread_id}
+        sql += " ORDER BY pinned DESC, updated DESC, thread_id DESC LIMIT :limit"
+        return [thread_of(row) for row in await self._database.read(sql, bound)]
 
     async def get_history(
         self,
@@ -144,12 +167,12 @@ class SqlThreadStore:
     async def update_thread(
         self, thread_id: str, changes: dict[str, Any], *, space: str = DEFAULT_SPACE
     ) -> Thread:
-        """Change title, tags, preset or backend; the transcript follows."""
+        """Change title, tags, preset, backend or the pin; the transcript follows."""
         columns = {name: dumped(value) if name == "tags" else value for name, value in changes.items()}
         assignments = "".join(
             f"{'tags_json' if name == 'tags' else name} = :{name}, "
             for name in columns
-            if name in {"title", "tags", "preset", "backend"}
+            if name in {"title", "tags", "preset", "backend", "pinned"}
         )
 
         def update(connection: sqlite3.Connection) -> int | None:

@@ -1,7 +1,7 @@
 """Threads and their turns."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -12,12 +12,15 @@ from recollect.entrypoints.http.answers import (
     TurnAnswer,
     TurnsAnswer,
 )
-from recollect.entrypoints.http.bodies import Id, ThreadBody, ThreadChanges, TurnBody
+from recollect.entrypoints.http.bodies import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented
+from recollect.errors import InvalidInput
 from recollect.memory.model import Turn
+from recollect.memory.thread_place import ThreadPlace
 from recollect.service import forget, threads
 from recollect.service.images import add_turn_with_images
+from recollect.service.prompts import receipts_of
 from recollect.service.threads import NewThread
 
 router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
@@ -48,13 +51,28 @@ async def list_threads(
     caller: Calling,
     user_id: UserQuery = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
-    after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
+    after: Annotated[PageMark | None, Query(description="`next` of the page before.")] = None,
+    order: Annotated[
+        Literal["created", "recent"],
+        Query(description="The oldest first; or pinned ones, then the last used first."),
+    ] = "created",
+    title: Annotated[
+        Title | None, Query(description="With `order=recent`: only those whose title holds this.")
+    ] = None,
 ) -> ThreadsAnswer:
-    """A user's threads, oldest first."""
-    found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after)
+    """A user's threads."""
+    if order == "recent":
+        found = await threads.recent_threads(home.THREADS, caller, user_id, title or None, limit + 1, after)
+    elif title is not None:
+        raise InvalidInput("title: goes with order=recent alone", field="title")
+    else:
+        found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after)
     page = [ThreadAnswer.of(thread) for thread in found[:limit]]
     if len(found) > limit:
-        return ThreadsAnswer(threads=page, next=page[-1].thread_id)
+        last = found[limit - 1]
+        return ThreadsAnswer(
+            threads=page, next=ThreadPlace.of(last).as_text() if order == "recent" else last.thread_id
+        )
     return ThreadsAnswer(threads=page)
 
 
@@ -70,7 +88,7 @@ async def get_thread(
 async def update_thread(
     home: Home, caller: Calling, thread_id: PathId, body: ThreadChanges, request: Request
 ) -> ThreadAnswer:
-    """Change title, tags, preset or backend; what is not named stays."""
+    """Change title, tags, preset, backend or the pin; what is not named stays."""
     note(request, thread=thread_id, user=body.user_id)
     changed = await threads.update_thread(
         home.THREADS, caller, thread_id, body.user_id, body.changes(), home.people
@@ -104,6 +122,9 @@ async def get_turns(
         int | None, Query(ge=0, description="The newest so many; unset: a page of 100, with `next`.")
     ] = None,
     before: Annotated[Id | None, Query(description="Only turns before this one.")] = None,
+    receipts: Annotated[
+        bool, Query(description="With what was sent for each answer, and what came of it.")
+    ] = False,
 ) -> TurnsAnswer | Response:
     """The newest turns, oldest first."""
     note(request, thread=thread_id, user=user_id)
@@ -111,18 +132,33 @@ async def get_turns(
         found = await threads.get_turns(
             home.THREADS, caller, thread_id, user_id, min(max_turns, 2**62), before
         )
-        return await asyncio.to_thread(_rendered, found)
-    found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, PAGE + 1, before)
-    page = [TurnAnswer.of(turn) for turn in found[-PAGE:]]
-    if len(found) > PAGE:
-        return TurnsAnswer(turns=page, next=page[0].turn_id)
-    return TurnsAnswer(turns=page)
+        more = False
+    else:
+        found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, PAGE + 1, before)
+        found, more = found[-PAGE:], len(found) > PAGE
+    extra: dict[str, Any] = {"next": found[0].turn_id} if more else {}
+    if receipts:
+        extra["receipts"] = await receipts_of(home.chats, caller.space, thread_id, found)
+    return await asyncio.to_thread(_rendered, found, extra)
 
 
-def _rendered(turns: list[Turn]) -> Response:
+def _rendered(turns: list[Turn], extra: dict[str, Any]) -> Response:
     """There may be very many: made into JSON off the event loop."""
-    answer = TurnsAnswer(turns=[TurnAnswer.of(turn) for turn in turns])
+    answer = TurnsAnswer(turns=[TurnAnswer.of(turn) for turn in turns], **extra)
     return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
+
+
+@router.get("/{thread_id}/turns/{turn_id}", responses=documented(404))
+async def get_turn(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    turn_id: PathId,
+    request: Request,
+    user_id: UserQuery = None,
+) -> TurnAnswer:
+    note(request, thread=thread_id, user=user_id, turn=turn_id)
+    return TurnAnswer.of(await threads.get_turn(home.THREADS, caller, thread_id, user_id, turn_id))
 
 
 @router.post(
