@@ -1,6 +1,35 @@
-import { Empty } from "../ui/states.js";
+// Memory: what was made of conversations, and all that its owner may do with it.
+import { href } from "../router.js";
 import { html } from "../view.js";
+import { NoteDrop } from "./note_drop.js";
+import { Entries } from "./entries.js";
+import { Notes } from "./notes.js";
+import { Profile } from "./profile.js";
 
-export default function Page() {
-  return html`<${Empty} icon="memory" title="Being built" />`;
+const OF_USER = ["episodes", "facts", "foresight"];
+const OF_AGENTS = ["skills", "cases"];
+
+const SECTIONS = {
+  entries: { label: "Memories", show: (props) => html`<${Entries} ...${props} key="entries" section="entries" kinds=${OF_USER} searchable />` },
+  profile: { label: "Profile", show: (props) => html`<${Profile} ...${props} />` },
+  skills: { label: "Skills", show: (props) => html`<${Entries} ...${props} key="skills" section="skills" kinds=${OF_AGENTS} />` },
+  notes: { label: "Notes", show: (props) => html`<${Notes} ...${props} />` },
+};
+
+export default function MemoryPage({ route }) {
+  const name = route.parts[0] in SECTIONS ? route.parts[0] : "entries";
+  const chosen = route.parts.slice(1).join("/") || null;
+  return html`<${NoteDrop}>
+    <div class="memory">
+      <header class="memory-head">
+        <h1>Memory</h1>
+        <nav class="tabs" aria-label="Parts of memory">
+          ${Object.entries(SECTIONS).map(
+            ([each, { label }]) => html`<a href=${href("memory", [each])} aria-current=${each === name ? "page" : undefined}>${label}</a>`,
+          )}
+        </nav>
+      </header>
+      ${SECTIONS[name].show({ chosen, query: route.query })}
+    </div>
+  <//>`;
 }

@@ -1,0 +1,81 @@
+// Bringing notes along: dropped anywhere on the page, or chosen with a button.
+import { apiPath, post } from "../api.js";
+import { go } from "../router.js";
+import { useSession } from "../session.js";
+import { ConfirmDialog } from "../ui/dialog.js";
+import { Icon } from "../ui/icons.js";
+import { toast } from "../ui/toast.js";
+import { createContext, html, useCallback, useContext, useRef, useState } from "../view.js";
+
+const NOTE = /\.(md|markdown|txt)$/i;
+const Importing = createContext({ bring: () => {}, brought: 0 });
+
+/** `{bring(files), brought}`: a way to bring notes, and how many were brought so far. */
+export const useImporting = () => useContext(Importing);
+
+export function NoteDrop({ children }) {
+  const { user } = useSession();
+  const [over, setOver] = useState(false);
+  const [brought, setBrought] = useState(0);
+  const [twin, setTwin] = useState(null);
+
+  const keep = useCallback(
+    async (name, text, replace = false) => {
+      const note = await post(apiPath("memory", "notes"), { user_id: user, name, text, replace });
+      setBrought((number) => number + 1);
+      toast(`${name} is in your vault`, { action: "Open", onAction: () => go("memory", ["notes", note.name]) });
+    },
+    [user],
+  );
+  const bring = useCallback(
+    async (files) => {
+      for (const file of files) {
+        try {
+          if (!NOTE.test(file.name)) throw new Error(`${file.name} is no Markdown or text file.`);
+          const text = await file.text();
+          await keep(file.name, text).catch((error) => {
+            if (error.code !== "already_exists") throw error;
+            setTwin({ name: file.name, text });
+          });
+        } catch (error) {
+          toast(error);
+        }
+      }
+    },
+    [keep],
+  );
+  const dragged = (event) => {
+    if (![...event.dataTransfer.types].includes("Files")) return;
+    event.preventDefault();
+    setOver(event.type === "dragover");
+  };
+  const left = (event) => {
+    if (!event.currentTarget.contains(event.relatedTarget)) setOver(false);
+  };
+  const dropped = (event) => {
+    event.preventDefault();
+    setOver(false);
+    bring([...event.dataTransfer.files]);
+  };
+  return html`<${Importing.Provider} value=${{ bring, brought }}>
+    <div class="drop-zone" onDragEnter=${dragged} onDragOver=${dragged} onDragLeave=${left} onDrop=${dropped}>
+      ${children}
+      ${over && html`<div class="drop-hint"><${Icon} name="upload" size=${28} /><strong>Drop Markdown notes to keep them</strong></div>`}
+    </div>
+    ${twin &&
+    html`<${ConfirmDialog} title="Replace the note?" confirm="Replace" onConfirm=${() => keep(twin.name, twin.text, true)} onClose=${() => setTwin(null)}>
+      <p>There is another note called <strong>${twin.name}</strong>.</p>
+    <//>`}
+  <//>`;
+}
+
+export function BringButton() {
+  const { bring } = useImporting();
+  const field = useRef(null);
+  const chosen = () => {
+    bring([...field.current.files]);
+    field.current.value = "";
+  };
+  return html`<button type="button" onClick=${() => field.current.click()}><${Icon} name="upload" />Bring notes</button>
+    <input ref=${field} type="file" class="hidden-label" tabindex="-1" aria-label="Markdown notes" accept=".md,.markdown,.txt,text/markdown" multiple onChange=${chosen} />`;
+}
