@@ -1,6 +1,40 @@
-import { Empty } from "../ui/states.js";
-import { html } from "../view.js";
+// The chat page: threads at the side, one of them open.
+import { go } from "../router.js";
+import { html, useCallback, useEffect, useState } from "../view.js";
+import { Conversation } from "./conversation.js";
+import { ThreadList } from "./thread_list.js";
 
-export default function Page() {
-  return html`<${Empty} icon="chat" title="Being built" />`;
+export default function Page({ route }) {
+  const [threadId, focusTurn] = route.parts;
+  const [fresh, setFresh] = useState(newThreadId);
+  const [threads, setThreads] = useState(null);
+  const [drawer, setDrawer] = useState(false);
+  // Back at the empty chat after one was opened: that id is taken.
+  useEffect(() => {
+    if (threadId === undefined) setFresh(newThreadId());
+  }, [threadId]);
+  const opened = useCallback(() => {
+    if (threadId === undefined) go("chat", [fresh], {}, { replace: true });
+  }, [threadId, fresh]);
+  const closeDrawer = useCallback(() => setDrawer(false), []);
+  const shown = threadId ?? fresh;
+
+  return html`<div class="chat ${drawer ? "drawer-open" : ""}">
+    <aside class="side" aria-label="Chats"><${ThreadList} selected=${threadId} onSelect=${closeDrawer} onCount=${setThreads} /></aside>
+    ${drawer && html`<button class="drawer-cover" aria-label="Close the list of chats" onClick=${closeDrawer}></button>`}
+    <${Conversation}
+      key=${`${shown} ${focusTurn ?? ""}`}
+      threadId=${shown}
+      isNew=${shown === fresh}
+      focusTurn=${focusTurn}
+      isFirst=${threads === 0}
+      onOpened=${opened}
+      onMenu=${() => setDrawer(true)}
+    />
+  </div>`;
+}
+
+function newThreadId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  return `t_${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

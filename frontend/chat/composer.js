@@ -1,0 +1,27 @@
+// Where a message is written. Enter sends, Shift+Enter begins a line.
+import { Icon } from "../ui/icons.js";
+import { html, useLayoutEffect, useRef } from "../view.js";
+
+const TALLEST = 220;
+
+export function Composer({ text, onText, onSend, onStop, busy, placeholder = "Write a message" }) {
+  const field = useRef(null);
+  useLayoutEffect(() => {
+    field.current.style.height = "auto";
+    field.current.style.height = `${Math.min(TALLEST, field.current.scrollHeight)}px`;
+  }, [text]);
+  const keyed = (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (text.trim()) onSend();
+  };
+  const submitted = (event) => {
+    event.preventDefault();
+    if (text.trim()) onSend();
+  };
+  return html`<form class="composer" onSubmit=${submitted}>
+    <textarea ref=${field} rows="1" aria-label="Message" placeholder=${placeholder} value=${text} autofocus onInput=${(event) => onText(event.target.value)} onKeyDown=${keyed}></textarea>
+    ${busy && html`<button type="button" class="icon-only round" aria-label="Stop" title="Stop" onClick=${onStop}><${Icon} name="stop" /></button>`}
+    ${(!busy || text.trim()) && html`<button class="primary icon-only round" aria-label="Send" title="Send" disabled=${!text.trim()}><${Icon} name="send" /></button>`}
+  </form>`;
+}

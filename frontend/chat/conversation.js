@@ -1,0 +1,147 @@
+// One thread: its turns, what streams into them, and where the next message is written.
+import { apiPath, get } from "../api.js";
+import { href } from "../router.js";
+import { useSession } from "../session.js";
+import { Icon } from "../ui/icons.js";
+import { Loading, Problem } from "../ui/states.js";
+import { toast } from "../ui/toast.js";
+import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../view.js";
+import { threadChanged } from "./changes.js";
+import { Composer } from "./composer.js";
+import { useConversation } from "./conversation_state.js";
+import { FirstRun } from "./first_run.js";
+import { Message } from "./message.js";
+import { ThreadMenu } from "./thread_list.js";
+import { BEGINNING, versionsOf } from "./turns.js";
+
+const NEAR = 120;
+const TITLE_WAITS_MS = [1500, 4000, 10_000];
+
+/** `onOpened` is called when the first message of a new thread is on its way. */
+export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, onMenu }) {
+  const { user } = useSession();
+  const talk = useConversation(threadId, user, isNew, focusTurn);
+  const [text, setText] = useState("");
+  useTitle(talk, threadId, user);
+
+  const send = useCallback(async (message) => {
+    try {
+      await talk.send(message);
+    } catch (error) {
+      if (message.typed) setText((now) => now || message.content);
+      toast(error);
+    }
+  }, [talk.send]);
+  const say = (content) => {
+    setText("");
+    onOpened();
+    send({ content, typed: true, parent: talk.path.length ? talk.end : undefined });
+  };
+  const actions = {
+    edit: (turn, content) => send({ content, parent: talk.tree.parents.get(turn.turn_id) ?? BEGINNING }),
+    again: (turn) => send({ parent: talk.tree.parents.get(turn.turn_id) }),
+    show: talk.show,
+  };
+  const empty = !talk.loading && !talk.error && !talk.turns.length && !talk.pending;
+  const title = talk.thread?.title || (talk.turns.length ? "New chat" : "");
+  return html`<section class="conversation" aria-label="Conversation">
+    <header class="conversation-head">
+      <button class="quiet icon-only drawer-button" aria-label="Chats" onClick=${onMenu}><${Icon} name="menu" /></button>
+      <h1>${title}</h1>
+      ${talk.thread && html`<${ThreadMenu} thread=${talk.thread} />`}
+    </header>
+    ${empty
+      ? html`<div class="scroller"><${FirstRun} isFirst=${isFirst} onPick=${setText} /></div>`
+      : html`<${Turns} talk=${talk} threadId=${threadId} actions=${actions} focusTurn=${focusTurn} />`}
+    <div class="composer-place">
+      <${Composer} text=${text} onText=${setText} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
+      <p class="muted composer-note">What was sent to the model for any answer is under <a href=${href("prompt", talk.turns.length ? [threadId] : [])}>Prompt</a>.</p>
+    </div>
+  </section>`;
+}
+
+function Turns({ talk, threadId, actions, focusTurn }) {
+  const scroller = useScrolling(talk, focusTurn);
+  return html`<div class="scroller" ref=${scroller.element} onScroll=${scroller.onScroll} tabindex="0" role="log" aria-label="Messages" aria-live="off">
+    <div class="turns">
+      ${talk.next !== null && html`<${Loading} label="Earlier messages" />`}
+      ${talk.loading && html`<${Loading} />`}
+      ${talk.error && html`<${Problem} error=${talk.error} onRetry=${talk.read} />`}
+      ${talk.path.map(
+        (turn) => html`<${Message}
+          key=${turn.turn_id}
+          turn=${turn}
+          threadId=${threadId}
+          receipt=${talk.receipts[turn.turn_id]}
+          problem=${talk.problems[turn.turn_id]}
+          versions=${versionsOf(talk.tree, turn.turn_id)}
+          actions=${actions}
+          busy=${talk.busy}
+          marked=${turn.turn_id === focusTurn}
+        />`,
+      )}
+      ${talk.pending && html`<${Pending} content=${talk.pending.content} />`}
+    </div>
+  </div>`;
+}
+
+/** Words that are on their way to the server. */
+function Pending({ content }) {
+  return html`${content !== null && html`<article class="message user" aria-label="You, just now"><div class="bubble"><p class="verbatim">${content}</p></div></article>`}
+    <article class="message assistant" aria-label="Assistant"><p class="thinking"><i></i><i></i><i></i></p></article>`;
+}
+
+/** Stays at the end while the answer grows, unless the reader scrolled up; keeps its place when earlier turns come. */
+function useScrolling(talk, focusTurn) {
+  const element = useRef(null);
+  const atEnd = useRef(focusTurn === undefined);
+  const before = useRef({ first: null, height: 0 });
+  const focused = useRef(false);
+  const first = talk.path[0]?.turn_id;
+
+  useLayoutEffect(() => {
+    const view = element.current;
+    if (before.current.first !== null && first !== before.current.first && !atEnd.current) {
+      view.scrollTop += view.scrollHeight - before.current.height;
+    }
+    if (atEnd.current) view.scrollTop = view.scrollHeight;
+    before.current = { first: first ?? null, height: view.scrollHeight };
+  });
+  useEffect(() => {
+    if (talk.pending) atEnd.current = true;
+  }, [talk.pending]);
+  useEffect(() => {
+    if (focusTurn === undefined || focused.current || talk.loading) return;
+    const target = document.getElementById(`turn-${focusTurn}`);
+    if (target) {
+      focused.current = true;
+      target.scrollIntoView({ block: "center" });
+    } else {
+      talk.readEarlier();
+    }
+  });
+  const onScroll = () => {
+    const { scrollTop, scrollHeight, clientHeight } = element.current;
+    atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
+    if (scrollTop < 4 * NEAR) talk.readEarlier();
+  };
+  return { element, onScroll };
+}
+
+/** A thread gets its title a moment after its first answer: it is looked for a few times. */
+function useTitle(talk, threadId, user) {
+  const wanted = !talk.busy && talk.turns.length > 0 && !talk.thread?.title;
+  useEffect(() => {
+    if (!wanted) return undefined;
+    const timers = TITLE_WAITS_MS.map((ms) =>
+      setTimeout(async () => {
+        const thread = await get(apiPath("threads", threadId), { user_id: user }).catch(() => null); // It may be gone by now.
+        if (!thread?.title) return;
+        timers.forEach(clearTimeout);
+        talk.setThread(thread);
+        threadChanged(threadId);
+      }, ms),
+    );
+    return () => timers.forEach(clearTimeout);
+  }, [wanted, threadId, user]);
+}

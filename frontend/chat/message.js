@@ -1,0 +1,104 @@
+// One turn as it is shown.
+import { href } from "../router.js";
+import { CopyButton } from "../ui/code_block.js";
+import { Icon } from "../ui/icons.js";
+import { Markdown } from "../ui/markdown.js";
+import { fullTime, shortTime } from "../ui/times.js";
+import { html, useState } from "../view.js";
+import { Meter } from "./meter.js";
+import { isOpen } from "./turns.js";
+import { UsedMemories } from "./used_memories.js";
+
+const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: "Tool" };
+
+/** `versions`: ids of the turns that follow the same one. `actions`: what can be done with it here. */
+export function Message({ turn, threadId, receipt, problem, versions, actions, busy, marked }) {
+  const [editing, setEditing] = useState(false);
+  const speaker = SPEAKERS[turn.role] ?? turn.role;
+  return html`<article class="message ${turn.role} ${marked ? "marked" : ""}" id=${`turn-${turn.turn_id}`} aria-label=${`${speaker}, ${fullTime(turn.timestamp)}`}>
+    ${turn.role !== "user" && html`<header><span class="speaker">${speaker}</span>${turn.model && html`<span class="muted">${turn.model}</span>`}</header>`}
+    ${turn.reasoning && html`<${Reasoning} text=${turn.reasoning} open=${turn.status === "streaming" && !turn.content} />`}
+    ${editing
+      ? html`<${Editor} text=${turn.content} onCancel=${() => setEditing(false)} onSave=${(text) => { setEditing(false); actions.edit(turn, text); }} />`
+      : html`<${Words} turn=${turn} />`}
+    ${turn.tool_calls?.length > 0 && html`<${ToolCalls} calls=${turn.tool_calls} />`}
+    <${Outcome} turn=${turn} problem=${problem ?? receipt?.error} />
+    ${!isOpen(turn) && !editing && html`<${Foot} ...${{ turn, threadId, receipt, versions, actions, busy }} onEdit=${() => setEditing(true)} />`}
+  </article>`;
+}
+
+function Words({ turn }) {
+  if (turn.status === "queued" && turn.role === "assistant") return html`<p class="muted waiting">Waits for the answers before it</p>`;
+  if (turn.status === "streaming" && !turn.content) return html`<p class="thinking" role="status"><span class="hidden-label">The answer is on its way</span><i></i><i></i><i></i></p>`;
+  if (turn.role === "user") return html`<div class="bubble"><p class="verbatim">${turn.content}</p><${Parts} parts=${turn.parts} /></div>`;
+  if (turn.role === "assistant") return html`<${Markdown} text=${turn.content} live=${turn.status === "streaming"} />`;
+  return html`<p class="verbatim aside">${turn.content}</p>`;
+}
+
+/** What a message holds beside its text: shown by its kind, as images are files of the vault. */
+function Parts({ parts }) {
+  const others = (parts ?? []).filter((part) => part.type !== "text");
+  return others.length > 0 && html`<p>${others.map((part) => html`<span class="chip"><${Icon} name="file" size=${14} />${part.type === "image_url" ? "image" : part.type}</span>`)}</p>`;
+}
+
+function Reasoning({ text, open }) {
+  return html`<details class="reasoning" open=${open}><summary>Thoughts</summary><p class="verbatim">${text}</p></details>`;
+}
+
+function ToolCalls({ calls }) {
+  return html`<ul class="tool-calls">${calls.map((call) => html`<li><code>${call.function?.name ?? call.type}</code> <code class="muted">${call.function?.arguments ?? ""}</code></li>`)}</ul>`;
+}
+
+function Outcome({ turn, problem }) {
+  if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${problem || "No answer came."}</p>`;
+  if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? `It ends here: ${problem}` : "It was stopped here."}</p>`;
+  return null;
+}
+
+function Foot({ turn, threadId, receipt, versions, actions, busy, onEdit }) {
+  const [shown, setShown] = useState(false);
+  const memories = receipt?.recall?.memories ?? [];
+  return html`<footer>
+      <${Versions} turn=${turn} versions=${versions} onShow=${actions.show} />
+      ${turn.content && html`<${CopyButton} text=${turn.content} label="Copy text" />`}
+      ${turn.role === "user" && html`<button class="quiet icon-only" aria-label="Edit message" title="Edit" disabled=${busy} onClick=${onEdit}><${Icon} name="edit" size=${16} /></button>`}
+      ${turn.role === "assistant" && html`<button class="quiet icon-only" aria-label="Answer again" title="Answer again" disabled=${busy} onClick=${() => actions.again(turn)}><${Icon} name="again" size=${16} /></button>`}
+      ${turn.role === "assistant" && receipt && html`<a class="button quiet icon-only" aria-label="What was sent" title="What was sent" href=${href("prompt", [threadId, turn.turn_id])}><${Icon} name="prompt" size=${16} /></a>`}
+      ${memories.length > 0 && html`<button class="small memories-button" aria-expanded=${shown} onClick=${() => setShown(!shown)}>
+        <${Icon} name="memory" size=${14} />${memories.length === 1 ? "1 memory used" : `${memories.length} memories used`}
+      </button>`}
+      ${receipt && html`<${Meter} receipt=${receipt} />`}
+      ${turn.role === "user" && html`<time class="muted" datetime=${new Date(turn.timestamp).toISOString()} title=${fullTime(turn.timestamp)}>${shortTime(turn.timestamp)}</time>`}
+    </footer>
+    ${shown && html`<${UsedMemories} memories=${memories} />`}`;
+}
+
+function Versions({ turn, versions, onShow }) {
+  if (versions.length < 2) return null;
+  const at = versions.indexOf(turn.turn_id);
+  const to = (index, label, icon) => html`<button class="quiet icon-only small" aria-label=${label} title=${label} disabled=${!(index in versions)} onClick=${() => onShow(versions[index])}>
+    <${Icon} name=${icon} size=${16} />
+  </button>`;
+  return html`<span class="versions" role="group" aria-label="Versions">
+    ${to(at - 1, "Version before", "left")}<span>${at + 1} / ${versions.length}</span>${to(at + 1, "Version after", "right")}
+  </span>`;
+}
+
+function Editor({ text, onCancel, onSave }) {
+  const [words, setWords] = useState(text);
+  const keyed = (event) => {
+    if (event.key === "Escape") onCancel();
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      if (words.trim()) onSave(words);
+    }
+  };
+  return html`<div class="editor">
+    <textarea aria-label="Edit message" rows=${Math.min(12, words.split("\n").length + 1)} value=${words} autofocus onInput=${(event) => setWords(event.target.value)} onKeyDown=${keyed}></textarea>
+    <div class="row">
+      <span class="muted small-text">What was said before stays as another version.</span>
+      <button onClick=${onCancel}>Cancel</button>
+      <button class="primary" disabled=${!words.trim()} onClick=${() => onSave(words)}>Send</button>
+    </div>
+  </div>`;
+}

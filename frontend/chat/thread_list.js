@@ -1,0 +1,119 @@
+// The threads at the side: the last used first, pinned ones above; found by title, or by what was said in them.
+import { apiPath, get, patch, post, remove } from "../api.js";
+import { go, href } from "../router.js";
+import { useSession } from "../session.js";
+import { ConfirmDialog, TextDialog } from "../ui/dialog.js";
+import { Icon } from "../ui/icons.js";
+import { Menu } from "../ui/menu.js";
+import { usePages } from "../ui/pages.js";
+import { Loading, Problem } from "../ui/states.js";
+import { shortTime } from "../ui/times.js";
+import { toast } from "../ui/toast.js";
+import { VirtualList } from "../ui/virtual_list.js";
+import { html, useCallback, useEffect, useState } from "../view.js";
+import { onThreadChanged, threadChanged } from "./changes.js";
+
+const ROW = 44;
+const PAGE = 100;
+const MOST_FOUND = 20;
+const TYPING_MS = 200;
+
+export function ThreadList({ selected, onSelect, onCount }) {
+  const { user } = useSession();
+  const [typed, setTyped] = useState("");
+  const words = useSettled(typed.trim(), TYPING_MS);
+  const list = usePages((after, signal) => readPage(user, words, after, signal), [user, words]);
+  useEffect(() => onThreadChanged(list.reload), [list.reload]);
+  useEffect(() => {
+    if (!list.loading && !list.error && !words) onCount(list.items.length);
+  }, [list.loading, list.items.length, words]);
+
+  const row = useCallback((item) => html`<${Row} item=${item} selected=${item.thread_id === selected} onSelect=${onSelect} />`, [selected, onSelect]);
+  return html`<div class="threads">
+    <div class="threads-head">
+      <a class="button" href=${href("chat")} onClick=${onSelect}><${Icon} name="plus" />New chat</a>
+      <label class="search-field">
+        <span class="hidden-label">Search chats</span>
+        <${Icon} name="search" size=${16} />
+        <input type="search" placeholder="Search chats" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
+      </label>
+    </div>
+    <div class="threads-body">
+      ${list.error
+        ? html`<${Problem} error=${list.error} onRetry=${list.reload} />`
+        : html`<${VirtualList} label="Chats" items=${list.items} keyOf=${keyOf} rowHeight=${ROW} row=${row} onEnd=${list.loadMore}>
+            ${list.loading && !list.items.length && html`<${Loading} />`}
+            ${!list.loading && !list.items.length && html`<p class="nothing">${words ? "Nothing found." : "No chats yet."}</p>`}
+          <//>`}
+    </div>
+  </div>`;
+}
+
+const keyOf = (item) => item.key ?? item.thread_id;
+
+async function readPage(user, words, after, signal) {
+  const query = { user_id: user, order: "recent", title: words, limit: PAGE, after };
+  const { threads, next } = await get(apiPath("threads"), query, { signal });
+  if (!words || next || after) return { items: threads, next };
+  return { items: [...threads, ...(await saidIn(user, words, signal))], next: null };
+}
+
+/** What was said, as rows below the threads that are called so. */
+async function saidIn(user, words, signal) {
+  const body = { user_id: user, query: words, types: ["turn"], top_k: MOST_FOUND };
+  const { hits } = await post(apiPath("memory", "search"), body, { signal });
+  return hits.map((hit) => ({ key: hit.id, thread_id: hit.thread_id, title: hit.text, updated: hit.timestamp, turn: hit.id.split(":").at(-1), said: true }));
+}
+
+function Row({ item, selected, onSelect }) {
+  const address = item.said ? href("chat", [item.thread_id, item.turn]) : href("chat", [item.thread_id]);
+  return html`<div class="thread-row ${selected && !item.said ? "selected" : ""}">
+    <a href=${address} aria-current=${selected && !item.said ? "true" : undefined} onClick=${onSelect}>
+      ${item.pinned && html`<${Icon} name="pin" size=${14} />`}
+      ${item.said && html`<${Icon} name="chat" size=${14} />`}
+      ${item.incognito && html`<${Icon} name="lock" size=${14} />`}
+      <span class="thread-title">${item.title || "New chat"}</span>
+      <time class="muted">${shortTime(item.updated)}</time>
+    </a>
+    ${!item.said && html`<${ThreadMenu} thread=${item} />`}
+  </div>`;
+}
+
+/** Rename, pin, delete: of a row, or of the thread that is open. */
+export function ThreadMenu({ thread }) {
+  const { user } = useSession();
+  const [asking, setAsking] = useState(null);
+  const path = apiPath("threads", thread.thread_id);
+  const name = thread.title || "New chat";
+  const close = () => setAsking(null);
+  const change = async (changes) => {
+    await patch(path, { user_id: user, ...changes });
+    threadChanged(thread.thread_id);
+  };
+  const forget = async () => {
+    const { forgotten } = await remove(path, { user_id: user });
+    threadChanged(thread.thread_id);
+    go("chat");
+    toast(forgotten === 1 ? "1 message was forgotten." : `${forgotten} messages were forgotten.`);
+  };
+  const items = [
+    { label: "Rename", icon: "edit", onSelect: () => setAsking("rename") },
+    { label: thread.pinned ? "Unpin" : "Pin", icon: "pin", onSelect: () => change({ pinned: !thread.pinned }).catch(toast) },
+    { label: "Delete", icon: "trash", danger: true, onSelect: () => setAsking("delete") },
+  ];
+  return html`<${Menu} label=${`Actions for ${name}`} items=${items} />
+    ${asking === "rename" && html`<${TextDialog} title="Rename chat" label="Title" value=${thread.title ?? ""} onClose=${close} onSubmit=${(title) => change({ title })} />`}
+    ${asking === "delete" && html`<${ConfirmDialog} title="Delete this chat?" confirm="Delete" danger onClose=${close} onConfirm=${forget}>
+      <p>“${name}” and all of its messages are forgotten, with the memories that were made of them alone. This can't be undone.</p>
+    <//>`}`;
+}
+
+/** A value once it has stayed the same for a while. */
+function useSettled(value, ms) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
