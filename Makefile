@@ -6,7 +6,7 @@ RUFF_OPTIONS := --config backend/pyproject.toml
 PYTHON_FILES := backend scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test integration stress lint format bench openapi installed installed-dev
+.PHONY: help serve test integration stress lint format bench openapi screenshots installed installed-dev
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench: installed-dev ## measure the server beside its baseline
 
 openapi: installed-dev ## rewrite docs/openapi.json from the code
 	$(BIN)/python scripts/openapi.py
+
+screenshots: installed-dev ## take the pictures of the documentation anew, of a demo home
+	PYTHONPATH=backend $(BIN)/python scripts/screenshots.py
 
 installed:
 	@scripts/bootstrap

@@ -75,6 +75,7 @@ from recollect.service.owner_locks import OwnerLocks
 from recollect.service.people_files import PeopleFiles
 from recollect.service.recognise import ResentChat
 from recollect.service.reprocess import Reprocessor
+from recollect.service.skill_view import SkillView
 from recollect.service.summaries import Summariser
 from recollect.service.titles import Titles
 from recollect.service.transcribe import Transcriber
@@ -209,6 +210,7 @@ class App:
             followers=[self.people_files, self.entry_files],
         )
         self.user_notes = Notes(self.notes, self.vault, self.hand_edits.look_at)
+        self.skills = SkillView(self.entry_store, self.THREADS, self.transcripts, self.vault)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self._search()

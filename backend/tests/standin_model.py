@@ -37,7 +37,8 @@ all of the modes above, and besides:
 With `only` the control is about the calls for `memory`, `skills`, `boundaries`, `rewriting`, `titles`, `summaries`,
 `chat` or `embeddings` alone; with a `rate`, about that share of them, by chance (`seed`). All others are answered
 politely, and not counted by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating
-all that it was reminded of.
+all that it was reminded of. `script` has the answers to chats whose last message holds one of its keys. With
+`caches` a prompt's usage tells how much of it began an earlier prompt.
 
 Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted
 together, so that overlaps show), what it asks for, its last user message, its session_id, the entities that its
@@ -66,6 +67,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any, Literal, Self
 
 import uvicorn
@@ -120,6 +122,8 @@ class Control(BaseModel):
     seed: int = 0
     gullible: bool = False
     parrot: bool = False
+    script: dict[str, str] = {}
+    caches: bool = False
 
     @property
     def disturbs(self) -> bool:
@@ -130,7 +134,13 @@ class Control(BaseModel):
 
     def polite(self) -> Self:
         """For a call that it is not about."""
-        return type(self)(gullible=self.gullible, parrot=self.parrot, entities=self.entities)
+        return type(self)(
+            gullible=self.gullible,
+            parrot=self.parrot,
+            entities=self.entities,
+            script=self.script,
+            caches=self.caches,
+        )
 
     def after_one_call(self) -> Self:
         if self.times is None:
@@ -245,7 +255,9 @@ def create_app() -> FastAPI:
         calls.authorizations.append(request.headers.get("authorization"))
         chosen = for_call(_asking(body))
         request.scope["log_entry"] |= _logged(body, chosen)
-        return await _respond(request, body, chosen)
+        return await _respond(
+            request, body, chosen, _cached(body, calls.bodies[:-1]) if chosen.caches else None
+        )
 
     @app.post(EMBEDDINGS)
     async def embed(request: Request) -> Response:
@@ -257,7 +269,9 @@ def create_app() -> FastAPI:
     return app
 
 
-async def _respond(request: Request, body: dict[str, Any], control: Control) -> Response:
+async def _respond(
+    request: Request, body: dict[str, Any], control: Control, cached: int | None = None
+) -> Response:
     if refusal := await _refusal(request, control):
         return refusal
     if control.mode == "refuse_schema" and "response_format" in body:
@@ -265,7 +279,7 @@ async def _respond(request: Request, body: dict[str, Any], control: Control) -> 
     if control.mode == "rate_limit":
         return _error(429, "slow down", {"Retry-After": control.retry_after})
     if body.get("stream"):
-        return StreamingResponse(_stream(body, control), media_type="text/event-stream")
+        return StreamingResponse(_stream(body, control, cached), media_type="text/event-stream")
     if control.mode == "die":
         os._exit(1)
     message: dict[str, Any] = {"role": "assistant"}
@@ -273,7 +287,7 @@ async def _respond(request: Request, body: dict[str, Any], control: Control) -> 
         for name, piece in delta.items():
             message[name] = message[name] + piece if name in message else piece
     choice = {"message": message, "finish_reason": _finish_reason(control.mode)}
-    return JSONResponse({**_completion(choice), "usage": _usage(body, message)})
+    return JSONResponse({**_completion(choice), "usage": _usage(body, message, cached=cached)})
 
 
 async def _respond_with_vectors(request: Request, body: dict[str, Any], control: Control) -> Response:
@@ -321,7 +335,7 @@ async def _client_goes(request: Request, seconds: float | None) -> bool:
     return True
 
 
-async def _stream(body: dict[str, Any], control: Control) -> AsyncIterator[bytes]:
+async def _stream(body: dict[str, Any], control: Control, cached: int | None = None) -> AsyncIterator[bytes]:
     mode = control.mode
     yield _event({"delta": {"role": "assistant", "content": ""}})
     deltas = list(_deltas(body, control))
@@ -340,7 +354,7 @@ async def _stream(body: dict[str, Any], control: Control) -> AsyncIterator[bytes
         return
     yield _event({"delta": {}, "finish_reason": _finish_reason(mode)})
     if (body.get("stream_options") or {}).get("include_usage"):
-        usage = {"choices": [], "usage": _usage(body, *deltas)}
+        usage = {"choices": [], "usage": _usage(body, *deltas, cached=cached)}
         yield f"data: {json.dumps({**_completion({}), **usage})}\n\n".encode()
     yield b"data: [DONE]\n\n"
 
@@ -358,11 +372,28 @@ def _deltas(body: dict[str, Any], control: Control) -> Iterator[dict[str, Any]]:
         yield {"content": piece}
 
 
-def _usage(body: dict[str, Any], *pieces: dict[str, Any]) -> dict[str, int]:
-    """Words for tokens; nothing is remembered between calls."""
-    prompt = sum(len(_content(message).split()) + 1 for message in body["messages"])
+def _usage(body: dict[str, Any], *pieces: dict[str, Any], cached: int | None = None) -> dict[str, Any]:
+    """Words for tokens. Without `cached` nothing is told of a cache."""
+    prompt = sum(map(_words, body["messages"]))
     written = len("".join(str(piece.get("content") or "") for piece in pieces).split())
-    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+    told = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+    return told if cached is None else {**told, "prompt_tokens_details": {"cached_tokens": cached}}
+
+
+def _words(message: dict[str, Any]) -> int:
+    return len(_content(message).split()) + 1
+
+
+def _cached(body: dict[str, Any], earlier: list[dict[str, Any]]) -> int:
+    """The words of those messages with which another prompt began, too; of the prompt that shares the most."""
+    messages = body["messages"]
+    longest = 0
+    for other in earlier:
+        pairs = zip(messages, other["messages"], strict=False)
+        longest = max(
+            longest, sum(_words(mine) for mine, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        )
+    return longest
 
 
 def _text(body: dict[str, Any], control: Control) -> str:
@@ -394,6 +425,9 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
             return standin_memory.taught_by(messages, invents=control.mode == "invent")
     if _asking(body) == "rewriting":
         return _query(body, control.entities)
+    for words, answer in control.script.items():
+        if words in _content(messages[-1]):
+            return answer
     if control.parrot:
         return standin_memory.repeated(messages)
     return "I see: " + (", ".join(_seen(body, control.entities)) or "nothing")

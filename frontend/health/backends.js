@@ -6,6 +6,7 @@ import { html } from "../view.js";
 import { useWatched } from "./watched.js";
 
 const MOST_MODELS = 8;
+const ENGINES = { other: "OpenAI-compatible", lmstudio: "LM Studio", openai: "OpenAI", anthropic: "Anthropic", openrouter: "OpenRouter", vllm: "vLLM", sglang: "SGLang", ollama: "Ollama" };
 
 export function Backends() {
   const backends = useWatched((signal) => get(apiPath("backends"), {}, { signal }), []);
@@ -19,7 +20,7 @@ export function Backends() {
 function Backend({ backend }) {
   const { name, kind, local, models, context_tokens: context, slots, pinned_slots: pinned, label, problem } = backend;
   const rows = [
-    ["Engine", kind && `${kind}${local ? ", on this network" : ", elsewhere"}`],
+    ["Engine", kind && `${ENGINES[kind] ?? kind}${local ? ", on this network" : ", elsewhere"}`],
     ["Models", models.slice(0, MOST_MODELS).join(", ") + (models.length > MOST_MODELS ? `, and ${count(models.length - MOST_MODELS)} more` : "")],
     ["Context", context && `${count(context)} tokens a conversation`],
     ["Slots", slots && `${pinned} of ${slots} hold a conversation`],

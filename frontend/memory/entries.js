@@ -71,17 +71,20 @@ function Filters({ kinds, kind, day, q, searchable, onChange }) {
       <input type="search" aria-label="Search memories" placeholder="Search by words and meaning" value=${text} maxlength="1000" onInput=${(event) => setText(event.target.value)} />
     </div>`}
     <div class="filter-row">
-      <div class="kinds" role="group" aria-label="Kind">
+      ${kinds.length > 1 &&
+      html`<div class="kinds" role="group" aria-label="Kind">
         ${["", ...kinds].map(
           (each) => html`<button type="button" class="small" aria-pressed=${each === kind} onClick=${() => onChange({ kind: each })}>${each ? KINDS[each].many : "All"}</button>`,
         )}
-      </div>
+      </div>`}
       <input type="date" class="day" aria-label="Day" value=${day} onChange=${(event) => onChange({ day: event.target.value })} />
     </div>
   </form>`;
 }
 
-const heightOf = (item) => (item.entry ? 84 : 38);
+/** A memory of one sentence is its own title. */
+const saysMore = ({ title, text }) => text !== title;
+const heightOf = (item) => (item.entry ? (saysMore(item.entry) ? 84 : 64) : 38);
 const keyOf = (item) => item.key;
 
 function List({ list, section, query, chosen }) {
@@ -102,7 +105,7 @@ function List({ list, section, query, chosen }) {
 
 function Nothing({ section, narrowed }) {
   if (narrowed) return html`<${Empty} icon="search" title="None of that kind or day" />`;
-  if (section === "skills") return html`<${Empty} icon="spark" title="No skills yet">Cases and skills are made of conversations in which an agent used tools.<//>`;
+  if (section === "cases") return html`<${Empty} icon="spark" title="No cases yet">A case is made of a conversation in which an agent used tools.<//>`;
   return html`<${Empty} icon="memory" title="Nothing is remembered yet">Memories are made of conversations, a while after they have paused.<//>`;
 }
 
@@ -116,6 +119,6 @@ function Row({ entry, section, query, chosen }) {
       <time class="row-time" datetime=${new Date(entry.when).toISOString()}>${shortTime(entry.when)}</time>
     </span>
     <strong>${entry.title}</strong>
-    <span class="row-text">${entry.text === entry.title ? "" : entry.text}</span>
+    ${saysMore(entry) && html`<span class="row-text">${entry.text}</span>`}
   </a>`;
 }

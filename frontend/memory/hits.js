@@ -51,12 +51,12 @@ export function Hits({ q, kind, day, section, query, chosen }) {
     ${degraded.map((problem) => html`<p class="chip warning wrap">${problem}</p>`)}
     ${hits.length === 0 && html`<${Empty} icon="search" title="Nothing found" />`}
     <ol class="plain-list" aria-label="Hits">
-      ${hits.map((hit) => html`<${Hit} key=${hit.id} hit=${hit} section=${section} query=${query} chosen=${hit.id === chosen} />`)}
+      ${hits.map((hit) => html`<${Hit} key=${hit.id} hit=${hit} byMeaning=${searched.embedded > 0} section=${section} query=${query} chosen=${hit.id === chosen} />`)}
     </ol>
   </div>`;
 }
 
-function Hit({ hit, section, query, chosen }) {
+function Hit({ hit, byMeaning, section, query, chosen }) {
   const parts = Object.entries(hit.why).sort(([, one], [, other]) => Math.abs(other) - Math.abs(one));
   const most = Math.max(...parts.map(([, value]) => Math.abs(value)), 0.001);
   return html`<li class="hit">
@@ -77,14 +77,19 @@ function Hit({ hit, section, query, chosen }) {
             ([name, value]) => html`<tr>
               <th scope="row">${PARTS[name] ?? name}</th>
               <td class="why-number">${value.toFixed(2)}</td>
-              <td class="why-bar" aria-hidden="true"><meter min="0" max=${most} value=${Math.abs(value)}></meter></td>
+              <td class="why-bar"><${Bar} share=${value / most} /></td>
             </tr>`,
           )}
         </tbody>
       </table>
-      ${!hit.embedded && html`<p class="muted small-text">Found by words alone so far.</p>`}
+      ${!hit.embedded && byMeaning && html`<p class="muted small-text">Found by words alone so far.</p>`}
     </details>
   </li>`;
+}
+
+/** Of the largest part; what counts against a text is marked. */
+function Bar({ share }) {
+  return html`<svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class=${share < 0 ? "against" : ""} width=${Math.max(1, Math.abs(share) * 100)} height="6" rx="1" /></svg>`;
 }
 
 /** A message is shown in its conversation, a note among the notes, a memory here. */

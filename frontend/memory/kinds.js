@@ -5,7 +5,6 @@ export const KINDS = {
   foresight: { one: "Plan", many: "Plans", type: "foresight" },
   profile: { one: "Profile", many: "Profile", type: "profile" },
   cases: { one: "Case", many: "Cases", type: "case" },
-  skills: { one: "Skill", many: "Skills", type: "skill" },
 };
 
 const TYPES = {

@@ -5,14 +5,16 @@ import { NoteDrop } from "./note_drop.js";
 import { Entries } from "./entries.js";
 import { Notes } from "./notes.js";
 import { Profile } from "./profile.js";
+import { Skills } from "./skills.js";
 
 const OF_USER = ["episodes", "facts", "foresight"];
-const OF_AGENTS = ["skills", "cases"];
+const OF_AGENTS = ["cases"];
 
 const SECTIONS = {
   entries: { label: "Memories", show: (props) => html`<${Entries} ...${props} key="entries" section="entries" kinds=${OF_USER} searchable />` },
-  profile: { label: "Profile", show: (props) => html`<${Profile} ...${props} />` },
-  skills: { label: "Skills", show: (props) => html`<${Entries} ...${props} key="skills" section="skills" kinds=${OF_AGENTS} />` },
+  profile: { label: "Profile", show: () => html`<${Profile} />` },
+  skills: { label: "Skills", show: () => html`<${Skills} />` },
+  cases: { label: "Cases", show: (props) => html`<${Entries} ...${props} key="cases" section="cases" kinds=${OF_AGENTS} />` },
   notes: { label: "Notes", show: (props) => html`<${Notes} ...${props} />` },
 };
 

@@ -128,3 +128,15 @@ async def test_a_forgotten_case_leaves_the_skill(tmp_path: Path) -> None:
         (await home.client.delete(f"/api/v1/memory/entries/{mail.entry_id}")).raise_for_status()
         await eventually(lambda: b"mail" not in vault_files(tmp_path)[path])
         assert mail.entry_id not in read_skill(tmp_path, path).cases
+
+
+async def test_a_skill_is_shown_to_those_whose_cases_it_was_made_of(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        path = await two_tasks(home)
+        listed = (await home.client.get("/api/v1/memory/skills", params={"user_id": "bob"})).json()["skills"]
+        others = (await home.client.get("/api/v1/memory/skills", params={"user_id": "ann"})).json()["skills"]
+        of_all = (await home.client.get("/api/v1/memory/skills")).json()["skills"]
+        (shown,) = listed
+        assert (shown["path"], shown["text"]) == (path, vault_files(tmp_path)[path].decode())
+        assert shown["cases"] == [each.entry_id for each in await entries(home, "cases")]
+        assert (others, of_all) == ([], listed)

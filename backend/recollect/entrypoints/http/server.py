@@ -33,6 +33,7 @@ from recollect.entrypoints.http.routes import (
     operations,
     operator,
     people,
+    skills,
     threads,
     web,
     whoami,
@@ -55,7 +56,7 @@ def create_api() -> FastAPI:
         redirect_slashes=False,
     )
     for module in (
-        memory, entries, notes, threads, forgetting, chat, openai, people, operations, figures, operator,
+        memory, entries, notes, skills, threads, forgetting, chat, openai, people, operations, figures, operator,
     ):  # fmt: skip
         api.include_router(module.router)
     for door in (whoami, web):
