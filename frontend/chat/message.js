@@ -50,10 +50,12 @@ function ToolCalls({ calls }) {
 }
 
 function Outcome({ turn, problem }) {
-  if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${problem || "No answer came."}</p>`;
-  if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? `It ends here: ${problem}` : "It was stopped here."}</p>`;
+  if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${sentence(problem || "no answer came")}</p>`;
+  if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? `It ends here: ${problem}.` : "It ends here."}</p>`;
   return null;
 }
+
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
 
 function Foot({ turn, threadId, receipt, versions, actions, busy, onEdit }) {
   const [shown, setShown] = useState(false);
