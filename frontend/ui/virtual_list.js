@@ -2,31 +2,37 @@
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../view.js";
 
 const SPARE_ROWS = 8;
+/** What is drawn moves on by so many rows at a time: scrolling within them costs nothing. */
+const STEP = 4;
 const FOCUSABLE = "a, button, [tabindex]";
 
 /**
  * `items`; `keyOf(item)`; `rowHeight`, pixels, or a function of the item; `row(item, index)` draws one, in exactly that
- * height; `onEnd` is called when the end comes near, to read more. Arrow keys, Home and End move between rows.
+ * height, and the same for as long as it is the same function; `onEnd` is called when the end comes near. Arrow keys, Home and End move between rows.
  */
 export function VirtualList({ items, keyOf, rowHeight, row, onEnd, label, children }) {
   const viewport = useRef(null);
   const wanted = useRef(null);
   const tops = useMemo(() => topsOf(items, rowHeight), [items, rowHeight]);
-  const [seen, setSeen] = useState({ top: 0, height: 800 });
+  const [range, setRange] = useState({ first: 0, last: 2 * SPARE_ROWS });
+  const drawn = useRef({ row: null, nodes: new Map() });
 
   const look = useCallback(() => {
-    const { scrollTop: top, clientHeight: height } = viewport.current;
-    setSeen((before) => (before.top === top && before.height === height ? before : { top, height }));
-  }, []);
+    const { scrollTop, clientHeight } = viewport.current;
+    const first = indexAt(tops, scrollTop);
+    const last = indexAt(tops, scrollTop + clientHeight) + 1;
+    const next = { first: first - (first % STEP), last: last + STEP - (last % STEP) };
+    setRange((before) => (before.first === next.first && before.last === next.last ? before : next));
+  }, [tops]);
   useLayoutEffect(() => {
     look();
     const observer = new ResizeObserver(look);
     observer.observe(viewport.current);
     return () => observer.disconnect();
-  }, []);
+  }, [look]);
 
-  const first = Math.max(0, indexAt(tops, seen.top) - SPARE_ROWS);
-  const last = Math.min(items.length, indexAt(tops, seen.top + seen.height) + 1 + SPARE_ROWS);
+  const first = Math.max(0, Math.min(range.first, items.length) - SPARE_ROWS);
+  const last = Math.min(items.length, range.last + SPARE_ROWS);
   const nearEnd = last >= items.length - SPARE_ROWS;
   useEffect(() => {
     if (nearEnd) onEnd?.();
@@ -48,14 +54,25 @@ export function VirtualList({ items, keyOf, rowHeight, row, onEnd, label, childr
     const view = viewport.current;
     if (tops[to] < view.scrollTop) view.scrollTop = tops[to];
     else if (tops[to + 1] > view.scrollTop + view.clientHeight) view.scrollTop = tops[to + 1] - view.clientHeight;
-    setSeen({ top: view.scrollTop, height: view.clientHeight, moved: to });
+    look();
+    setRange((before) => ({ ...before }));
   };
 
-  const rows = [];
+  // A row that was drawn already is handed back as it is, and costs nothing.
+  const known = drawn.current.row === row ? drawn.current.nodes : new Map();
+  const nodes = new Map();
   for (let index = first; index < last; index++) {
     const item = items[index];
+    const before = known.get(item);
+    const top = tops[index];
+    nodes.set(item, before?.index === index && before.top === top ? before : { index, top, node: drawnRow(item, index) });
+  }
+  drawn.current = { row, nodes };
+  const rows = Array.from(nodes.values(), ({ node }) => node);
+
+  function drawnRow(item, index) {
     const place = { top: `${tops[index]}px`, height: `${tops[index + 1] - tops[index]}px` };
-    rows.push(html`<div key=${keyOf(item)} class="virtual-row" role="listitem" data-index=${index} style=${place}>${row(item, index)}</div>`);
+    return html`<div key=${keyOf(item)} class="virtual-row" role="listitem" data-index=${index} style=${place}>${row(item, index)}</div>`;
   }
   return html`<div ref=${viewport} class="virtual" onScroll=${look} onKeyDown=${move}>
     <div class="virtual-rows" role="list" aria-label=${label} style=${{ height: `${tops[items.length]}px` }}>${rows}</div>
