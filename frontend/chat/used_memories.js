@@ -26,8 +26,8 @@ function UsedMemory({ memory }) {
   return html`<p class="said">${value.text}</p>
     <div class="sources">
       ${memory.correction && html`<span class="chip warning">sent as a correction</span>`}
-      ${value.entry && html`<a class="button small" href=${href("memory", ["entry", value.entry])}><${Icon} name="memory" size=${14} />Memory</a>`}
-      ${value.note && html`<span class="chip"><${Icon} name="file" size=${14} />${value.note}</span>`}
+      ${value.entry && html`<a class="button small" href=${href("memory", ["entries", value.entry])}><${Icon} name="memory" size=${14} />Memory</a>`}
+      ${value.note && html`<a class="button small" href=${href("memory", ["notes", value.note])}><${Icon} name="file" size=${14} />${value.note}</a>`}
       ${value.sources.map(
         (source) => html`<a class="button small" href=${href("chat", [source.thread_id, source.turn_id])} title=${fullTime(source.timestamp)}>
           <${Icon} name="link" size=${14} />Said ${shortTime(source.timestamp)}
@@ -47,5 +47,8 @@ async function sourcesOf(memory, user, signal) {
     const entry = await get(apiPath("memory", "entries", memory.id), { user_id: user }, { signal });
     return { text: entry.text, entry: entry.id, sources: entry.quotes.filter((quote) => !quote.forgotten) };
   }
-  return { text: "A passage of a note; the prompt quotes it.", note: memory.id.replace(/#\d+$/, ""), sources: [] };
+  return { text: "A passage of a note; the prompt quotes it.", note: nameOf(memory.id), sources: [] };
 }
+
+/** `default/users/ann/notes/a/b.md#3` is a passage of the note `a/b.md`. */
+const nameOf = (id) => id.replace(/#\d+$/, "").split("/").slice(4).join("/");

@@ -49,6 +49,15 @@ async def test_a_file_that_is_known_already_is_not_sent_again(home: Home) -> Non
     assert (head.status_code, head.content) == (200, b"")
 
 
+async def test_a_file_is_packed_for_those_who_unpack_it(home: Home) -> None:
+    plain = await home.client.get("/web/app.js", headers={"Accept-Encoding": "identity"})
+    packed = await home.client.get("/web/app.js", headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(plain.content)
+    assert packed.content == plain.content
+
+
 @pytest.mark.parametrize(
     "path",
     ["..%2fapp.py", "%2e%2e/app.py", "../../README.md", "/etc/passwd", "nothing.js", "", "chat", "a%2Fb"],

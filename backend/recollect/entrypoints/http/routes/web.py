@@ -1,6 +1,6 @@
 """The web page: its document at `/`, its files under `/web`."""
 
-import mimetypes
+import gzip
 from hashlib import sha256
 from pathlib import Path
 
@@ -40,6 +40,8 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".md": "text/plain; charset=utf-8",
+    ".LICENSE": "text/plain; charset=utf-8",
 }
 
 
@@ -59,11 +61,13 @@ async def _file(request: Request, path: str) -> Response:
     content = await run_in_threadpool(_read, path)
     if content is None:
         raise HTTPException(404)
-    headers = {**_HEADERS, "ETag": f'"{sha256(content).hexdigest()[:20]}"'}
-    if request.headers.get("if-none-match") == headers["ETag"]:
+    etag = f'"{sha256(content).hexdigest()[:20]}"'
+    headers = {**_HEADERS, "ETag": etag, "Vary": "Accept-Encoding"}
+    if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    suffix = Path(path).suffix
-    media_type = _TYPES.get(suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        content, headers["Content-Encoding"] = await run_in_threadpool(gzip.compress, content), "gzip"
+    media_type = _TYPES.get(Path(path).suffix, "application/octet-stream")
     return Response(content, headers=headers, media_type=media_type)
 
 
