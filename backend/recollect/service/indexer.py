@@ -508,6 +508,7 @@ class Indexer:
         self._inspector.waiting.clear()  # What was just made and proven needs no inspection.
         self._corpora.serve(generation.name)
         self.building = None
+        self._meaning_loop.begin_anew()  # Whatever kept vectors from the old one, the new one has them.
         return old
 
 

@@ -22,12 +22,16 @@ class PersistentLoop:
         patient: bool,
         on_change: Callable[[], None],
     ) -> None:
-        """A `patient` one is not woken from the pause after a failure; `on_change` is told of every outcome."""
+        """A `patient` one is woken from the pause after a failure by `begin_anew` alone.
+
+        `on_change` is told of every outcome.
+        """
         self._step = step
         self._delay = delay_seconds
         self._patient = patient
         self._on_change = on_change
         self._woken = asyncio.Event()
+        self._begun_anew = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.working = False
         self.problem: str | None = None
@@ -42,6 +46,12 @@ class PersistentLoop:
 
     def wake(self) -> None:
         self._woken.set()
+
+    def begin_anew(self) -> None:
+        """What it failed at is put right: that is no problem any more, and the next try is now."""
+        self.problem = None
+        self._begun_anew.set()
+        self.wake()
 
     async def _run(self) -> None:
         while True:
@@ -59,6 +69,7 @@ class PersistentLoop:
     async def _until_it_succeeds(self) -> None:
         pause = _FIRST_PAUSE
         while True:
+            self._begun_anew.clear()
             try:
                 await self._step()
                 self.problem = None
@@ -76,10 +87,7 @@ class PersistentLoop:
         self._on_change()
 
     async def _pause(self, seconds: float) -> None:
-        if self._patient:
-            await asyncio.sleep(seconds)
-            return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._woken.wait()
+                await (self._begun_anew if self._patient else self._woken).wait()
                 await self._take_burst()

@@ -42,6 +42,22 @@ async def test_reindexing_mends_vectors_of_other_dimensions(house: House) -> Non
     assert (await house.search("one")).degraded == []
 
 
+async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    embedder(house).dimensions += 1
+    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 60.0)
+    await house.add("t1", "two")
+    await eventually(lambda: house.indexer.meaning_problem)
+    await house.reindexer.reindex()
+    assert house.indexer.meaning_problem is None
+    await house.add("t1", "three")
+    await house.settled()
+    assert house.stored() == dict.fromkeys(("one", "two", "three"), True)
+
+
 async def test_another_model_searches_by_words_until_the_index_is_made_anew(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()
