@@ -302,6 +302,21 @@ async def test_what_stands_in_the_place_of_a_folder_is_moved_aside(tmp_path: Pat
     await index.close()
 
 
+@pytest.mark.parametrize("place", ["live.json", f"{G}/generation.json"])
+async def test_a_folder_in_the_place_of_a_file_is_moved_aside(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "kept").write_text("somebody's")
+    index = LanceIndex(tmp_path)
+    assert await index.live() is None
+    await index.create(Generation(G, 1))
+    await index.promote(G)
+    assert await index.live() == Generation(G, 1)
+    assert await index.generations() == [Generation(G, 1)]
+    (aside,) = (tmp_path / place).parent.glob(".*.damaged-*")
+    assert (aside / "kept").read_text() == "somebody's"
+    await index.close()
+
+
 async def test_a_link_to_nowhere_in_the_place_of_the_index_is_moved_aside(tmp_path: Path) -> None:
     (tmp_path / "index").symlink_to("gone")
     index = LanceIndex(tmp_path / "index")

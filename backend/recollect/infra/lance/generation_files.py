@@ -119,12 +119,18 @@ class GenerationFiles:
 
 
 def _make_folder(folder: Path) -> None:
-    """Whatever else stands in its place is moved aside: the index can be made anew, and that may be somebody's."""
     if os.path.lexists(folder) and not folder.is_dir():
-        aside = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
-        folder.rename(aside)
-        _log.error("%s was no folder; it is kept as %s, and the index is made anew", folder.name, aside.name)
+        _move_aside(folder, "folder")
     folder.mkdir(parents=True, exist_ok=True)
+
+
+def _move_aside(path: Path, wanted: str) -> None:
+    """What stands in the way of the index may be somebody's; the index can be made anew."""
+    # A folder is hidden: it would be taken for a generation, and discarded.
+    name = f".{path.name}" if path.is_dir() else path.name
+    aside = path.with_name(f"{name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+    path.rename(aside)
+    _log.error("%s was no %s; it is kept as %s, and the index is made anew", path.name, wanted, aside.name)
 
 
 def _is_name(name: str) -> bool:
@@ -161,6 +167,9 @@ def _read_object(path: Path) -> dict[str, Any] | None:
 def _replace(path: Path, content: dict[str, Any]) -> None:
     """All or nothing, durable when this returns."""
     beside = path.with_name(path.name + _BESIDE)
+    for taken in (path, beside):
+        if taken.is_dir():
+            _move_aside(taken, "file")
     with beside.open("w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
