@@ -1,6 +1,6 @@
 // Where a message is written. Enter sends, Shift+Enter begins a line.
 import { Icon } from "../ui/icons.js";
-import { html, useLayoutEffect, useRef } from "../view.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../view.js";
 
 const TALLEST = 220;
 
@@ -10,6 +10,10 @@ export function Composer({ text, onText, onSend, onStop, busy, placeholder = "Wr
     field.current.style.height = "auto";
     field.current.style.height = `${Math.min(TALLEST, field.current.scrollHeight)}px`;
   }, [text]);
+  // Where focus would bring up a keyboard on the screen, it is left to the reader.
+  useEffect(() => {
+    if (matchMedia("(hover: hover)").matches) field.current.focus();
+  }, []);
   const keyed = (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -20,7 +24,7 @@ export function Composer({ text, onText, onSend, onStop, busy, placeholder = "Wr
     if (text.trim()) onSend();
   };
   return html`<form class="composer" onSubmit=${submitted}>
-    <textarea ref=${field} rows="1" aria-label="Message" placeholder=${placeholder} value=${text} autofocus onInput=${(event) => onText(event.target.value)} onKeyDown=${keyed}></textarea>
+    <textarea ref=${field} rows="1" aria-label="Message" placeholder=${placeholder} value=${text} onInput=${(event) => onText(event.target.value)} onKeyDown=${keyed}></textarea>
     ${busy && html`<button type="button" class="icon-only round" aria-label="Stop" title="Stop" onClick=${onStop}><${Icon} name="stop" /></button>`}
     ${(!busy || text.trim()) && html`<button class="primary icon-only round" aria-label="Send" title="Send" disabled=${!text.trim()}><${Icon} name="send" /></button>`}
   </form>`;

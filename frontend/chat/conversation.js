@@ -3,7 +3,7 @@ import { apiPath, get } from "../api.js";
 import { href } from "../router.js";
 import { useSession } from "../session.js";
 import { Icon } from "../ui/icons.js";
-import { Loading, Problem } from "../ui/states.js";
+import { Empty, Loading, Problem } from "../ui/states.js";
 import { toast } from "../ui/toast.js";
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../view.js";
 import { threadChanged } from "./changes.js";
@@ -43,6 +43,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     show: talk.show,
   };
   const empty = !talk.loading && !talk.error && !talk.turns.length && !talk.pending;
+  const missing = talk.error?.status === 404 && !talk.turns.length;
   const title = talk.thread?.title || (talk.turns.length ? "New chat" : "");
   return html`<section class="conversation" aria-label="Conversation">
     <header class="conversation-head">
@@ -50,14 +51,32 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
       <h1>${title}</h1>
       ${talk.thread && html`<${ThreadMenu} thread=${talk.thread} />`}
     </header>
-    ${empty
-      ? html`<div class="scroller"><${FirstRun} isFirst=${isFirst} onPick=${setText} /></div>`
-      : html`<${Turns} talk=${talk} threadId=${threadId} actions=${actions} focusTurn=${focusTurn} />`}
-    <div class="composer-place">
+    ${missing && html`<${Missing} />`}
+    ${empty && html`<div class="scroller"><${FirstRun} isFirst=${isFirst} onPick=${setText} /></div>`}
+    ${!missing && !empty && html`<${Turns} talk=${talk} threadId=${threadId} actions=${actions} focusTurn=${focusTurn} />`}
+    ${!missing && html`<div class="composer-place">
+      <${Announcement} busy=${talk.busy} />
       <${Composer} text=${text} onText=${setText} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
       <p class="muted composer-note">What was sent to the model for any answer is under <a href=${href("prompt", talk.turns.length ? [threadId] : [])}>Prompt</a>.</p>
-    </div>
+    </div>`}
   </section>`;
+}
+
+function Missing() {
+  return html`<div class="scroller">
+    <${Empty} icon="chat" title="This chat is not here">It was deleted, or it belongs to somebody else. <a href=${href("chat")}>Begin a new one</a><//>
+  </div>`;
+}
+
+/** For those who hear the page: an answer is not read out while it grows. */
+function Announcement({ busy }) {
+  const [text, setText] = useState("");
+  const was = useRef(busy);
+  useEffect(() => {
+    if (busy !== was.current) setText(busy ? "The answer is on its way." : "The answer is complete.");
+    was.current = busy;
+  }, [busy]);
+  return html`<p class="hidden-label" role="status">${text}</p>`;
 }
 
 function Turns({ talk, threadId, actions, focusTurn }) {

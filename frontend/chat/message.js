@@ -4,7 +4,8 @@ import { CopyButton } from "../ui/code_block.js";
 import { Icon } from "../ui/icons.js";
 import { Markdown } from "../ui/markdown.js";
 import { fullTime, shortTime } from "../ui/times.js";
-import { html, useState } from "../view.js";
+import { sentence } from "../ui/words.js";
+import { html, useEffect, useRef, useState } from "../view.js";
 import { Meter } from "./meter.js";
 import { isOpen } from "./turns.js";
 import { UsedMemories } from "./used_memories.js";
@@ -51,11 +52,9 @@ function ToolCalls({ calls }) {
 
 function Outcome({ turn, problem }) {
   if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${sentence(problem || "no answer came")}</p>`;
-  if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? `It ends here: ${problem}.` : "It ends here."}</p>`;
+  if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? sentence(`It ends here: ${problem}`) : "It ends here."}</p>`;
   return null;
 }
-
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
 
 function Foot({ turn, threadId, receipt, versions, actions, busy, onEdit }) {
   const [shown, setShown] = useState(false);
@@ -88,6 +87,8 @@ function Versions({ turn, versions, onShow }) {
 
 function Editor({ text, onCancel, onSave }) {
   const [words, setWords] = useState(text);
+  const field = useRef(null);
+  useEffect(() => field.current.focus(), []);
   const keyed = (event) => {
     if (event.key === "Escape") onCancel();
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -96,7 +97,7 @@ function Editor({ text, onCancel, onSave }) {
     }
   };
   return html`<div class="editor">
-    <textarea aria-label="Edit message" rows=${Math.min(12, words.split("\n").length + 1)} value=${words} autofocus onInput=${(event) => setWords(event.target.value)} onKeyDown=${keyed}></textarea>
+    <textarea ref=${field} aria-label="Edit message" rows=${Math.min(12, words.split("\n").length + 1)} value=${words} onInput=${(event) => setWords(event.target.value)} onKeyDown=${keyed}></textarea>
     <div class="row">
       <span class="muted small-text">What was said before stays as another version.</span>
       <button onClick=${onCancel}>Cancel</button>

@@ -23,7 +23,7 @@ export function ThreadList({ selected, onSelect, onCount }) {
   const [typed, setTyped] = useState("");
   const words = useSettled(typed.trim(), TYPING_MS);
   const list = usePages((after, signal) => readPage(user, words, after, signal), [user, words]);
-  useEffect(() => onThreadChanged(list.reload), [list.reload]);
+  useChanges(list, user, words);
   useEffect(() => {
     if (!list.loading && !list.error && !words) onCount(list.items.length);
   }, [list.loading, list.items.length, words]);
@@ -47,6 +47,33 @@ export function ThreadList({ selected, onSelect, onCount }) {
           <//>`}
     </div>
   </div>`;
+}
+
+/** A thread that changed takes its new place; the rest of the list stays where it is. */
+function useChanges({ items, more, reload, setItems }, user, words) {
+  useEffect(
+    () =>
+      onThreadChanged(async ({ threadId }) => {
+        if (words) return reload();
+        // One that is gone is answered by 404, and leaves the list.
+        const thread = await get(apiPath("threads", threadId), { user_id: user }).catch(() => null);
+        return setItems((before) => placed(before.filter((item) => item.thread_id !== threadId), thread, more));
+      }),
+    [items, more, reload, user, words],
+  );
+}
+
+function placed(threads, thread, more) {
+  if (!thread) return threads;
+  const at = threads.findIndex((other) => standsBefore(thread, other));
+  if (at < 0) return more ? threads : [...threads, thread];
+  return threads.toSpliced(at, 0, thread);
+}
+
+/** As the server sorts: pinned ones first, then the last used. */
+function standsBefore(one, other) {
+  if (one.pinned !== other.pinned) return one.pinned;
+  return one.updated !== other.updated ? one.updated > other.updated : one.thread_id > other.thread_id;
 }
 
 const keyOf = (item) => item.key ?? item.thread_id;

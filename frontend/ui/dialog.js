@@ -1,6 +1,7 @@
 // Dialogs on the browser's own <dialog>: it traps focus, closes on Escape and gives focus back.
 import { html, useEffect, useId, useRef, useState } from "../view.js";
 import { Icon } from "./icons.js";
+import { sentence } from "./words.js";
 
 /** Shown for as long as it is rendered. Without `onClose` it can't be closed. */
 export function Dialog({ title, onClose, children, wide = false }) {
@@ -39,7 +40,7 @@ export function ConfirmDialog({ title, confirm, danger = false, onConfirm, onClo
       await onConfirm();
       onClose();
     } catch (error) {
-      setProblem(error.message);
+      setProblem(sentence(error.message));
       setBusy(false);
     }
   };
@@ -65,7 +66,7 @@ export function TextDialog({ title, label, value = "", submit = "Save", onSubmit
       await onSubmit(text.trim());
       onClose();
     } catch (error) {
-      setProblem(error.message);
+      setProblem(sentence(error.message));
       setBusy(false);
     }
   };
