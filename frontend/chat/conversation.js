@@ -5,13 +5,14 @@ import { useSession } from "../session.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Loading, Problem } from "../ui/states.js";
 import { toast } from "../ui/toast.js";
-import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../view.js";
+import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../view.js";
 import { threadChanged } from "./changes.js";
 import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { ThreadMenu } from "./thread_list.js";
+import { threadName } from "./thread_name.js";
 import { BEGINNING, versionsOf } from "./turns.js";
 
 const NEAR = 120;
@@ -37,14 +38,16 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     onOpened();
     send({ content, typed: true, parent: talk.path.length ? talk.end : undefined });
   };
-  const actions = {
-    edit: (turn, content) => send({ content, parent: talk.tree.parents.get(turn.turn_id) ?? BEGINNING }),
-    again: (turn) => send({ parent: talk.tree.parents.get(turn.turn_id) }),
+  const tree = useRef(talk.tree);
+  tree.current = talk.tree;
+  const actions = useMemo(() => ({
+    edit: (turn, content) => send({ content, parent: tree.current.parents.get(turn.turn_id) ?? BEGINNING }),
+    again: (turn) => send({ parent: tree.current.parents.get(turn.turn_id) }),
     show: talk.show,
-  };
+  }), [send, talk.show]);
   const empty = !talk.loading && !talk.error && !talk.turns.length && !talk.pending;
   const missing = talk.error?.status === 404 && !talk.turns.length;
-  const title = talk.thread?.title || (talk.turns.length ? "New chat" : "");
+  const title = talk.thread ? threadName(talk.thread) : talk.turns.length ? "New chat" : "";
   return html`<section class="conversation" aria-label="Conversation">
     <header class="conversation-head">
       <button class="quiet icon-only drawer-button" aria-label="Chats" onClick=${onMenu}><${Icon} name="menu" /></button>
@@ -81,27 +84,33 @@ function Announcement({ busy }) {
 
 function Turns({ talk, threadId, actions, focusTurn }) {
   const scroller = useScrolling(talk, focusTurn);
+  const messages = useMessages(talk, threadId, actions, focusTurn);
   return html`<div class="scroller" ref=${scroller.element} onScroll=${scroller.onScroll} tabindex="0" role="log" aria-label="Messages" aria-live="off">
     <div class="turns">
       ${talk.next !== null && html`<${Loading} label="Earlier messages" />`}
       ${talk.loading && html`<${Loading} />`}
       ${talk.error && html`<${Problem} error=${talk.error} onRetry=${talk.read} />`}
-      ${talk.path.map(
-        (turn) => html`<${Message}
-          key=${turn.turn_id}
-          turn=${turn}
-          threadId=${threadId}
-          receipt=${talk.receipts[turn.turn_id]}
-          problem=${talk.problems[turn.turn_id]}
-          versions=${versionsOf(talk.tree, turn.turn_id)}
-          actions=${actions}
-          busy=${talk.busy}
-          marked=${turn.turn_id === focusTurn}
-        />`,
-      )}
+      ${messages}
       ${talk.pending && html`<${Pending} content=${talk.pending.content} />`}
     </div>
   </div>`;
+}
+
+/** Messages that are as they were are handed back as they are: while one grows, the others cost nothing. */
+function useMessages({ path, tree, receipts, problems, busy }, threadId, actions, focusTurn) {
+  const known = useRef(new Map());
+  const drawn = new Map();
+  for (const turn of path) {
+    const { turn_id: id } = turn;
+    const versions = versionsOf(tree, id);
+    const inputs = [turn, receipts[id], problems[id], versions.join(), busy, actions];
+    const before = known.current.get(id);
+    const same = before?.inputs.every((input, at) => input === inputs[at]);
+    const properties = { turn, threadId, receipt: receipts[id], problem: problems[id], versions, actions, busy, marked: id === focusTurn };
+    drawn.set(id, same ? before : { inputs, node: html`<${Message} key=${id} ...${properties} />` });
+  }
+  known.current = drawn;
+  return Array.from(drawn.values(), ({ node }) => node);
 }
 
 /** Words that are on their way to the server. */

@@ -7,7 +7,7 @@ import { BEGINNING, isOpen, leafBelow, merged, pathTo, treeOf } from "./turns.js
 
 const NOTHING = { thread: null, turns: [], receipts: {}, problems: {}, next: null, loading: true, error: null, pending: null };
 /** So many turns at a time: what is above is read when it is scrolled to. */
-const PAGE = 40;
+const PAGE = 20;
 const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /**

@@ -29,8 +29,7 @@ export function Message({ turn, threadId, receipt, problem, versions, actions, b
 }
 
 function Words({ turn }) {
-  if (turn.status === "queued" && turn.role === "assistant") return html`<p class="muted waiting">Waits for the answers before it</p>`;
-  if (turn.status === "streaming" && !turn.content) return html`<p class="thinking" role="status"><span class="hidden-label">The answer is on its way</span><i></i><i></i><i></i></p>`;
+  if (turn.role === "assistant" && isOpen(turn) && !turn.content) return html`<p class="thinking" role="status"><span class="hidden-label">The answer is on its way</span><i></i><i></i><i></i></p>`;
   if (turn.role === "user") return html`<div class="bubble"><p class="verbatim">${turn.content}</p><${Parts} parts=${turn.parts} /></div>`;
   if (turn.role === "assistant") return html`<${Markdown} text=${turn.content} live=${turn.status === "streaming"} />`;
   return html`<p class="verbatim aside">${turn.content}</p>`;

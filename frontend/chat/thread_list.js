@@ -12,6 +12,7 @@ import { toast } from "../ui/toast.js";
 import { VirtualList } from "../ui/virtual_list.js";
 import { html, useCallback, useEffect, useState } from "../view.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
+import { threadName } from "./thread_name.js";
 
 const ROW = 44;
 const PAGE = 100;
@@ -99,7 +100,7 @@ function Row({ item, selected, onSelect }) {
       ${item.pinned && html`<${Icon} name="pin" size=${14} />`}
       ${item.said && html`<${Icon} name="chat" size=${14} />`}
       ${item.incognito && html`<${Icon} name="lock" size=${14} />`}
-      <span class="thread-title">${item.title || "New chat"}</span>
+      <span class="thread-title">${threadName(item)}</span>
       <time class="muted">${shortTime(item.updated)}</time>
     </a>
     ${!item.said && html`<${ThreadMenu} thread=${item} />`}
@@ -111,7 +112,7 @@ export function ThreadMenu({ thread }) {
   const { user } = useSession();
   const [asking, setAsking] = useState(null);
   const path = apiPath("threads", thread.thread_id);
-  const name = thread.title || "New chat";
+  const name = threadName(thread);
   const close = () => setAsking(null);
   const change = async (changes) => {
     await patch(path, { user_id: user, ...changes });

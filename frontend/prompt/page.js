@@ -1,5 +1,6 @@
 // For any answer exactly what was sent, block by block, with what changed since the one before.
 import { apiPath, get } from "../api.js";
+import { threadName } from "../chat/thread_name.js";
 import { go, href } from "../router.js";
 import { useSession } from "../session.js";
 import { Icon } from "../ui/icons.js";
@@ -51,7 +52,7 @@ function OfThread({ threads, threadId, turnId }) {
       <label class="field">
         <span>Chat</span>
         <select value=${threadId} onChange=${(event) => go("prompt", [event.target.value])}>
-          ${threads.map((thread) => html`<option value=${thread.thread_id}>${thread.title || "New chat"}</option>`)}
+          ${threads.map((thread) => html`<option value=${thread.thread_id}>${threadName(thread)}</option>`)}
         </select>
       </label>
       <label class="field">
