@@ -1,5 +1,5 @@
 // Where the server wants a key before it shows anything.
-import { readSession, useKey } from "./session.js";
+import { readSession, keepKey } from "./session.js";
 import { html, useState } from "./view.js";
 
 export function KeyEntry({ onEntered }) {
@@ -9,12 +9,12 @@ export function KeyEntry({ onEntered }) {
   const enter = async (event) => {
     event.preventDefault();
     setBusy(true);
-    useKey(key.trim());
+    keepKey(key.trim());
     try {
       await readSession();
       onEntered();
     } catch (error) {
-      useKey(null);
+      keepKey(null);
       setProblem(error.status === 401 ? "The server doesn't know this key, or it was revoked." : error.message);
       setBusy(false);
     }

@@ -6,7 +6,7 @@ import { createContext, useContext } from "./view.js";
 const Session = createContext(null);
 export const SessionProvider = Session.Provider;
 
-/** `{space, user, chooses, version}`: `chooses` says that the key belongs to no single user, so that one can be picked. */
+/** `{space, user, chooses}`: `chooses` says that the key belongs to no single user, so that one can be picked. */
 export const useSession = () => useContext(Session);
 
 /** Raises an ApiError of status 401 where a key is wanted. */
@@ -16,4 +16,4 @@ export async function readSession() {
 }
 
 export const chooseUser = (user) => keep("user", user || null);
-export const useKey = (key) => keep("key", key || null);
+export const keepKey = (key) => keep("key", key || null);

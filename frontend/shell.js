@@ -1,7 +1,7 @@
 // What stands around every page: the way between them, and who one is.
 import { keep, kept } from "./kept.js";
 import { go, href } from "./router.js";
-import { chooseUser, useKey, useSession } from "./session.js";
+import { chooseUser, keepKey, useSession } from "./session.js";
 import { TextDialog } from "./ui/dialog.js";
 import { Icon } from "./ui/icons.js";
 import { Menu } from "./ui/menu.js";
@@ -50,7 +50,7 @@ function Account({ onSessionChanged }) {
     onSessionChanged();
   };
   const leave = () => {
-    useKey(null);
+    keepKey(null);
     go("chat");
     onSessionChanged();
   };

@@ -2,6 +2,8 @@
 import { ApiError, apiPath, events } from "../api.js";
 
 const RETRIES = 6;
+/** Before anything came: more would keep somebody waiting for a server that is not there. */
+const FIRST_RETRIES = 2;
 const FIRST_PAUSE_MS = 400;
 
 /** Sends a message; yields the events of its answer. */
@@ -31,11 +33,13 @@ async function* untilItEnds(begin, threadId, user, signal) {
         if (event.event === "done" || event.event === "error") return;
       }
     } catch (error) {
-      if (signal.aborted || !isLostConnection(error) || seen === null) throw error;
+      if (signal.aborted || !isLostConnection(error)) throw error;
+      if (seen === null && retries >= FIRST_RETRIES) throw error;
     }
     if (retries >= RETRIES) throw new ApiError(0, { code: "unreachable", message: "The connection was lost. The answer goes on at the server; reload to see it." });
     await pause(FIRST_PAUSE_MS * 2 ** retries, signal);
-    source = joined(threadId, { user_id: user, after: seen }, signal);
+    // Begun again where nothing came: under its key a message is taken once.
+    source = seen === null ? begin() : joined(threadId, { user_id: user, after: seen }, signal);
   }
 }
 
