@@ -7,6 +7,7 @@ from typing import Any
 from recollect.errors import Conflict, NotFound
 from recollect.memory.entries import render_entry
 from recollect.memory.entry_file import EntryFileState, FiledEntry
+from recollect.memory.entry_links import origin_ids
 from recollect.memory.entry_paths import PART_BYTES, day_of_path, entry_day, entry_path, is_entry_path
 from recollect.memory.file_names import file_name
 from recollect.memory.job import ENTRIES, Job, entries_lane
@@ -260,6 +261,9 @@ class FakeEntryStore:
                 self._put(change, known, touched, delays)
             for entry_id in change.remove:
                 self._remove(change, entry_id, touched)
+            if change.actor == "person":
+                for line in self._lines_without_facts(change):
+                    self._remove(replace(change, bury=False), line, touched)
             if (receipt := change.receipt) is not None:
                 self._journal.existing(change.space, receipt.thread_id)
                 self._rows.receipts[receipt.thread_id, receipt.cell, receipt.strategy] = receipt
@@ -312,6 +316,16 @@ class FakeEntryStore:
             turns = tuple(source.turn_id for source in known.sources)
             self._rows.buried[key] = known.owner, Buried(entry_id, known.kind, known.cell, turns)
         self._leave(known, touched)
+
+    def _lines_without_facts(self, change: EntryChange) -> list[str]:
+        return [
+            known.entry_id
+            for (space, _), known in self._rows.entries.items()
+            if (space, known.owner, known.kind) == (change.space, change.owner, PROFILE)
+            and not known.is_edited
+            and (made_of := origin_ids(known.entry))
+            and set(made_of) <= set(change.remove)
+        ]
 
     def _leave(self, known: KnownEntry, touched: dict[str, int]) -> None:
         if is_entry_path(known.path):

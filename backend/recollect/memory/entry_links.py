@@ -75,6 +75,16 @@ def taken_out(gone: KnownEntry, others: Mapping[str, KnownEntry]) -> tuple[Known
     return _with(others, changed)
 
 
+def left_behind(gone: Iterable[KnownEntry], others: Mapping[str, KnownEntry]) -> tuple[KnownEntry, ...]:
+    """Those of the others that change when all of these go, one after another."""
+    leaving = {known.entry_id: known for known in gone}
+    now = {**others, **leaving}
+    for entry_id in leaving:
+        known = now.pop(entry_id)
+        now |= {changed.entry_id: changed for changed in taken_out(known, now)}
+    return tuple(known for name, known in now.items() if known != others.get(name))
+
+
 def relinked(
     before: KnownEntry, after: KnownEntry, others: Mapping[str, KnownEntry]
 ) -> tuple[KnownEntry, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from recollect.errors import Conflict
 from recollect.memory.entry_document import EntryDocument, WrittenEntry, read_document, section_digest
 from recollect.memory.entry_file import EntryFileState
+from recollect.memory.entry_links import left_behind, partners
 from recollect.memory.entry_owner import owner_words
 from recollect.memory.entry_paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
 from recollect.memory.hand_written import HandWritten, as_theirs, compare, is_loss
@@ -69,12 +70,13 @@ class EntryTaker:
         known = [each.known for each in await self.store.entries_in(path)]
         if known:
             moved, gone = await self._whereabouts(path, known)
+            left = await self._left_behind([each for each in known if each.entry_id in gone])
             change = EntryChange(
                 known[0].space,
                 known[0].owner,
                 "person",
                 "its file was removed by hand",
-                moved,
+                (*moved, *left),
                 gone,
                 bury=True,
             )
@@ -113,7 +115,11 @@ class EntryTaker:
             for known in seen.changed
         ]
         moved, gone = await self._whereabouts(path, seen.vanished)
-        change = EntryChange(space, owner, "person", _BY_HAND, (*changed, *arrived, *moved), gone, bury=True)
+        put = {known.entry_id: known for known in (*changed, *arrived, *moved)}
+        left = await self._left_behind([each for each in seen.vanished if each.entry_id in gone])
+        # What a person wrote in the same moment is said already, and by them.
+        put |= {known.entry_id: known for known in left if known.entry_id not in put}
+        change = EntryChange(space, owner, "person", _BY_HAND, tuple(put.values()), gone, bury=True)
         written = {name: each.entry for name, each in document.written.items() if each.has_id}
         as_written = all(written.get(known.entry_id) == known.entry for known in arrived)
         is_settled = as_written and not seen.needs_marks and (file is None or file.is_written)
@@ -171,6 +177,15 @@ class EntryTaker:
     async def _holds(self, path: str, entry_id: str) -> bool:
         text = await self.vault.read(path)
         return text is not None and entry_id in read_document(path, text).written
+
+    async def _left_behind(self, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
+        """What the entries that go had superseded, or were superseded by, as it is without them."""
+        others: dict[str, KnownEntry] = {}
+        for name in partners(*(known.entry for known in gone)):
+            other = await self.entries.get(gone[0].space, name)
+            if other is not None and other.owner == gone[0].owner:
+                others[name] = other
+        return left_behind(gone, others)
 
     async def _whereabouts(
         self, path: str, vanished: Sequence[KnownEntry]

@@ -381,6 +381,19 @@ async def test_what_follows_every_other_time_is_held_until_then(entries: Entries
         assert [each.run_at for each in await entries.jobs() if each.kind == "strategy"] == [due]
 
 
+def line(number: int, made_of: str, **extra: str) -> KnownEntry:
+    entry = Entry(f"pr-{number}", "Home", "Ann lives there.", START, extra={"fact": made_of, **extra})
+    return KnownEntry("default", ANN, PROFILE, entry)
+
+
+async def test_with_a_fact_that_a_person_deletes_its_line_of_the_profile_goes(entries: Entries) -> None:
+    await entries.put(fact(), fact("fa-2", "Ann has a cat."))
+    await entries.put(line(1, "fa-1"), line(2, "fa-2"), line(3, "fa-1", edited="yes"), line(4, "fa-1 fa-2"))
+    await entries.remove("fa-1", bury=True)
+    assert await entries.listed(kinds=(PROFILE,)) == ["pr-2", "pr-3", "pr-4"]
+    assert [grave.entry_id for grave in await entries.store.buried("default", ANN)] == ["fa-1"]
+
+
 async def test_of_a_forgotten_owner_nothing_is_known(entries: Entries) -> None:
     await entries.put(fact(), fact("fa-2", "Ann has a cat."))
     await entries.remove("fa-2", bury=True)

@@ -1,14 +1,16 @@
 """Forgetting over HTTP, to the last byte: a word that was everywhere is nowhere under the home."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.forgetting import CANARY, entries, files_with_the_word, fill, settings
+from tests.chatting import say
+from tests.forgetting import CANARY, entries, files_with_the_word, fill, recalled, settings
 from tests.http_client import coverage, drained, message, turns
-from tests.processes import Server, StandInModel, recollect, recollect_json
+from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,47 @@ def test_nothing_is_left_of_a_user(server: Server, model: StandInModel) -> None:
     assert [turn["content"] for turn in turns(server.client, "of-bob")] == ["I live in Rome."]
     again = server.client.delete("/api/v1/users/ann").raise_for_status().json()
     assert (again["threads"], again["forgotten"], again["entries"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("how", ["api", "editor"])
+def test_nothing_is_left_of_a_memory_that_a_person_deleted(
+    how: str, server: Server, model: StandInModel
+) -> None:
+    client = server.client
+    said = "I live in Rome. I work as a nurse. I have a cat called Mog."
+    say(client, "t1", said, user_id="ann", memory=True)
+    client.post("/api/v1/memory/flush", json={"session_id": "t1", "user_id": "ann"}).raise_for_status()
+    fact = next(entry for entry in entries(client, "ann", "facts") if "Rome" in entry["text"])
+    change = {"text": f"Ann lives in Rome, in the quarter of {CANARY}.", "user_id": "ann"}
+    client.patch(f"/api/v1/memory/entries/{fact['id']}", json=change).raise_for_status()
+    wait_until(lambda: recalled(client, "ann"), "the word is recalled in another thread", every=0.3)
+    drained(client)
+    held = files_with_the_word(server.home)
+    for place in ("journal.db", "/facts/", "profile.md", "index/", "prompt "):
+        assert [path for path in held if place in path], f"{place} of {held}"
+    if how == "api":
+        path = f"/api/v1/memory/entries/{fact['id']}"
+        client.delete(path, params={"user_id": "ann"}).raise_for_status()
+        assert CANARY not in str(prompts(client, "t2"))
+    else:
+        file = server.home / "vault" / fact["path"]
+        file.write_text(without_section(file.read_text(), fact["id"]), encoding="utf-8")
+        wait_until(lambda: fact["id"] not in str(entries(client, "ann", "facts")), "it is taken in")
+    nothing_is_left(server)
+    assert said in [turn["content"] for turn in turns(client, "t1")]
+
+
+def prompts(client: httpx2.Client, thread: str) -> list[object]:
+    """Those that can still be read."""
+    answers = [turn for turn in turns(client, thread) if turn["role"] == "assistant"]
+    read = [client.get(f"/api/v1/threads/{thread}/turns/{turn['turn_id']}/prompt") for turn in answers]
+    return [answer.json() for answer in read if answer.status_code == 200]
+
+
+def without_section(text: str, entry_id: str) -> str:
+    """A file of entries as a person leaves it who deletes one."""
+    sections = re.split(r"(?m)^(?=## )", text)
+    return "".join(section for section in sections if entry_id not in section)
 
 
 def test_what_another_message_says_stays(server: Server, model: StandInModel) -> None:

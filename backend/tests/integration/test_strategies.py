@@ -324,6 +324,33 @@ async def test_what_a_person_deleted_does_not_come_back_and_takes_nothing_along(
         assert await texts(home) == before
 
 
+@pytest.mark.parametrize("how", ["section", "file"])
+async def test_what_was_superseded_by_what_a_person_removes_in_a_file_holds_again(
+    how: str, tmp_path: Path
+) -> None:
+    async with remembering(tmp_path) as home:
+        await remember(home, "t1", said(BERLIN), user_id="ann")
+        await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+        await home.drain()
+        file = tmp_path / "vault" / (await fact(home, "Ann lives in Lisbon.")).path
+        if how == "file":
+            file.unlink()
+        else:
+            file.write_text(file.read_text().partition("## ")[0] + "A word of mine.\n", encoding="utf-8")
+        await eventually(lambda: holds(home, "ann lives in Berlin."))
+        await eventually(lambda: shows(home, "Berlin"))
+        assert "Ann lives in Lisbon." not in await texts(home, "facts")
+
+
+async def holds(home: Home, text: str) -> bool:
+    return (await fact(home, text)).holds
+
+
+async def shows(home: Home, word: str) -> bool:
+    """Whether it is on the page of the profile."""
+    return any(word in line for line in await texts(home, "profile"))
+
+
 async def test_what_two_threads_said_and_a_person_deleted_comes_back_from_neither(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         await remember(home, "t1", said(), user_id="ann")

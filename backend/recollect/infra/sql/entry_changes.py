@@ -10,18 +10,25 @@ from recollect.infra.sql import entry_places as places
 from recollect.infra.sql.entry_jobs import queue_entry_jobs
 from recollect.infra.sql.entry_rows import (
     INSERT_ENTRY,
+    SELECT_ENTRIES,
     UPDATE_ENTRY,
     dumped_entry,
+    known_of,
     put_sources,
     row_of,
     stored_entry,
 )
+from recollect.infra.sql.forget_jobs import settle_entries_job
+from recollect.infra.sql.forget_quotes import end_quoting_epochs
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
+from recollect.infra.sql.rows import named_rows
 from recollect.memory.buried_file import buried_path
+from recollect.memory.entry_links import origin_ids
 from recollect.memory.entry_paths import is_entry_path
+from recollect.memory.forgetting import Derived, Task
 from recollect.memory.identity import turn_number
 from recollect.memory.job import GRAVES, entries_lane
-from recollect.memory.known_entry import Buried, EntryChange, EntryReceipt, KnownEntry
+from recollect.memory.known_entry import FACTS, PROFILE, Buried, EntryChange, EntryReceipt, KnownEntry
 
 ADD_HISTORY = """
 INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
@@ -45,6 +52,8 @@ class EntryWriter:
     delays: Mapping[str, int] = field(default_factory=dict)
     """For files that are not to be written at once: how long, in milliseconds."""
     _touched: dict[str, KnownEntry] = field(default_factory=dict)
+    _deleted: list[KnownEntry] = field(default_factory=list)
+    """What a person deletes is forgotten to the last byte."""
     _left: set[tuple[str, str]] = field(default_factory=set)
 
     def apply(self) -> int | None:
@@ -52,7 +61,10 @@ class EntryWriter:
         for known in self.change.put:
             self._put(known)
         for entry_id in self.change.remove:
-            self._remove(entry_id)
+            self._remove(entry_id, bury=self.change.bury)
+        for line in self._made_of_deleted():
+            # Not buried: the same line may come of another fact one day.
+            self._remove(line, bury=False)
         if self.change.receipt is not None:
             _put_receipt(self.connection, self.change.space, self.change.receipt, self.now)
         return self._queue()
@@ -98,7 +110,23 @@ class EntryWriter:
             self._leave(before)
         self._touch(path, known)
 
-    def _remove(self, entry_id: str) -> None:
+    def _made_of_deleted(self) -> list[str]:
+        """Lines of the profile that show a fact which a person deleted; those that the person wrote are theirs."""
+        gone = {known.entry_id for known in self._deleted if known.kind == FACTS}
+        if not gone:
+            return []
+        bound = (self.change.space, self.change.owner, PROFILE)
+        page = named_rows(
+            self.connection, f"{SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND e.kind = ?", bound
+        )
+        lines = [known_of(row) for row in page]
+        return [
+            line.entry_id
+            for line in lines
+            if not line.is_edited and (made_of := origin_ids(line.entry)) and gone.issuperset(made_of)
+        ]
+
+    def _remove(self, entry_id: str, *, bury: bool) -> None:
         """One that is gone already, or another owner's, is left alone."""
         before = stored_entry(self.connection, self.change.space, entry_id)
         if before is None or before.owner != self.change.owner:
@@ -106,7 +134,12 @@ class EntryWriter:
         self.connection.execute(
             "DELETE FROM entries WHERE space = ? AND entry_id = ?", (before.space, entry_id)
         )
-        if self.change.bury:
+        if self.change.actor == "person":
+            self._deleted.append(before)
+            self.connection.execute(
+                "DELETE FROM model_answers WHERE space = ? AND cell = ?", (before.space, before.cell)
+            )
+        if bury:
             turn_ids = json.dumps([source.turn_id for source in before.sources])
             self.connection.execute(
                 BURY, (before.space, entry_id, before.owner, before.kind, before.cell, turn_ids)
@@ -158,10 +191,33 @@ class EntryWriter:
         ]
         if self.change.bury and self.change.remove:
             jobs.append(graves_job(space, self.change.owner, self.now))
+        if self._deleted:
+            jobs.append(self._forgetting())
         if jobs:
             first = queue_jobs(self.connection, jobs, self.now)
             due = first if due is None else min(due, first)
         return due
+
+    def _forgetting(self) -> NewJob:
+        """Prompts that held the words end now; what else may hold them is looked through by this job."""
+        space, owner = self.change.space, self.change.owner
+        ids = tuple(known.entry_id for known in self._deleted)
+        paths = tuple(dict.fromkeys(known.path for known in self._deleted if known.path))
+        quoting = end_quoting_epochs(self.connection, space, None, ids)
+        derived = Derived({owner: ids}, paths)
+        task = Task(space, self._user_id(), "", (), derived, self.now, tuple(quoting))
+        return settle_entries_job(task, owner, self.now)
+
+    def _user_id(self) -> str:
+        """Whose words they were; by the folder's name where no thread tells."""
+        for source in (source for known in self._deleted for source in known.sources):
+            found = self.connection.execute(
+                "SELECT user_id FROM threads WHERE space = ? AND thread_id = ?",
+                (self.change.space, source.thread_id),
+            ).fetchone()
+            if found is not None:
+                return str(found[0])
+        return self.change.owner.rpartition("/")[2]
 
 
 def graves_job(space: str, owner: str, now: int) -> NewJob:

@@ -3,13 +3,13 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from recollect.infra.sql.entry_changes import EntryWriter
 from recollect.infra.sql.entry_rows import known_of, stored_entry
 from recollect.infra.sql.entry_store import CITING, CITING_TURNS
 from recollect.infra.sql.rows import named_rows
-from recollect.memory.entry_links import partners, taken_out
+from recollect.memory.entry_links import left_behind, partners
 from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Derived
 from recollect.memory.identity import thread_key, turn_id
@@ -66,7 +66,7 @@ def remove_entries(
             owner,
             "consolidation",
             _CAUSE,
-            put=tuple(_left_behind(connection, theirs)),
+            put=_left_behind(connection, theirs),
             remove=tuple(known.entry_id for known in theirs),
         )
         EntryWriter(connection, change, now).apply()
@@ -77,18 +77,14 @@ def remove_entries(
     )
 
 
-def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> Iterator[KnownEntry]:
+def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
     """What the entries that go had superseded, or were superseded by, as it is without them."""
-    others = {known.entry_id: known for known in gone}
-    before: dict[str, KnownEntry] = {}
+    others: dict[str, KnownEntry] = {}
     for name in partners(*(known.entry for known in gone)):
-        found = None if name in others else stored_entry(connection, gone[0].space, name)
+        found = stored_entry(connection, gone[0].space, name)
         if found is not None and found.owner == gone[0].owner:
-            before[name] = others[name] = found
-    for known in gone:
-        leaving = others.pop(known.entry_id)
-        others |= {changed.entry_id: changed for changed in taken_out(leaving, others)}
-    yield from (others[name] for name, known in before.items() if others[name] != known)
+            others[name] = found
+    return left_behind(gone, others)
 
 
 def _forget_versions(

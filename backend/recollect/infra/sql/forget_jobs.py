@@ -39,6 +39,11 @@ def settle_job(task: Task, now: int) -> NewJob:
     return _job(task, forget_lane(task.thread_key), task.as_payload(SETTLE), now)
 
 
+def settle_entries_job(task: Task, owner: str, now: int) -> NewJob:
+    """For entries of one owner that went without any turn."""
+    return _job(task, forget_lane(owner), task.as_payload(SETTLE), now)
+
+
 def queue_user_purge(connection: sqlite3.Connection, task: Task, now: int) -> int:
     """Once now, and once more when whatever still worked for the user has ended."""
     lane = forget_lane(owner_folder(task.space, task.user_id))
