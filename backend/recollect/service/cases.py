@@ -14,6 +14,7 @@ from recollect.service.ports import CellTexts, EntryStore, PeopleStore
 from recollect.service.remember import NOTHING, Remembering
 
 CASE = "case"
+_KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,15 @@ class Cases:
         if not stored.is_written:
             raise NotYet("its transcript is being written")
         if await self._is_known(stored):
-            return {"state": "known", "why": "there is a case of these turns"}
+            return _KNOWN
         extracted = await self.extractor.case(stored, cell)
         origin = Origin(space, agent_folder(space, thread.agent_id), CASE, extracted.by, stored)
+        # While the model was asked, another stretch may have come first.
         outcome = await self.remembering.write_case(
-            origin, extracted.extraction.of("cases"), _told(extracted)
+            origin, extracted.extraction.of("cases"), _told(extracted), lambda: self._is_known(stored)
         )
+        if outcome is None:
+            return _KNOWN
         return {"state": "extracted" if outcome.put else NOTHING, **outcome.as_json(), "by": extracted.by}
 
     async def _is_known(self, stored: StoredCell) -> bool:

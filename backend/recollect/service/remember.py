@@ -1,6 +1,6 @@
 """Remember: what a memcell holds becomes entries, cell by cell, one owner's one after another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,9 +76,17 @@ class Remembering:
         async with self.locks.of(owner):
             await self._write(origin, extracted.extraction.of(kind), _told(extracted, kind))
 
-    async def write_case(self, origin: Origin, drafts: Sequence[Draft], told: JsonObject) -> Outcome:
-        """For agents: the same, without what only facts need."""
+    async def write_case(
+        self,
+        origin: Origin,
+        drafts: Sequence[Draft],
+        told: JsonObject,
+        unless: Callable[[], Awaitable[bool]],
+    ) -> Outcome | None:
+        """For agents: the same, without what only facts need. None where `unless` says so once it is their turn."""
         async with self.locks.of(origin.owner):
+            if await unless():
+                return None
             return await self._write(origin, drafts, told, event="case written")
 
     async def _write(

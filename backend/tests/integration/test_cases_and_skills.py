@@ -1,5 +1,6 @@
 """Cases and skills: what agents do with tools becomes files that agents read, and people may change."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from recollect.memory.extraction.skill import Skill
 from recollect.memory.extraction.skill_file import parse_skill
+from recollect.memory.job import SKILLS, Job
+from recollect.memory.strategy import STRATEGY
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, states, vault_files
@@ -140,3 +143,27 @@ async def test_a_skill_is_shown_to_those_whose_cases_it_was_made_of(tmp_path: Pa
         assert (shown["path"], shown["text"]) == (path, vault_files(tmp_path)[path].decode())
         assert shown["cases"] == [each.entry_id for each in await entries(home, "cases")]
         assert (others, of_all) == ([], listed)
+
+
+async def test_a_memcell_and_a_chat_turn_at_the_same_time_make_one_case_of_the_same_work(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    async with remembering(tmp_path, model, strategies={"case": {"enabled": False}}) as home:
+        await remember(home, "w1", tool_task("w1", MAY_8), user_id="bob")
+        await home.drain()
+        (making,) = [pool for pool in home.app._handlers() if STRATEGY in pool]
+        cells = await home.app.cell_texts.cells_of("default", thread_id="w1")
+        turn_ids = [f"t-{number}" for number in range(1, 7)]
+        jobs = [
+            Job(1, STRATEGY, "memory:x", "default", "w1", {"strategy": "case", "cell": cell, "asked": True})
+            for _, cell in cells
+        ]
+        jobs.append(Job(2, SKILLS, "cells:x", "default", "w1", {"turns": turn_ids}))
+        await asyncio.gather(*(making[job.kind](job) for job in jobs))
+        called = [
+            source.turn_id
+            for case in await entries(home, "cases")
+            for source in case.sources
+            if source.turn_id in ("t-2", "t-4")
+        ]
+        assert sorted(called) == ["t-2", "t-4"]
