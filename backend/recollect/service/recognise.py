@@ -19,6 +19,7 @@ from recollect.memory.resent import (
     all_digest,
     best_of,
     count_history,
+    is_silent,
     may_go_on,
     said_digest,
 )
@@ -68,6 +69,20 @@ class _Owner:
     user_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The messages that say something, and the digest of what each says."""
+
+    messages: list[NewTurn]
+    said: list[bytes]
+
+    @classmethod
+    def of(cls, messages: Sequence[NewTurn]) -> "_Told":
+        digests = [(message, said_digest(message)) for message in messages]
+        said = [(message, digest) for message, digest in digests if digest is not None]
+        return cls([message for message, _ in said], [digest for _, digest in said])
+
+
 class ResentChat:
     """`handle_chat_turn` for clients that keep their history themselves."""
 
@@ -79,7 +94,8 @@ class ResentChat:
     async def handle(self, caller: Caller, resent: Resent) -> LiveTurn:
         """Durable, in its place and on its way when this returns. Raises NotFound for another user's thread."""
         user_id = caller.acting_for(resent.request.user_id)
-        messages = [message for message in resent.messages if said_digest(message) is not None]
+        told = _Told.of(resent.messages)
+        messages = told.messages
         if not messages:
             raise InvalidInput("messages: nothing was said", field="messages")
         digest = all_digest(messages)
@@ -90,11 +106,11 @@ class ResentChat:
                 user_id = thread.user_id
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
             placed: ChatRequest | None = await self._named(
-                owner, resent.thread_id, messages, is_new=thread is None
+                owner, resent.thread_id, told, is_new=thread is None
             )
         else:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
-            placed = await self._recognised(owner, messages, digest)
+            placed = await self._recognised(owner, told, digest)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
         request = replace(
@@ -123,29 +139,26 @@ class ResentChat:
                     field=f"messages[{place}].tool_call_id",
                 )
 
-    async def _named(
-        self, owner: _Owner, thread_id: str, messages: Sequence[NewTurn], *, is_new: bool
-    ) -> ChatRequest:
+    async def _named(self, owner: _Owner, thread_id: str, told: _Told, *, is_new: bool) -> ChatRequest:
         """Within the thread that the client names. One that sends only what is new says it at the thread's end."""
+        messages = told.messages
         history = count_history(messages)
         if is_new:
             return _opened(thread_id, messages)
         if history:
-            sighting = best_of(await self._sightings(owner, messages, thread_id))
+            sighting = best_of(await self._sightings(owner, told, thread_id))
             if sighting is not None:
                 return _going_on(sighting, messages)
         return ChatRequest(thread_id, turns=tuple(messages[history:]))
 
-    async def _recognised(
-        self, owner: _Owner, messages: Sequence[NewTurn], digest: bytes
-    ) -> ChatRequest | None:
+    async def _recognised(self, owner: _Owner, told: _Told, digest: bytes) -> ChatRequest | None:
         found = [
             sighting
-            for sighting in await self._sightings(owner, messages)
-            if may_go_on(sighting, messages) or await self._is_waited_for(owner, sighting, digest)
+            for sighting in await self._sightings(owner, told)
+            if may_go_on(sighting, told.messages) or await self._is_waited_for(owner, sighting, digest)
         ]
         sighting = best_of(found)
-        return None if sighting is None else _going_on(sighting, messages)
+        return None if sighting is None else _going_on(sighting, told.messages)
 
     async def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
         """A client that lost its connection asks for the answer that is on its way."""
@@ -154,16 +167,14 @@ class ResentChat:
         thread = await self._threads.get_thread(sighting.thread_id, space=owner.space)
         return thread is not None and self._chat.unheard(thread, digest) is not None
 
-    async def _sightings(
-        self, owner: _Owner, messages: Sequence[NewTurn], thread_id: str | None = None
-    ) -> list[Sighting]:
+    async def _sightings(self, owner: _Owner, told: _Told, thread_id: str | None = None) -> list[Sighting]:
         """Where the longest parts of the messages end that are known."""
-        said = [digest for message in messages if (digest := said_digest(message)) is not None]
-        if _shows_more_than_text(messages[-1]):
-            said.pop()  # Its words don't tell what it shows: it is said anew.
+        said = told.said
+        if _shows_more_than_text(told.messages[-1]):
+            said = said[:-1]  # Its words don't tell what it shows: it is said anew.
         found = await self._chains.from_the_beginning(owner.space, owner.user_id, said, thread_id)
         known = found[0].known if found else 0
-        if known < count_history(messages):
+        if known < count_history(told.messages):
             found += await self._chains.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
         return found
 
@@ -192,7 +203,7 @@ def _orphaned_results(messages: Sequence[NewTurn]) -> list[int]:
     for number, message in enumerate(messages):
         if message.role == "tool" and message.tool_call_id not in called:
             orphans.append(number)
-        elif message.role == "assistant" and said_digest(message) is not None:
+        elif message.role == "assistant" and not is_silent(message):
             called = _called(message)
         elif message.role == "user":
             called = set()

@@ -1,4 +1,4 @@
-"""A leaner way into the one route that every message takes."""
+"""A leaner way into the routes that messages take."""
 
 import json
 from collections.abc import Callable, Coroutine, Iterable
@@ -14,30 +14,38 @@ from starlette.types import Receive, Scope, Send
 
 from recollect.entrypoints.http.dependencies import get_app, get_caller
 from recollect.entrypoints.http.errors import render_invalid, render_known
+from recollect.entrypoints.http.openai_errors import for_either_door
 from recollect.errors import RecollectError
+
+_known, _invalid = for_either_door(render_known), for_either_door(render_invalid)
 
 
 class DirectRoute(APIRoute):
-    """For endpoints `(home, caller, body, request) -> model`: described as ever, called without the machinery.
+    """For endpoints `(home, caller, body, request)`: described as ever, called without the machinery.
 
-    The body goes straight from bytes into its model, and the answer from its model into bytes.
+    The body goes straight from bytes into its model, and an answer that is a model straight into bytes. What else an
+    endpoint needs it reads from the request; the route's dependencies describe it, and are not called.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def handle(request: Request) -> Response:
             answer = await self.answer(request, await request.body())
+            if isinstance(answer, Response):
+                return answer
             return Response(answer, self.status_code or 200, media_type="application/json")
 
         return handle
 
-    async def answer(self, request: Request, content: bytes) -> bytes:
-        """The body of the answer, as JSON."""
+    async def answer(self, request: Request, content: bytes) -> bytes | Response:
+        """The answer, or its body as JSON."""
         assert self.body_field is not None
         model: type[BaseModel] = self.body_field.field_info.annotation  # type: ignore[assignment]
         caller = await get_caller(request)
-        answer: BaseModel = await self.endpoint(
+        answer: BaseModel | Response = await self.endpoint(
             await get_app(request), caller, _parsed(model, content), request
         )
+        if isinstance(answer, Response):
+            return answer
         return answer.__pydantic_serializer__.to_json(answer)
 
 
@@ -63,9 +71,11 @@ class Shortcut:
         try:
             content = await route.answer(request, await _read_body(receive))
         except RecollectError as error:
-            await (await render_known(request, error))(scope, receive, send)
+            content = await _known(request, error)
         except RequestValidationError as error:
-            await (await render_invalid(request, error))(scope, receive, send)
+            content = await _invalid(request, error)
+        if isinstance(content, Response):
+            await content(scope, receive, send)
         else:
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
             await send(

@@ -74,7 +74,7 @@ def create_server(app: App) -> Guard:
     settings = app.settings
     local = is_loopback(settings.host)
     api.state.recollect, api.state.on_loopback = app, local
-    inner: ASGIApp = Shortcut(api, memory.router.routes)
+    inner: ASGIApp = Shortcut(api, [*memory.router.routes, *openai.router.routes])
     if settings.allowed_origins:
         inner = CORSMiddleware(
             inner, allow_origins=settings.allowed_origins, allow_methods=["*"], allow_headers=["*"]
