@@ -51,7 +51,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
   return html`<section class="conversation" aria-label="Conversation">
     <header class="conversation-head">
       <button class="quiet icon-only drawer-button" aria-label="Chats" onClick=${onMenu}><${Icon} name="menu" /></button>
-      <h1>${title}</h1>
+      ${title && html`<h1>${title}</h1>`}
       ${talk.thread && html`<${ThreadMenu} thread=${talk.thread} />`}
     </header>
     ${missing && html`<${Missing} />`}
