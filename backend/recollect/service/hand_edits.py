@@ -247,14 +247,12 @@ class HandEdits:
     async def _sweep(self) -> None:
         if not self._vault.is_there():
             return
-        parts = await self._known_parts()
-        notes = {note.path: note for note in await self._note_store.known()}
-        followed = await self._followed()
-        others = {path: note.digest for path, note in notes.items()} | followed
+        notes = await self._note_store.known()
+        parts, others = await self._expected()
         listing, gone = await self._settled(parts, others)
         if gone:
             # What was forgotten meanwhile is gone for good reason.
-            parts = await self._known_parts()
+            parts, others = await self._expected()
             gone &= parts.keys() | others.keys()
         if not self._vault.is_there():
             return
@@ -266,12 +264,27 @@ class HandEdits:
         if self._loss is None:
             for path in sorted(gone_parts):
                 await self._queue(parts[path], gone=True)
-            await self._notes.let_go(note for path, note in notes.items() if not listing.may_hold(path))
+            await self._notes.let_go(note for note in notes if not listing.may_hold(note.path))
             for follower in self._followers:
                 await follower.let_go(
-                    [path for path in followed if not listing.may_hold(path) and follower.follows(path)]
+                    [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
                 )
         self.sweeps += 1
+
+    async def _expected(self) -> tuple[dict[str, KnownPart], dict[str, str]]:
+        """The transcripts that should be there, and the other files with their digests.
+
+        Whether a file that somebody follows should be there, they alone know: it stays a known note for a while after
+        they removed it.
+        """
+        parts = await self._known_parts()
+        notes = {note.path: note.digest for note in await self._note_store.known()}
+        own = {
+            path: digest
+            for path, digest in notes.items()
+            if not any(follower.follows(path) for follower in self._followers)
+        }
+        return parts, own | await self._followed()
 
     async def _known_parts(self) -> dict[str, KnownPart]:
         known = await self._store.known_parts()

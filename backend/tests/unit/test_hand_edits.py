@@ -1,6 +1,6 @@
 """What people do to the files of the vault is taken in, restored or asked about, on fakes."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from recollect.memory.model import Append, NewTurn, Turn
 from recollect.memory.note import NOTE_BYTES
 from recollect.memory.transcript import parse_part
 from recollect.memory.vault_file import FileStamp, VaultFile
+from recollect.service.file_follower import FileFollower
 from recollect.service.hand_edits import HandEdits
 from recollect.service.rebuild import rebuild
 from recollect.service.take_in import EditReports
@@ -47,7 +48,14 @@ class House:
             lambda space, thread: self.revised.append((space, thread)),
             self.reports,
         )
-        self.edits = HandEdits(
+        self.edits = self.editing()
+        self.journal.jobs.handlers = {
+            TRANSCRIBE: self.transcriber.handle,
+            TAKE_IN: self.transcriber.handle_take_in,
+        }
+
+    def editing(self, *followers: FileFollower) -> HandEdits:
+        return HandEdits(
             self.journal.transcripts,
             self.notes,
             self.vault,
@@ -56,11 +64,8 @@ class House:
             clock=self.journal.clock,
             settle_seconds=0,
             on_notes_changed=self.noted.append,
+            followers=followers,
         )
-        self.journal.jobs.handlers = {
-            TRANSCRIBE: self.transcriber.handle,
-            TAKE_IN: self.transcriber.handle_take_in,
-        }
 
     async def talk(self, *threads: str) -> None:
         for thread in threads:
@@ -340,6 +345,60 @@ async def test_files_that_go_one_after_another_are_counted_together(house: House
     await house.sweep()
     assert "5 of 9 files" in (house.edits.problem() or "")
     assert house.reports.restored == 0
+
+
+class Remembered:
+    """Files that another follows, and removes when what they held is forgotten."""
+
+    def __init__(self, vault: FakeVault, *paths: str) -> None:
+        self.vault = vault
+        self.files = dict.fromkeys(paths, text_digest("a memory"))
+        self.let_go_of: list[str] = []
+        vault.files |= dict.fromkeys(paths, "a memory")
+
+    def forget(self) -> None:
+        for path in self.files:
+            del self.vault.files[path]
+        self.files = {}
+
+    def follows(self, path: str) -> bool:
+        return "/facts/" in path
+
+    async def known(self) -> dict[str, str]:
+        return dict(self.files)
+
+    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        return {}
+
+    async def let_go(self, paths: Iterable[str]) -> None:
+        self.let_go_of += paths
+
+    async def write_anew(self, paths: Iterable[str]) -> None:
+        raise AssertionError("nobody asked for it")
+
+
+@pytest.mark.parametrize("while_sweeping", [False, True])
+async def test_files_that_go_because_what_they_held_is_forgotten_are_no_loss(
+    house: House, monkeypatch: pytest.MonkeyPatch, while_sweeping: bool
+) -> None:
+    facts = Remembered(house.vault, *(f"{ANN}/facts/2026-05-0{day}.md" for day in range(1, 6)))
+    house.edits = house.editing(facts)
+    await house.talk("t1")
+    assert len(await house.notes.known()) == 5
+    stamps = house.vault.stamps
+
+    async def forgotten_meanwhile(folder: str = "") -> dict[str, FileStamp]:
+        facts.forget()
+        return await stamps(folder)
+
+    if while_sweeping:
+        monkeypatch.setattr(house.vault, "stamps", forgotten_meanwhile)
+    else:
+        facts.forget()
+    await house.sweep()
+    assert house.edits.problem() is None
+    assert facts.let_go_of == []
+    assert await house.notes.known() == []
 
 
 async def test_a_vault_that_is_not_there_is_left_alone(house: House) -> None:
