@@ -5,7 +5,7 @@ import logging
 import random
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from recollect.errors import Unavailable
@@ -22,6 +22,7 @@ _LONGEST_DELAY_MS = 60_000
 _LONGEST_OUTAGE_DELAY_MS = 5_000
 _LONGEST_WAIT_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 0.5
 _log = logging.getLogger("recollect.jobs")
 
 
@@ -102,7 +103,7 @@ class JobEngine:
             self._wake.set()
 
     async def wait_for(self, job_id: int, seconds: float) -> bool:
-        """True as soon as the job is done or dead; False when the time is up before that."""
+        """True as soon as the job is done, dead or taken away; False when the time is up before that."""
         event = asyncio.Event()
         try:
             async with asyncio.timeout(seconds):
@@ -116,7 +117,10 @@ class JobEngine:
                     elif job is None or job.state == "dead":
                         return True
                     else:
-                        await event.wait()
+                        # One that is taken away before it runs, with its thread say, tells nobody.
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                                await event.wait()
                         event.clear()
         except TimeoutError:
             return False

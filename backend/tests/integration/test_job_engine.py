@@ -444,6 +444,25 @@ async def test_a_stop_lets_a_running_job_finish_in_time(bench: Bench) -> None:
     assert len(handler.seen) == 1
 
 
+async def test_who_waits_for_a_job_that_is_taken_away_before_it_runs_does_not_wait_for_ever(
+    bench: Bench,
+) -> None:
+    """Somebody deletes its thread, or a flush does its work."""
+    handler = Hanging()
+    async with bench.running({"a": handler, "b": handler}) as engine:
+        await bench.queue(engine, "a", lane="shared")
+        await handler.started.wait()
+        behind = await bench.queue(engine, "b", lane="shared")
+        waiting = asyncio.create_task(engine.wait_for(behind, SOON))
+        await eventually(lambda: behind in engine._waiting)
+        await bench.database.write(
+            lambda connection: connection.execute("DELETE FROM jobs WHERE pk = ?", (behind,)).rowcount
+        )
+        async with asyncio.timeout(SOON / 2):
+            assert await waiting
+        handler.release.set()
+
+
 async def test_a_stop_does_not_wait_for_a_handler_that_ignores_cancellation(bench: Bench) -> None:
     handler = Hanging(stubborn=True)
     engine = bench.engine()
