@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -52,23 +53,13 @@ async def stream_llm(
 ) -> Outcome:
     """Stream an answer into `live` and, every second, into the journal. Never raises for what the model does."""
     outcome = Outcome()
-    receiving = asyncio.create_task(_receive(backend, call, live, outcome))
-    live.when_stopped(receiving.cancel)
-    saved = 0
     try:
-        while not await _ended_within(receiving, _seconds_to_look(live, outcome, patience)):
-            if outcome.elapsed_ms() >= patience.answer_seconds * 1000:
-                outcome.error = ModelTooSlow(f"the answer took longer than {patience.answer_seconds:g} s")
-                break
-            if live.seconds_alone() >= patience.orphan_seconds:
-                outcome.why = "everybody who listened went away"
-                break
-            saved = await _saved(store, live, saved)
-        else:
-            _judge(receiving, live, outcome)
-    finally:
-        receiving.cancel()
-        await asyncio.gather(receiving, return_exceptions=True)
+        await _receive_while_wanted(store, backend, call, live, patience, outcome)
+    except RecollectError as error:
+        outcome.error = error
+    except Exception as error:  # noqa: BLE001 - what was sent and what had come are kept
+        _log.exception("an answer could not be received: %s", type(error).__name__)
+        outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
     if outcome.why or outcome.error:
         outcome.status = "partial" if _has_begun(live) else "failed"
     elif not _has_begun(live):
@@ -77,17 +68,49 @@ async def stream_llm(
     return outcome
 
 
-def _seconds_to_look(live: LiveTurn, outcome: Outcome, patience: Patience) -> float:
-    """Until something is to be done about an answer that is still on its way."""
-    left = patience.answer_seconds - outcome.elapsed_ms() / 1000
-    if not live.listeners:
-        left = min(left, patience.orphan_seconds - live.seconds_alone())
-    return max(0.0, min(left, patience.save_seconds))
+async def _receive_while_wanted(
+    store: ChatStore,
+    backend: Backend,
+    call: ChatCall,
+    live: LiveTurn,
+    patience: Patience,
+    outcome: Outcome,
+) -> None:
+    """In this task, not in one of its own: that would be one more turn of the event loop before the first word."""
+    limit = asyncio.timeout(patience.answer_seconds)
+    try:
+        async with limit:
+            loop = asyncio.get_running_loop()
+            watching = asyncio.create_task(
+                _watch(store, live, patience, outcome, lambda: limit.reschedule(loop.time()))
+            )
+            live.when_stopped(lambda: limit.reschedule(loop.time()))
+            try:
+                await _receive(backend, call, live, outcome)
+            finally:
+                live.when_stopped(None)
+                watching.cancel()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        outcome.why = outcome.why or live.stop_reason
+        if outcome.why is None:
+            raise ModelTooSlow(f"the answer took longer than {patience.answer_seconds:g} s") from None
 
 
-async def _ended_within(receiving: "asyncio.Task[None]", seconds: float) -> bool:
-    await asyncio.wait((receiving,), timeout=seconds)
-    return receiving.done()
+async def _watch(
+    store: ChatStore, live: LiveTurn, patience: Patience, outcome: Outcome, end: Callable[[], None]
+) -> None:
+    """Save what has come, every second, and end the answer when nobody has listened for long."""
+    saved = 0
+    while True:
+        left = patience.orphan_seconds - live.seconds_alone()
+        await asyncio.sleep(patience.save_seconds if live.listeners else min(patience.save_seconds, left))
+        if not live.listeners and live.seconds_alone() >= patience.orphan_seconds:
+            outcome.why = "everybody who listened went away"
+            end()
+            return
+        saved = await _saved(store, live, saved)
 
 
 async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Outcome) -> None:
@@ -101,19 +124,6 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
                 live.add(event)
             else:
                 outcome.finished = live.finished = event
-
-
-def _judge(receiving: "asyncio.Task[None]", live: LiveTurn, outcome: Outcome) -> None:
-    """Whatever went wrong, what was sent and what had come are kept."""
-    if receiving.cancelled():
-        outcome.why = live.stop_reason
-        return
-    error = receiving.exception()
-    if isinstance(error, RecollectError):
-        outcome.error = error
-    elif error is not None:
-        _log.error("an answer could not be received: %s", type(error).__name__, exc_info=error)
-        outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
 
 
 async def _saved(store: ChatStore, live: LiveTurn, before: int) -> int:

@@ -89,7 +89,7 @@ class LiveTurn:
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
         self._alone_since = time.monotonic()
-        self._when_stopped: Callable[[], object] = lambda: None
+        self._when_stopped: Callable[[], None] | None = None
         self._begun = asyncio.Event()
 
     @property
@@ -136,12 +136,13 @@ class LiveTurn:
     def stop(self, reason: str) -> None:
         """Whether it streams already or still waits for its turn."""
         self.stop_reason = self.stop_reason or reason
-        self._when_stopped()
+        if self._when_stopped is not None:
+            self._when_stopped()
 
-    def when_stopped(self, act: Callable[[], object]) -> None:
-        """Called at once where it was stopped already."""
+    def when_stopped(self, act: Callable[[], None] | None) -> None:
+        """What ends it, while there is something to end. Called at once where it was stopped already."""
         self._when_stopped = act
-        if self.stop_reason is not None:
+        if act is not None and self.stop_reason is not None:
             act()
 
     def shrink(self) -> None:

@@ -1,6 +1,7 @@
 """Chat: messages that are answered, streams that are joined, prompts as they were sent."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -17,8 +18,9 @@ from recollect.entrypoints.http.chat_bodies import (
 )
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented, error_body, status_of
+from recollect.entrypoints.http.while_connected import WhileConnected
 from recollect.service import prompts
-from recollect.service.live_turns import LiveTurn
+from recollect.service.live_turns import LiveTurn, Offset
 from recollect.service.threads import owned_thread
 
 router = APIRouter(prefix="/api/v1/threads", tags=["chat"])
@@ -48,10 +50,7 @@ async def post_message(
     asked = body.request(thread_id, home.clock(), idempotency_key)
     live = await home.chat.handle_chat_turn(caller, asked)
     note(request, turn=live.turn.turn_id)
-    if body.stream:
-        return StreamingResponse(sse.events(live), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
-    await _ended_or_gone(live, request)
-    return _answer(live)
+    return WhileConnected(partial(_streamed, live) if body.stream else partial(_whole, live))
 
 
 @router.get("/{thread_id}/stream", response_class=StreamingResponse, responses={**documented(404), **_STREAM})
@@ -68,7 +67,7 @@ async def join_stream(
         Id | None, Query(description="The id of the last event seen; unset: from the beginning.")
     ] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
-) -> StreamingResponse:
+) -> Response:
     """Follow an answer, from its beginning or from an event on; one that has ended is told at once."""
     note(request, thread=thread_id, user=user_id)
     thread = await owned_thread(home.THREADS, caller, thread_id, user_id)
@@ -76,7 +75,7 @@ async def join_stream(
     if seen := after or last_event_id:
         turn_id, offset = sse.read_event_id(seen)
     live = await home.chat.join(thread, turn_id)
-    return StreamingResponse(sse.events(live, offset), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+    return WhileConnected(partial(_streamed, live, offset))
 
 
 @router.post("/{thread_id}/cancel", responses=documented(404))
@@ -108,21 +107,13 @@ async def get_prompt(
     return PromptAnswer.of(receipt)
 
 
-async def _ended_or_gone(live: LiveTurn, request: Request) -> None:
-    """Waits with the client: one that went away no longer listens."""
-    ended = asyncio.create_task(live.wait())
-    gone = asyncio.create_task(_goes_away(request))
-    try:
-        await asyncio.wait((ended, gone), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (ended, gone):
-            task.cancel()
-        await asyncio.gather(ended, gone, return_exceptions=True)
+async def _streamed(live: LiveTurn, after: Offset | None = None) -> Response:
+    return StreamingResponse(sse.events(live, after), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
 
-async def _goes_away(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        continue
+async def _whole(live: LiveTurn) -> Response:
+    await live.wait()
+    return _answer(live)
 
 
 def _answer(live: LiveTurn) -> Response:

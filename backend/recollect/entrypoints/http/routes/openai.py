@@ -1,7 +1,7 @@
 """OpenAI's protocol: any of its clients gets memory by changing its base URL."""
 
-import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -30,6 +30,7 @@ from recollect.entrypoints.http.openai_errors import (
     documented_for_openai,
     in_openai_shape,
 )
+from recollect.entrypoints.http.while_connected import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.live_turns import LiveTurn
 from recollect.service.model_choice import OWN_CHOICE, chosen_model, offered_model, offered_models
@@ -94,11 +95,7 @@ async def complete_chat(home: Home, caller: Calling, body: CompletionBody, reque
     note(request, user=resent.request.user_id)
     live = await home.resent.handle(caller, resent)
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
-    if body.stream:
-        return await _streamed(live, body, request)
-    if await _ended_or_gone(live, request) and (error := what_went_wrong(live)) is not None:
-        return await _error(request, live, error)
-    return JSONResponse(completion(live, body.model or OWN_CHOICE), headers=headers_of(live))
+    return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))
 
 
 router.add_api_route(
@@ -125,18 +122,21 @@ async def get_model(home: Home, caller: Calling, model_id: PathId) -> ModelAnswe
     return ModelAnswer.of(await offered_model(home.talking.backends, model_id))
 
 
+async def _whole(live: LiveTurn, body: CompletionBody, request: Request) -> Response:
+    await live.wait()
+    if (error := what_went_wrong(live)) is not None:
+        return await _error(request, live, error)
+    return JSONResponse(completion(live, body.model or OWN_CHOICE), headers=headers_of(live))
+
+
 async def _streamed(live: LiveTurn, body: CompletionBody, request: Request) -> Response:
     """Begins with the first piece, or when the answer has kept the client waiting: until then an error has a status."""
     pieces = live.follow()
-    first = asyncio.ensure_future(anext(pieces, None))
-    if not await _first_of(first, request):
-        await pieces.aclose()
-        return Response(status_code=499)
-    piece = first.result()
-    if piece is None and (error := what_went_wrong(live)) is not None:
+    first = await anext(pieces, None)
+    if first is None and (error := what_went_wrong(live)) is not None:
         return await _error(request, live, error)
     include_usage = bool(body.stream_options and body.stream_options.include_usage)
-    answer = chunks(live, _with_first(piece, pieces), body.model or OWN_CHOICE, include_usage=include_usage)
+    answer = chunks(live, _with_first(first, pieces), body.model or OWN_CHOICE, include_usage=include_usage)
     return StreamingResponse(answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **headers_of(live)})
 
 
@@ -148,28 +148,6 @@ async def _with_first(first: list[Delta] | None, rest: Pieces) -> Pieces:
             yield piece
     finally:
         await rest.aclose()
-
-
-async def _ended_or_gone(live: LiveTurn, request: Request) -> bool:
-    """Waits with the client: one that went away no longer listens. False when it did."""
-    return await _first_of(asyncio.ensure_future(live.wait()), request)
-
-
-async def _first_of(awaited: "asyncio.Future[Any]", request: Request) -> bool:
-    """True when it is there; False, and it is given up, when the client has gone before."""
-    gone = asyncio.ensure_future(_goes_away(request))
-    try:
-        await asyncio.wait((awaited, gone), return_when=asyncio.FIRST_COMPLETED)
-        return awaited.done()
-    finally:
-        for task in (awaited, gone):
-            task.cancel()
-        await asyncio.gather(awaited, gone, return_exceptions=True)
-
-
-async def _goes_away(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        continue
 
 
 async def _error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
