@@ -192,6 +192,7 @@ class App:
             self.notes,
             self.transcriber.reports,
             on_changed=self._notes_changed,
+            follow_up=self._after_a_person,
         )
         self.entries = Entries(self.entry_store, self.THREADS, self.transcripts, self._after_a_person)
         self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)

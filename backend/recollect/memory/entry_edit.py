@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from recollect.memory.known_entry import KnownEntry
+from recollect.memory.model import Entry
 
 PINNED, EDITED, VALUE = "pinned", "edited", "value"
 YES = "yes"
@@ -50,6 +51,16 @@ def edited(known: KnownEntry, edit: EntryEdit) -> KnownEntry:
             del extra[VALUE]
         entry = replace(entry, title=title, text=text, when=entry.when if edit.when is None else edit.when)
     return replace(known, entry=replace(entry, extra=extra))
+
+
+def in_step(entry: Entry, before: Entry) -> Entry:
+    """As a person wrote it, with title and text alike where they were, and only one of them was changed."""
+    changed = EntryEdit(
+        title=None if entry.title == before.title else entry.title,
+        text=None if entry.text == before.text else entry.text,
+    )
+    title, text = _said(before.title, before.text, changed)
+    return replace(entry, title=title, text=text)
 
 
 def _said(title: str, text: str, edit: EntryEdit) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from recollect.memory.entry_document import EntryDocument, WrittenEntry, section_digest
-from recollect.memory.entry_edit import EDITED, PINNED, VALUE, YES
+from recollect.memory.entry_edit import EDITED, PINNED, VALUE, YES, in_step
 from recollect.memory.entry_file import FiledEntry
 from recollect.memory.known_entry import KnownEntry
 from recollect.memory.model import Entry
@@ -55,6 +55,8 @@ def as_theirs(entry: Entry, before: Entry | None) -> Entry:
     """Marked as a person's words, unless all they did was to pin it."""
     if before is not None and _unpinned(entry) == _unpinned(before):
         return entry
+    if before is not None:
+        entry = in_step(entry, before)
     extra = {**entry.extra, EDITED: YES}
     if before is not None and _is_outdated(extra.get(VALUE), entry, before):
         del extra[VALUE]

@@ -13,6 +13,7 @@ from recollect.memory.entry_paths import ENTRY_FILE_BYTES, entry_kind_of, is_ent
 from recollect.memory.identity import text_digest
 from recollect.memory.job import Job, Unfinished
 from recollect.memory.vault_file import FileStamp, VaultFile
+from recollect.service.entries import FollowUp, nothing_follows
 from recollect.service.entry_take_in import SETTLE_MS, EntryTaker
 from recollect.service.ports import EntryFileStore, EntryStore, NoteStore, Vault
 from recollect.service.take_in import EditReports
@@ -42,6 +43,8 @@ class EntryFiles:
     reports: EditReports
     on_changed: Callable[[set[str]], None] = nobody_asks
     """Told the folders of the owners whose files changed."""
+    follow_up: FollowUp = nothing_follows
+    """The work that a person's change brings about."""
     _losses: dict[str, str] = field(default_factory=dict)
     _refused: set[tuple[str, str]] = field(default_factory=set)
 
@@ -97,7 +100,15 @@ class EntryFiles:
 
     @property
     def _taker(self) -> EntryTaker:
-        return EntryTaker(self.store, self.entries, self.vault, self.reports, self._losses, self._refused)
+        return EntryTaker(
+            self.store,
+            self.entries,
+            self.vault,
+            self.reports,
+            self.follow_up,
+            self._losses,
+            self._refused,
+        )
 
     async def _look(self, path: str) -> VaultFile | None:
         if not self.vault.is_there():

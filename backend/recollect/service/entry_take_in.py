@@ -14,6 +14,7 @@ from recollect.memory.hand_written import HandWritten, as_theirs, compare, is_lo
 from recollect.memory.job import Unfinished
 from recollect.memory.known_entry import EntryChange, KnownEntry
 from recollect.memory.vault_file import VaultFile
+from recollect.service.entries import FollowUp, nothing_follows
 from recollect.service.entry_sources import SourceFinder, strategy_of
 from recollect.service.ports import EntryFileStore, EntryStore, Vault
 from recollect.service.take_in import EditReports
@@ -36,6 +37,8 @@ class EntryTaker:
     entries: EntryStore
     vault: Vault
     reports: EditReports
+    follow_up: FollowUp = nothing_follows
+    """What it asks for is queued with a person's change."""
     losses: dict[str, str] = field(default_factory=dict)
     """By path: how much of a file vanished at once, in words."""
     _refused: set[tuple[str, str]] = field(default_factory=set)
@@ -80,7 +83,7 @@ class EntryTaker:
                 gone,
                 bury=True,
             )
-            await _unless_changed(self.entries.apply(change))
+            await _unless_changed(self.entries.apply(self._with_follow_up(change, known)))
             self.reports.tell(path, f"was removed by hand: {len(gone)} entries are gone, {len(moved)} moved")
         await self.store.removed(path)
 
@@ -120,6 +123,7 @@ class EntryTaker:
         # What a person wrote in the same moment is said already, and by them.
         put |= {known.entry_id: known for known in left if known.entry_id not in put}
         change = EntryChange(space, owner, "person", _BY_HAND, tuple(put.values()), gone, bury=True)
+        change = self._with_follow_up(change, seen.vanished)
         written = {name: each.entry for name, each in document.written.items() if each.has_id}
         as_written = all(written.get(known.entry_id) == known.entry for known in arrived)
         is_settled = as_written and not seen.needs_marks and (file is None or file.is_written)
@@ -177,6 +181,11 @@ class EntryTaker:
     async def _holds(self, path: str, entry_id: str) -> bool:
         text = await self.vault.read(path)
         return text is not None and entry_id in read_document(path, text).written
+
+    def _with_follow_up(self, change: EntryChange, vanished: Sequence[KnownEntry]) -> EntryChange:
+        gone = [known for known in vanished if known.entry_id in change.remove]
+        kinds = frozenset(known.kind for known in (*change.put, *gone))
+        return replace(change, extra_jobs=tuple(self.follow_up(change, kinds)))
 
     async def _left_behind(self, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
         """What the entries that go had superseded, or were superseded by, as it is without them."""

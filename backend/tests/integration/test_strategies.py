@@ -324,6 +324,25 @@ async def test_what_a_person_deleted_does_not_come_back_and_takes_nothing_along(
         assert await texts(home) == before
 
 
+async def test_a_fact_that_a_person_corrects_in_its_file_says_it_once_and_on_the_page_of_the_profile(
+    tmp_path: Path,
+) -> None:
+    async with remembering(tmp_path) as home:
+        await remember(home, "t1", said(), user_id="ann")
+        nurse = await fact(home, "ann works as a nurse.")
+        file = tmp_path / "vault" / nurse.path
+        text = file.read_text().replace("> ann works as a nurse.", "> ann works as a midwife.")
+        file.write_text(text, encoding="utf-8")
+        await eventually(lambda: shows(home, "midwife"))
+        known = await fact(home, "ann works as a midwife.")
+        assert (known.entry_id, known.entry.title, known.is_edited) == (
+            nurse.entry_id, "ann works as a midwife.", True
+        )  # fmt: skip
+        assert not await shows(home, "nurse")
+        await home.drain()
+        assert "nurse" not in file.read_text()
+
+
 @pytest.mark.parametrize("how", ["section", "file"])
 async def test_what_was_superseded_by_what_a_person_removes_in_a_file_holds_again(
     how: str, tmp_path: Path
