@@ -73,6 +73,7 @@ from typing import Any, Literal, Self
 import uvicorn
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -247,6 +248,11 @@ def create_app() -> FastAPI:
     async def list_models() -> dict[str, Any]:
         calls.model_listings += 1
         return {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: Exception) -> Response:
+        """Nobody is there to be told."""
+        return Response(status_code=499)
 
     @app.post(COMPLETIONS)
     async def complete(request: Request) -> Response:

@@ -1,6 +1,7 @@
 """The size of the stress tests, the stand-in model, and the table of what they did and saw."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from tests.remembering import MortalModel
 from tests.stress.utils import HEADINGS, Figures, Size
 
 ROW = "row of the table of stress"
+REMARK = "remark below the table of stress"
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +38,19 @@ def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
     request.node.user_properties.append((ROW, figures.row(request.node.name)))
 
 
+@pytest.fixture
+def remark(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """A line below the table."""
+    return lambda text: request.node.user_properties.append((REMARK, text))
+
+
+@pytest.fixture
+def artefacts(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Where what is made for people to look at goes."""
+    given = request.config.getoption("artefacts")
+    return Path(given).absolute() if given else tmp_path
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [
         report
@@ -52,3 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for line in lines:
         first, *rest = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         terminalreporter.write_line("  ".join([line[0].ljust(len(first)), *rest]))
+    for report in reports:
+        for name, text in report.user_properties:
+            if name == REMARK:
+                terminalreporter.write_line(text)

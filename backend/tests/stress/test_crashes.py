@@ -1,0 +1,264 @@
+"""A real server under load from several clients, killed with `kill -9` again and again, its model now and then too."""
+
+import asyncio
+import random
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.eventually import eventually
+from tests.http_client import Json, message, thread_path
+from tests.processes import Server, recollect_json
+from tests.remembering import MortalModel
+from tests.stress.utils import (
+    SUBJECTS,
+    Api,
+    Figures,
+    Size,
+    Subject,
+    chatting_settings,
+    clients,
+    covered,
+    doubles,
+    file_handles,
+    memory_bytes,
+    recognised,
+    verified,
+)
+
+CLIENTS = 5
+NOT_FOUND = 404
+HANDLES_TO_SPARE = 8
+BYTES_TO_SPARE = 100 * 1024 * 1024
+
+
+class Gone(Exception):
+    """The server, or what it asked, did not answer."""
+
+
+@dataclass
+class Client:
+    """Chats, adds, searches, corrects and forgets in a thread of its own; sends again what got no answer."""
+
+    number: int
+    subject: Subject
+    chance: random.Random
+    said: list[str] = field(default_factory=list)
+    """In order, as far as it is known to be stored."""
+    forgotten: set[str] = field(default_factory=set)
+    unanswered: tuple[str, str] | None = None
+    """What was sent last, and by which door, if no answer came."""
+    forgetting: str | None = None
+    """What was to be forgotten, if no answer came."""
+
+    @property
+    def thread(self) -> str:
+        return f"c{self.number}"
+
+    @property
+    def user(self) -> str:
+        return f"u{self.number}"
+
+    async def work(self, api: Api) -> None:
+        """Until the server is gone."""
+        doings = [self.speak] * 6 + [self.search, self.correct, self.flush, self.forget]
+        try:
+            while True:
+                await self.settle(api)
+                await self.chance.choice(doings)(api)
+        except Gone:
+            return
+
+    async def settle(self, api: Api) -> None:
+        if self.forgetting is not None:
+            await self._forget(api, self.forgetting)
+        if self.unanswered is not None:
+            await self._send(api, *self.unanswered)
+
+    async def speak(self, api: Api) -> None:
+        count = len(self.said) + len(self.forgotten)
+        words = f"{self.subject.questions[min(count, 3)]} ({count})"
+        await self._send(api, words, self.chance.choice(["chat", "stream", "add"]))
+
+    async def _send(self, api: Api, words: str, door: str) -> None:
+        self.unanswered = (words, door)
+        key = f"{self.thread} {words}"
+        if door == "add":
+            item = message(words, len(self.said), message_id=key, sender_id=self.user)
+            await self._call(api, "POST", "/api/v1/memory/add", {
+                "session_id": self.thread, "user_id": self.user, "messages": [item],
+            })  # fmt: skip
+        else:
+            body = {"user_id": self.user, "content": words, "stream": door == "stream"}
+            path = thread_path(self.thread, "messages")
+            answer = await self._call(api, "POST", path, body, headers={"Idempotency-Key": key})
+            if answer.status_code >= 500 and "user_turn" not in answer.json():
+                raise Gone(answer.text)
+        self.said.append(words)
+        self.unanswered = None
+
+    async def search(self, api: Api) -> None:
+        body = {"query": f"Who is {self.subject.name}?", "user_id": self.user, "top_k": 100}
+        hits = (await self._call(api, "POST", "/api/v1/memory/search", body)).json()["hits"]
+        api.figures.leaked += sum(hit["thread_id"] != self.thread for hit in hits)
+        assert not [hit for hit in hits if hit["text"] in self.forgotten]
+
+    async def correct(self, api: Api) -> None:
+        found = await self._call(api, "GET", "/api/v1/memory/entries", params={"user_id": self.user})
+        if entries := found.json()["entries"]:
+            body = {"pinned": True, "user_id": self.user}
+            await self._call(
+                api, "PATCH", f"/api/v1/memory/entries/{self.chance.choice(entries)['id']}", body
+            )
+
+    async def flush(self, api: Api) -> None:
+        if self.said:
+            body = {"session_id": self.thread, "user_id": self.user, "timeout": 1}
+            await self._call(api, "POST", "/api/v1/memory/flush", body)
+
+    async def forget(self, api: Api) -> None:
+        """Now and then, and never the first message, which names the subject."""
+        if len(self.said) > 3 and self.chance.random() < 0.3:
+            await self._forget(api, self.chance.choice(self.said[1:]))
+
+    async def _forget(self, api: Api, words: str) -> None:
+        self.forgetting = words
+        listed = await self._call(
+            api, "GET", thread_path(self.thread, "turns"), params={"max_turns": 10**6, "user_id": self.user}
+        )
+        turn = next((turn for turn in listed.json()["turns"] if turn["content"] == words), None)
+        if turn is not None:
+            answer = await self._call(
+                api,
+                "DELETE",
+                thread_path(self.thread, "turns", turn["turn_id"]),
+                params={"user_id": self.user, "answers": True},
+            )
+            assert answer.status_code in (200, NOT_FOUND), answer.text
+        self.forgotten.add(words)
+        self.said = [each for each in self.said if each != words]
+        self.forgetting = None
+
+    async def _call(
+        self, api: Api, method: str, path: str, body: Json | None = None, **fields: Any
+    ) -> httpx2.Response:
+        try:
+            return await api.call(method, path, **({} if body is None else {"json": body}), **fields)
+        except httpx2.TransportError as error:
+            raise Gone(str(error)) from error
+
+
+@pytest.mark.timeout(1200)
+async def test_kills_under_load_lose_double_and_leave_nothing(
+    tmp_path: Path, model: MortalModel, figures: Figures, size: Size
+) -> None:
+    home, settings = tmp_path / "home", chatting_settings(model, embedding=True)
+    chance = random.Random(f"crashes {size}")
+    people = [Client(number, SUBJECTS[number], random.Random(chance.random())) for number in range(CLIENTS)]
+    model.control(chunk_delay_seconds=0.01)
+    for number in range(size.of(quick=4, long=60)):
+        with Server(home, settings) as server:
+            covered(server.client)
+            await load_until_killed(server, people, figures, chance.randint(1, 80))
+            figures.kills += 1
+            if number % 4 == 3:
+                model.process.kill()
+                model.revive()
+                figures.kills += 1
+    with Server(home, settings) as server:
+        async with clients(server.address, CLIENTS, figures) as apis:
+            await asyncio.gather(*(person.settle(api) for person, api in zip(people, apis, strict=True)))
+            await apis[0].drained(120)
+            await apis[0].indexed("embedded", seconds=120)
+            for person, api in zip(people, apis, strict=True):
+                await holds_what_was_said(person, api)
+        counted = covered(server.client)
+        verified(server)
+        assert recollect_json(home, "verify", "--forgotten")["problems"] == []
+        assert server.stop() == 0
+    assert sum(len(person.said) for person in people) > figures.kills
+    rebuilt = rebuilt_digest(home, tmp_path / "copy")
+    assert rebuilt == counted["digest"]
+    figures.nothing_wrong()
+
+
+async def load_until_killed(server: Server, people: list[Client], figures: Figures, requests: int) -> None:
+    """A kill after so many requests, while others are under way."""
+    before = figures.requests
+    async with clients(server.address, CLIENTS, figures) as apis:
+        working = [asyncio.create_task(person.work(api)) for person, api in zip(people, apis, strict=True)]
+        await eventually(lambda: figures.requests >= before + requests, seconds=60)
+        server.kill()
+        await asyncio.gather(*working)
+
+
+async def holds_what_was_said(person: Client, api: Api) -> None:
+    """All of it, once and in order; one answer at most that is complete; nothing of what was forgotten."""
+    turns = await api.turns(person.thread, user_id=person.user)
+    said = [turn["content"] for turn in turns if turn["role"] == "user"]
+    api.figures.lost += len(set(person.said) - set(said))
+    api.figures.duplicated += doubles(turns) + answered_twice(turns)
+    assert said == person.said
+    assert {turn["status"] for turn in turns} <= {"complete", "partial", "failed"}
+    for turn in turns:
+        if turn["role"] == "assistant" and turn["status"] == "complete":
+            assert recognised(turn["content"]) == [person.subject.name], turns
+
+
+def answered_twice(turns: list[Json]) -> int:
+    """Complete answers beyond the first to the same message."""
+    count, twice = 0, 0
+    for turn in turns:
+        count = 0 if turn["role"] == "user" else count + (turn["status"] == "complete")
+        twice += count > 1
+    return twice
+
+
+def rebuilt_digest(home: Path, copy: Path) -> str:
+    """What the vault alone tells, in a copy of the home."""
+    shutil.copytree(home, copy)
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (copy / name).unlink(missing_ok=True)
+    shutil.rmtree(copy / "index", ignore_errors=True)
+    return str(recollect_json(copy, "rebuild")["verification"]["coverage"]["default"]["digest"])
+
+
+@pytest.mark.timeout(600)
+async def test_after_a_burst_memory_and_file_handles_are_back_to_normal(
+    tmp_path: Path, model: MortalModel, figures: Figures, size: Size
+) -> None:
+    model.control(chunk_delay_seconds=0.01)
+    with Server(tmp_path / "home", chatting_settings(model, embedding=True)) as server:
+        await burst(server, figures, 10)  # So that all that is opened once is open.
+        handles, memory = file_handles(server.pid), memory_bytes(server.pid)
+        for _ in range(size.of(quick=1, long=10)):
+            await burst(server, figures, size.of(quick=30, long=60))
+        await eventually(lambda: file_handles(server.pid) <= handles + HANDLES_TO_SPARE, seconds=30)
+        assert memory_bytes(server.pid) <= memory + BYTES_TO_SPARE
+        covered(server.client)
+
+
+async def burst(server: Server, figures: Figures, count: int) -> None:
+    """So many clients at once; every third leaves in the middle of its answer, every fifth asks for what is not there."""
+    async with clients(server.address, count, figures) as apis:
+        await asyncio.gather(*(one_of_many(api, number) for number, api in enumerate(apis)))
+        await apis[0].drained()
+
+
+async def one_of_many(api: Api, number: int) -> None:
+    body = {"content": SUBJECTS[number % 30].questions[0], "user_id": f"u{number % 7}", "stream": True}
+    for _ in range(2):
+        async with (
+            api.figures.timed(),
+            api.client.stream("POST", thread_path(f"b{number}", "messages"), json=body) as answer,
+        ):
+            async for _line in answer.aiter_lines():
+                if number % 3 == 0:
+                    break
+        if number % 5 == 0:
+            assert (await api.call("GET", thread_path(f"nobody's {number}"))).status_code == NOT_FOUND
+        await api.search("Who is that?", user_id=f"u{number % 7}")

@@ -1,0 +1,399 @@
+"""Anything, in any order, held against a simple model in memory: add, chat, flush, edit, undo, forget, search, restart.
+
+Every message has a word of its own. Wherever a word shows up, it says whose it is; a forgotten one shows up nowhere.
+"""
+
+import asyncio
+import re
+import tempfile
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx2
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.eventually import eventually
+from tests.http_client import Json, bearer, message, opened, thread_path
+from tests.processes import StandInModel
+from tests.stress.utils import Api, Figures, Size
+
+USERS = ("ann", "bob")
+THREADS = ("a", "b", "c")
+ENTRIES = "/api/v1/memory/entries"
+OK, ACCEPTED, NOT_FOUND = 200, 202, 404
+FORMS = (
+    "I live in {0}.",
+    "I like {0} parks.",
+    "My name is {0}.",
+    "what do you know about {0}?",
+    "{0} it is, then",
+)
+words_in = re.compile(r"Wq\d+x").findall
+
+
+@dataclass
+class Said:
+    """One message as the model knows it. What an assistant says may repeat any word of its thread's owner."""
+
+    message_id: str
+    role: str
+    content: str
+    turn_id: str
+    skipped: bool = False
+    """Memory was off for it: then search doesn't know it."""
+
+
+@dataclass
+class Conversation:
+    owner: str
+    turns: list[Said] = field(default_factory=list)
+
+
+class Machine(RuleBasedStateMachine):
+    """The real application, spoken to over its HTTP API, and what it must have kept."""
+
+    backend: ClassVar[str]
+    figures: ClassVar[Figures]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.folder = tempfile.TemporaryDirectory()
+        self.stack = AsyncExitStack()
+        self.threads: dict[str, Conversation] = {}
+        self.words: dict[str, str] = {}
+        """Whose each word is."""
+        self.forgotten: set[str] = set()
+        """Words that nothing may show any more."""
+        self.buried: dict[tuple[str, str], list[str]] = {}
+        """Ids of forgotten messages, by thread and its owner: another's thread of the same name may use them."""
+        self.accepted = 0
+        self.edited: dict[str, tuple[str, str]] = {}
+        """By the id of an entry its owner and its text."""
+        self.deleted: dict[str, str] = {}
+
+    @initialize()
+    def open(self) -> None:
+        self.run(self._open())
+
+    async def _open(self) -> None:
+        given = {"llm": {"base_url": self.backend}, "embedding": {"kind": "none"}, "log_level": "ERROR"}
+        self.home = await self.stack.enter_async_context(opened(Path(self.folder.name) / "home", **given))
+
+    def run(self, work: Any) -> Any:
+        return self.runner.run(work)
+
+    def call(self, method: str, path: str, **fields: Any) -> httpx2.Response:
+        async def called() -> httpx2.Response:
+            async with self.figures.timed():
+                return await self.home.client.request(method, path, **fields)
+
+        answer: httpx2.Response = self.run(called())
+        return answer
+
+    def new_word(self, user: str) -> str:
+        word = f"Wq{len(self.words)}x"
+        self.words[word] = user
+        return word
+
+    def is_foreign(self, user: str, thread: str) -> bool:
+        return thread in self.threads and self.threads[thread].owner != user
+
+    def shows_only(self, user: str, shown: object) -> None:
+        """Nothing of another's, nothing that is forgotten."""
+        found = set(words_in(str(shown)))
+        strangers = {word for word in found if self.words.get(word) != user}
+        self.figures.leaked += len(strangers)
+        assert not strangers, f"{user} was shown {strangers}: {shown}"
+        assert not found & self.forgotten, f"{found & self.forgotten} was forgotten: {shown}"
+
+    @rule(
+        user=st.sampled_from(USERS), thread=st.sampled_from(THREADS), form=st.sampled_from(FORMS), count=st.integers(1, 3)
+    )  # fmt: skip
+    def add(self, user: str, thread: str, form: str, count: int) -> None:
+        new = [(f"m{len(self.words)}-{n}", form.format(self.new_word(user))) for n in range(count)]
+        batch = [
+            message(text, len(self.words), message_id=message_id, sender_id=user) for message_id, text in new
+        ]
+        answer = self._add(user, thread, batch)
+        if self.is_foreign(user, thread):
+            assert answer.status_code == NOT_FOUND
+            return
+        assert answer.status_code == ACCEPTED, answer.text
+        told = self.threads.setdefault(thread, Conversation(user))
+        for (message_id, text), receipt in zip(new, answer.json()["receipts"], strict=True):
+            assert receipt["status"] == "accepted"
+            told.turns.append(Said(message_id, "user", text, receipt["turn_id"]))
+            self.accepted += 1
+
+    def _add(self, user: str, thread: str, batch: list[Json]) -> httpx2.Response:
+        body = {"session_id": thread, "user_id": user, "messages": batch}
+        return self.call("POST", "/api/v1/memory/add", json=body)
+
+    @precondition(lambda self: any(one.turns for one in self.threads.values()))
+    @rule(data=st.data())
+    def add_again(self, data: st.DataObject) -> None:
+        thread, said = self._some_turn(data)
+        answer = self._add(
+            self.threads[thread].owner, thread, [message(said.content, message_id=said.message_id)]
+        )
+        assert [receipt["status"] for receipt in answer.json()["receipts"]] == ["duplicate"]
+
+    @precondition(lambda self: self._buried_here())
+    @rule(data=st.data())
+    def add_what_was_forgotten(self, data: st.DataObject) -> None:
+        thread, message_id = data.draw(st.sampled_from(self._buried_here()))
+        answer = self._add(self.threads[thread].owner, thread, [message("once more", message_id=message_id)])
+        assert [receipt["status"] for receipt in answer.json()["receipts"]] == ["forgotten"]
+
+    def _buried_here(self) -> list[tuple[str, str]]:
+        return [
+            (thread, message_id)
+            for thread, told in sorted(self.threads.items())
+            for message_id in self.buried.get((told.owner, thread), ())
+        ]
+
+    @rule(
+        user=st.sampled_from(USERS), thread=st.sampled_from(THREADS), form=st.sampled_from(FORMS), memory=st.booleans()
+    )  # fmt: skip
+    def chat(self, user: str, thread: str, form: str, memory: bool) -> None:
+        words = form.format(self.new_word(user))
+        body = {"user_id": user, "content": words, "memory": memory}
+        answer = self.call("POST", thread_path(thread, "messages"), json=body)
+        if self.is_foreign(user, thread):
+            assert answer.status_code == NOT_FOUND
+            return
+        assert answer.status_code == OK, answer.text
+        told = self.threads.setdefault(thread, Conversation(user))
+        for name in ("user_turn", "assistant_turn"):
+            turn = answer.json()[name]
+            assert turn["status"] == "complete"
+            told.turns.append(
+                Said(turn["message_id"], turn["role"], turn["content"], turn["turn_id"], skipped=not memory)
+            )
+            self.accepted += 1
+        prompt = self.call("GET", thread_path(thread, "turns", told.turns[-1].turn_id, "prompt"))
+        self.shows_only(user, prompt.json())
+        assert prompt.json()["messages"][-1]["content"].endswith(words)
+
+    @precondition(lambda self: self.threads)
+    @rule(data=st.data())
+    def flush(self, data: st.DataObject) -> None:
+        thread = data.draw(st.sampled_from(sorted(self.threads)))
+        answer = self.call("POST", "/api/v1/memory/flush", json={"session_id": thread, "timeout": 30})
+        assert (answer.status_code, answer.json()["buffered"]) == (OK, 0), answer.text
+
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def edit(self, data: st.DataObject, user: str) -> None:
+        if (entry := self._some_entry(data, user)) is None:
+            return
+        text = f"{user} corrected this with {self.new_word(user)}."
+        self.call(
+            "PATCH", f"{ENTRIES}/{entry['id']}", json={"text": text, "user_id": user}
+        ).raise_for_status()
+        self.edited[entry["id"]] = (user, text)
+
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def undo_an_edit(self, data: st.DataObject, user: str) -> None:
+        if (entry := self._some_entry(data, user)) is None or entry["id"] not in self.edited:
+            return
+        undone = self.call("POST", f"{ENTRIES}/{entry['id']}/undo", json={"user_id": user})
+        assert undone.status_code == OK, undone.text
+        assert undone.json()["text"] != self.edited.pop(entry["id"])[1]
+
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def delete_an_entry(self, data: st.DataObject, user: str) -> None:
+        if (entry := self._some_entry(data, user)) is None:
+            return
+        gone = (
+            self.call("DELETE", f"{ENTRIES}/{entry['id']}", params={"user_id": user})
+            .raise_for_status()
+            .json()
+        )
+        for each in (gone, *gone["went_along"]):
+            self.deleted[each["id"]] = user
+            self.edited.pop(each["id"], None)
+
+    @precondition(lambda self: any(one.turns for one in self.threads.values()))
+    @rule(data=st.data())
+    def forget_a_turn(self, data: st.DataObject) -> None:
+        thread, said = self._some_turn(data)
+        told = self.threads[thread]
+        stranger = next(user for user in USERS if user != told.owner)
+        path = thread_path(thread, "turns", said.turn_id)
+        assert self.call("DELETE", path, params={"user_id": stranger}).status_code == NOT_FOUND
+        citing = self._citing({said.message_id}, told.owner)
+        assert self.call("DELETE", path, params={"user_id": told.owner}).status_code == OK
+        told.turns.remove(said)
+        self._buried(thread, told.owner, [said], citing)
+
+    @precondition(lambda self: self.threads)
+    @rule(data=st.data())
+    def forget_a_thread(self, data: st.DataObject) -> None:
+        thread = data.draw(st.sampled_from(sorted(self.threads)))
+        told = self.threads[thread]
+        citing = self._citing({said.message_id for said in told.turns}, told.owner)
+        self.call("DELETE", thread_path(thread)).raise_for_status()
+        del self.threads[thread]
+        self._buried(thread, told.owner, told.turns, citing)
+
+    def _citing(self, message_ids: set[str], user: str) -> set[str]:
+        return {entry["id"] for entry in self._entries(user) if message_ids & set(entry["message_ids"])}
+
+    def _buried(self, thread: str, owner: str, gone: list[Said], citing: set[str]) -> None:
+        """A word is gone where no other message says it, too: answers repeat what was said."""
+        self.buried.setdefault((owner, thread), []).extend(said.message_id for said in gone)
+        left = set(words_in(str([said.content for told in self.threads.values() for said in told.turns])))
+        for said in gone:
+            self.forgotten |= set(words_in(said.content)) - left
+        for entry_id in citing & set(self.edited):
+            self.forgotten |= set(words_in(self.edited.pop(entry_id)[1]))
+
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def search(self, data: st.DataObject, user: str) -> None:
+        said = [
+            each
+            for told in self.threads.values()
+            if told.owner == user
+            for each in told.turns
+            if each.role == "user" and not each.skipped
+        ]
+        anything = sorted(self.words) or ["nothing"]
+        wanted = data.draw(st.sampled_from(said)) if said else None
+        query = words_in(wanted.content)[0] if wanted else data.draw(st.sampled_from(anything))
+        found = self._hits(user, query)
+        if wanted and wanted.message_id not in found:
+            self.run(self._indexed())
+            assert wanted.message_id in self._hits(user, query)
+
+    def _hits(self, user: str, query: str) -> set[str]:
+        """The ids of the messages that are found."""
+        body = {"user_id": user, "query": query, "top_k": 1000, "types": ["turn"]}
+        hits = self.call("POST", "/api/v1/memory/search", json=body).raise_for_status().json()["hits"]
+        self.shows_only(user, hits)
+        return {message_id for hit in hits for message_id in hit["message_ids"]}
+
+    async def _indexed(self) -> None:
+        """What was just said is found a moment later."""
+        await Api(self.home.client, self.figures).indexed(seconds=30)
+
+    @rule()
+    def restart(self) -> None:
+        async def again() -> None:
+            await self.stack.aclose()
+            await self._open()
+
+        self.run(again())
+
+    @rule()
+    def rest(self) -> None:
+        """Everything that follows catches up: then the files show it, too."""
+        self.run(self.home.drain())
+        self.run(eventually(self._is_well, seconds=30))
+        for user in USERS:
+            folder = self.home.app.settings.vault_path / "default" / "users" / user
+            self.shows_only(user, [path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()])
+
+    async def _is_well(self) -> bool:
+        """Nothing that people did by way of the API looks like damage."""
+        return bool((await self.home.client.get("/health")).json()["degraded"] == [])
+
+    @invariant()
+    def threads_hold_what_was_said(self) -> None:
+        if not hasattr(self, "home"):
+            return
+        for thread, told in self.threads.items():
+            turns = self.call("GET", thread_path(thread, "turns"), params={"max_turns": 10**6}).json()[
+                "turns"
+            ]
+            stored = [(turn["turn_id"], turn["message_id"], turn["content"]) for turn in turns]
+            assert stored == [(said.turn_id, said.message_id, said.content) for said in told.turns]
+        counted = self.call("GET", "/api/v1/coverage").json()
+        assert (counted["missing"], counted["doubled"], counted["messages"]) == (0, 0, self.accepted), counted
+        live = sum(len(told.turns) for told in self.threads.values())
+        assert counted["forgotten"] == self.accepted - live, counted
+
+    @invariant()
+    def entries_are_as_people_left_them(self) -> None:
+        if not hasattr(self, "home"):
+            return
+        for user in USERS:
+            entries = {entry["id"]: entry for entry in self._entries(user)}
+            self.shows_only(user, list(entries.values()))
+            for entry_id, (owner, text) in self.edited.items():
+                if owner == user:
+                    assert entry_id in entries, f"what {user} wrote is gone: {text}"
+                    assert entries[entry_id]["text"] == text
+            assert not [entry_id for entry_id in self.deleted if entry_id in entries]
+
+    def _entries(self, user: str) -> list[Json]:
+        answer = self.call("GET", ENTRIES, params={"user_id": user, "limit": 1000}).raise_for_status()
+        found: list[Json] = answer.json()["entries"]
+        return found
+
+    def _some_turn(self, data: st.DataObject) -> tuple[str, Said]:
+        turns = [(name, said) for name, told in sorted(self.threads.items()) for said in told.turns]
+        chosen: tuple[str, Said] = data.draw(st.sampled_from(turns))
+        return chosen
+
+    def _some_entry(self, data: st.DataObject, user: str) -> Json | None:
+        entries = sorted(self._entries(user), key=lambda entry: str(entry["id"]))
+        chosen: Json | None = data.draw(st.sampled_from(entries)) if entries else None
+        return chosen
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "home"):
+                self.rest()
+                self.all_is_verified()
+        finally:
+            self.run(self.stack.aclose())
+            self.runner.close()
+            self.folder.cleanup()
+
+    def all_is_verified(self) -> None:
+        for forgotten in (False, True):
+            told = self.call(
+                "POST",
+                "/api/v1/verify",
+                json={"forgotten": forgotten},
+                headers=bearer(self.home.app.lock.token),
+            )
+            assert '"error"' not in told.text, told.text
+            assert '"ok":false' not in told.text.replace(" ", ""), told.text
+
+
+@pytest.mark.timeout(1800)
+def test_whatever_is_done_in_whatever_order_the_model_in_memory_agrees(
+    model: StandInModel, figures: Figures, size: Size
+) -> None:
+    class Bound(Machine):
+        pass
+
+    Bound.backend, Bound.figures = model.base_url, figures
+    run_state_machine_as_test(
+        Bound,
+        settings=settings(
+            max_examples=size.of(quick=6, long=60),
+            stateful_step_count=size.of(quick=25, long=50),
+            deadline=None,
+            derandomize=size is Size.QUICK,
+            database=None,
+            phases=[Phase.generate],  # A step takes a while: to shrink what was found would take hours.
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )
+    figures.nothing_wrong()
