@@ -61,7 +61,7 @@ function Account({ onSessionChanged }) {
     kept("key") && { label: "Forget the key here", icon: "key", onSelect: leave },
   ];
   return html`<div class="account">
-    <${Menu} label=${`Account of ${user}, and theme`} buttonClass="quiet avatar" items=${items}><span aria-hidden="true">${user.slice(0, 2)}</span><//>
+    <${Menu} label=${`Account of ${user}, and theme`} buttonClass="quiet avatar" items=${items}><span class="initials" data-initials=${user.slice(0, 2)}></span><//>
     ${choosing && html`<${TextDialog} title="Another user" label="User id" value=${user} submit="Switch" maxLength="512" onSubmit=${choose} onClose=${() => setChoosing(false)} />`}
   </div>`;
 }

@@ -22,7 +22,7 @@ function Versions({ id, revision, onBack }) {
   const found = useLoaded((signal) => get(apiPath("memory", "entries", id, "history"), { user_id: user }, { signal }), [id, revision, user]);
   if (found.error) return html`<${Problem} error=${found.error} onRetry=${found.reload} />`;
   if (!found.value) return html`<${Loading} />`;
-  return html`<ol class="plain-list versions" aria-label="Versions, the newest first">
+  return html`<ol class="plain-list entry-versions" aria-label="Versions, the newest first">
     ${[...found.value.versions].reverse().map((version) => html`<${Version} key=${version.revision} version=${version} current=${version.revision === revision} onBack=${onBack} />`)}
   </ol>`;
 }

@@ -1,6 +1,7 @@
-"""A real Chromium, a real server and a stand-in model, one of each for a file of tests.
+"""A real Chromium for each file of tests, a real server and a stand-in model for all of them.
 
-Playwright's own loop ends with each file: tests of other files run theirs in the same process.
+Playwright's own loop ends with each file: tests of other files run theirs in the same process. Tests share the
+server, and each of them is another user.
 """
 
 import os
@@ -34,13 +35,13 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model() -> Iterator[StandInModel]:
     with StandInModel() as model:
         yield model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, model: StandInModel) -> Iterator[Site]:
     with Site(tmp_path_factory.mktemp("site") / "home", model) as site:
         yield site

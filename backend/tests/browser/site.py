@@ -1,5 +1,6 @@
 """A server with its page, and somebody who visits it."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -101,11 +102,12 @@ class Visit:
     ) -> None:
         self.context.close()
         if error is None:
-            assert self.mishaps == []
+            assert not self.mishaps, self.mishaps
 
     def keep(self, name: str, value: str) -> None:
         """Kept by the browser from the first page on."""
-        self.context.add_init_script(f"localStorage.setItem('recollect.{name}', {value!r})")
+        stored = f"localStorage.setItem('recollect.{name}', {json.dumps(value)})"
+        self.context.add_init_script(f"if (location.protocol === 'http:') {stored}")
 
     def new_page(self) -> Page:
         page = self.context.new_page()

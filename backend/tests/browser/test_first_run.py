@@ -1,0 +1,63 @@
+"""The first time: an empty page that says what this is and which model it found; a key where one is wanted."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.site import Site, Visit
+from tests.processes import StandInModel
+
+Visits = Callable[..., Visit]
+
+
+@pytest.fixture
+def empty(tmp_path: Path, model: StandInModel) -> Iterator[Site]:
+    with Site(tmp_path / "home", model) as site:
+        yield site
+
+
+def test_an_empty_page_says_what_this_is_which_model_it_found_and_offers_a_first_message(
+    empty: Site, visit: Visits
+) -> None:
+    page = visit(empty).open()
+    expect(page.get_by_role("heading", name="Welcome to Recollect")).to_be_visible()
+    expect(page.get_by_text("Recollect keeps every conversation")).to_be_visible()
+    expect(page.get_by_text("Model: stand-in, on your own hardware")).to_be_visible()
+    page.get_by_role("group", name="First messages").get_by_role("button").first.click()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value(re.compile("Marta"))
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("log", name="Messages")).to_contain_text("I see: Marta, Porto")
+    expect(page.get_by_role("list", name="Chats").get_by_role("link")).to_have_count(1)
+    for name in ("Memory", "Prompt", "Health"):
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+        expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
+
+
+def test_a_model_that_does_not_answer_is_named_with_what_to_do(
+    tmp_path: Path, model: StandInModel, visit: Visits
+) -> None:
+    with Site(tmp_path / "home", model, {"RECOLLECT_LLM__BASE_URL": "http://127.0.0.1:9"}) as site:
+        page = visit(site).open()
+        expect(page.get_by_text("doesn't answer")).to_be_visible()
+        page.get_by_role("link", name="What to do").click()
+        expect(page.get_by_role("article", name="default").get_by_text("in trouble")).to_be_visible()
+
+
+def test_a_key_is_asked_for_where_the_server_wants_one(empty: Site, visit: Visits) -> None:
+    secret = empty.key_for("ann")
+    page = visit(empty).open()
+    key = page.get_by_label("API key")
+    key.fill("rk_wrong")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    key.fill(secret)
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("heading", name="Welcome to Recollect")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="Welcome to Recollect")).to_be_visible()
+    page.get_by_role("button", name=re.compile("Account of ann")).click()
+    page.get_by_role("menuitem", name="Forget the key here").click()
+    expect(key).to_be_visible()

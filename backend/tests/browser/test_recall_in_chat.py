@@ -1,0 +1,91 @@
+"""What one conversation said is recalled in another, with its sources; corrections and forgetting reach the next prompt."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.site import Site, Visit
+
+Visits = Callable[..., Visit]
+
+
+def ask(page: Page, text: str) -> None:
+    page.get_by_role("textbox", name="Message").fill(text)
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("article", name=re.compile("^You")).last).to_contain_text(text)
+    expect(page.get_by_role("article", name=re.compile("^Assistant")).last).to_contain_text("I see:")
+
+
+def context_of_the_last_answer(page: Page) -> Page:
+    """On the Prompt page: the block that was added beside the words."""
+    page.get_by_role("link", name="What was sent").last.click()
+    expect(page.get_by_role("heading", name="Prompt", level=1)).to_be_visible()
+    return page.get_by_role("region", name="Context")
+
+
+def test_a_memory_of_one_thread_is_used_in_another_and_leads_to_its_source(site: Site, visit: Visits) -> None:
+    site.remember("rita", "first", "I live in Lisbon.")
+    page = visit(site, "rita").open("chat")
+    ask(page, "Where do I live?")
+    expect(page.get_by_role("log")).to_contain_text("Lisbon")
+    page.get_by_role("button", name=re.compile(r"memor(y|ies) used")).click()
+    used = page.get_by_role("list", name="Memories used for this answer")
+    expect(used).to_contain_text("I live in Lisbon.")
+    used.get_by_role("link", name=re.compile("^Said")).first.click()
+    expect(page).to_have_url(re.compile(r"#/chat/first/t-1"))
+    expect(page.get_by_role("log")).to_contain_text("I live in Lisbon.")
+
+
+def test_an_edited_memory_is_in_the_next_prompt_as_corrected(site: Site, visit: Visits) -> None:
+    site.remember("cora", "cora-1", "I live in Vienna.")
+    page = visit(site, "cora").open("chat")
+    ask(page, "Where do I live?")
+    chat = page.url
+    entry = site.facts("cora")["cora lives in Vienna."]
+    page.goto(f"{site.address}/#/memory/entries/{entry}")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    page.get_by_label("Text").fill("cora lives in Madrid.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("article", name="cora lives in Madrid.")).to_be_visible()
+    page.goto(chat)
+    ask(page, "And where do I live now?")
+    expect(context_of_the_last_answer(page)).to_contain_text("cora lives in Madrid.")
+
+
+def test_what_is_forgotten_is_in_no_prompt_after_that(site: Site, visit: Visits) -> None:
+    site.remember("lena", "lena-1", "I have a cat called Ida.")
+    page = visit(site, "lena").open("chat")
+    ask(page, "What is my cat called?")
+    expect(context_of_the_last_answer(page)).to_contain_text("Ida")
+    page.get_by_role("link", name="In the chat").click()
+    site.client.delete("/api/v1/threads/lena-1/turns/t-1", params={"user_id": "lena"}).raise_for_status()
+    page.get_by_role("link", name="New chat", exact=True).click()
+    ask(page, "What is my cat called?")
+    page.get_by_role("link", name="What was sent").last.click()
+    expect(page.get_by_role("region", name="Words")).to_contain_text("What is my cat called?")
+    expect(page.get_by_text("Ida")).to_have_count(0)
+    page.goto(f"{site.address}/#/memory")
+    expect(page.get_by_text("Nothing is remembered yet")).to_be_visible()
+
+
+def test_the_prompt_is_shown_block_by_block_with_what_changed(site: Site, visit: Visits) -> None:
+    site.remember("petra", "petra-1", "I like trains.")
+    page = visit(site, "petra").open("chat")
+    ask(page, "What do I like?")
+    ask(page, "And what else?")
+    page.get_by_role("link", name="What was sent").last.click()
+    for name in ("Instructions", "History", "Context", "Words"):
+        expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Words")).to_contain_text("And what else?")
+    expect(page.get_by_role("region", name="Words")).to_contain_text("new")
+    expect(page.get_by_role("region", name="History").get_by_text("as before").first).to_be_visible()
+    expect(page.get_by_role("region", name="What changed")).to_contain_text("It only grew")
+    page.get_by_text("The request as it left").click()
+    expect(page.get_by_text('"session_id"')).to_be_visible()
+    page.get_by_role("link", name="Answer before").click()
+    expect(page.get_by_role("region", name="What changed")).to_contain_text("The first prompt of this chat.")
+    shown = page.get_by_role("region", name="Instructions").locator("pre").inner_text()
+    thread = page.url.split("/")[-2]
+    sent = site.get(f"threads/{thread}/turns/t-2/prompt", user_id="petra")
+    assert shown == sent["messages"][0]["content"]

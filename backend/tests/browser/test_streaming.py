@@ -1,0 +1,132 @@
+"""Streams: seen as they come, joined again after a reload, in several tabs, stopped where somebody wants."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.site import Site, Visit
+from tests.processes import StandInModel
+
+Visits = Callable[..., Visit]
+WORDS = [f"word{number:02}" for number in range(40)]
+ANSWER = " ".join(WORDS)
+"""More than thirty pieces of the stand-in's."""
+
+
+def say(page: Page, text: str) -> None:
+    page.get_by_role("textbox", name="Message").fill(text)
+    page.get_by_role("textbox", name="Message").press("Enter")
+
+
+def log(page: Page) -> Page:
+    return page.get_by_role("log", name="Messages")
+
+
+def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    model.control(answer=ANSWER, chunk_delay_seconds=0.1, only="chat")
+    page = visit(site, "reloader").open("chat")
+    say(page, "Count for me.")
+    expect(log(page)).to_contain_text(WORDS[6])
+    expect(log(page)).not_to_contain_text(WORDS[-1])
+    page.reload()
+    expect(log(page)).to_contain_text(WORDS[6])
+    expect(log(page)).to_contain_text(WORDS[-1])
+    answers = page.get_by_role("article", name=re.compile("^Assistant"))
+    expect(answers).to_have_count(1)
+    expect(answers.get_by_text(ANSWER)).to_be_visible()
+    (thread,) = site.get("threads", user_id="reloader")["threads"]
+    turns = site.get(f"threads/{thread['thread_id']}/turns", user_id="reloader")["turns"]
+    assert [turn["content"] for turn in turns] == ["Count for me.", ANSWER]
+    assert turns[1]["status"] == "complete"
+
+
+def test_two_tabs_see_the_same_stream(site: Site, model: StandInModel, visit: Visits) -> None:
+    model.control(answer=ANSWER, chunk_delay_seconds=0.1, only="chat")
+    tabs = visit(site, "tabs")
+    page = tabs.open("chat")
+    say(page, "Count here.")
+    expect(log(page)).to_contain_text(WORDS[2])
+    other = tabs.new_page()
+    other.goto(page.url)
+    for each in (other, page):
+        expect(log(each)).to_contain_text(WORDS[-1])
+        expect(each.get_by_role("article", name=re.compile("^Assistant"))).to_have_count(1)
+
+
+def test_a_stopped_answer_is_kept_as_far_as_it_came_and_the_next_one_works(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    model.control(answer=ANSWER, chunk_delay_seconds=0.2, only="chat")
+    page = visit(site, "stopper").open("chat")
+    say(page, "Count until I stop you.")
+    expect(log(page)).to_contain_text(WORDS[3])
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_text(re.compile("stopped here|It ends here"))).to_be_visible()
+    expect(log(page)).not_to_contain_text(WORDS[-1])
+    model.control(answer="Here I am again.", only="chat")
+    say(page, "And now?")
+    expect(log(page)).to_contain_text("Here I am again.")
+
+
+def test_a_failed_answer_says_why_and_can_be_asked_for_again(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    model.control("error", only="chat")
+    page = visit(site, "unlucky").open("chat")
+    say(page, "Hello?")
+    expect(page.get_by_role("alert").first).to_contain_text(re.compile("."))
+    model.control(answer="Now it works.", only="chat")
+    page.get_by_role("button", name="Answer again").click()
+    expect(log(page)).to_contain_text("Now it works.")
+
+
+def test_edited_and_repeated_answers_are_branches_that_stay(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    model.control(answer="The first answer.", only="chat")
+    page = visit(site, "brancher").open("chat")
+    say(page, "A question")
+    expect(log(page)).to_contain_text("The first answer.")
+    model.control(answer="The second answer.", only="chat")
+    page.get_by_role("button", name="Answer again").click()
+    expect(log(page)).to_contain_text("The second answer.")
+    page.get_by_role("button", name="Version before").click()
+    expect(log(page)).to_contain_text("The first answer.")
+    page.get_by_role("button", name="Edit message").click()
+    page.get_by_role("textbox", name="Edit message").fill("Another question")
+    model.control(answer="The third answer.", only="chat")
+    page.get_by_role("textbox", name="Edit message").press("Enter")
+    expect(log(page)).to_contain_text("The third answer.")
+    expect(log(page)).not_to_contain_text("The first answer.")
+    page.reload()
+    expect(log(page)).to_contain_text("The third answer.")
+    page.get_by_role("article", name=re.compile("^You")).get_by_role("button", name="Version before").click()
+    expect(log(page)).to_contain_text("A question")
+
+
+def test_threads_are_renamed_pinned_searched_and_deleted(site: Site, visit: Visits) -> None:
+    for number in range(3):
+        site.post("threads", thread_id=f"side-{number}", user_id="tidy", title=f"Thread {number}")
+    page = visit(site, "tidy").open("chat")
+    chats = page.get_by_role("list", name="Chats")
+    expect(chats.get_by_role("link")).to_have_count(3)
+    page.get_by_role("button", name="Actions for Thread 0").click()
+    page.get_by_role("menuitem", name="Pin").click()
+    expect(chats.get_by_role("link").first).to_contain_text("Thread 0")
+    page.get_by_role("button", name="Actions for Thread 1").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_role("dialog").get_by_label("Title").fill("Renamed")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(chats.get_by_role("link", name="Renamed")).to_be_visible()
+    page.get_by_role("searchbox", name="Search chats").fill("thread 2")
+    expect(chats.get_by_role("link")).to_have_count(1)
+    page.get_by_role("button", name="Actions for Thread 2").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("searchbox", name="Search chats").fill("")
+    expect(chats.get_by_role("link")).to_have_count(2)
+    titles = [thread["title"] for thread in site.get("threads", user_id="tidy")["threads"]]
+    assert sorted(titles) == ["Renamed", "Thread 0"]
