@@ -14,7 +14,7 @@ export function Meter({ receipt }) {
   return html`<span class="meter">
     ${typeof cached === "number" && typeof evaluated === "number" && html`<${Share} cached=${cached} evaluated=${evaluated} />`}
     ${parts.map(([label, value]) => html`<span><b>${value}</b> ${label}</span>`)}
-    ${missed && html`<span class="missed">${missed}</span>`}
+    ${missed && html`<span class=${begins(receipt) ? "" : "missed"}>${missed}</span>`}
   </span>`;
 }
 
@@ -32,6 +32,9 @@ function whyMissed({ misses, cause, epoch_reason: reason, first_difference: diff
   if (misses) return `Cache missed: ${misses}`;
   if (cause) return `Cache missed: ${cause}`;
   if (cached !== 0) return null;
-  if (reason === "the conversation begins" && differs === null) return "Nothing cached yet: the conversation begins";
+  if (begins({ epoch_reason: reason, first_difference: differs })) return "Nothing cached yet: the conversation begins";
   return "Cache missed: the prompt only grew, but the model's server had let go of it";
 }
+
+/** The first prompt of a thread: there is nothing that a cache could hold. */
+const begins = ({ epoch_reason: reason, first_difference: differs }) => reason === "the conversation begins" && differs === null;
