@@ -14,7 +14,9 @@ def ask(page: Page, text: str) -> None:
     page.get_by_role("textbox", name="Message").fill(text)
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("article", name=re.compile("^You")).last).to_contain_text(text)
-    expect(page.get_by_role("article", name=re.compile("^Assistant")).last).to_contain_text("I see:")
+    answer = page.get_by_role("article", name=re.compile("^Assistant")).last
+    expect(answer).to_contain_text("I see:")
+    expect(answer.get_by_role("button", name="Answer again")).to_be_enabled()
 
 
 def context_of_the_last_answer(page: Page) -> Page:
