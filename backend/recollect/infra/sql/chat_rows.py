@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,11 @@ FIND_ANSWER = f"""
 SELECT t.pk AS turn_pk, t.thread_pk, {_TURN}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE h.space = :space AND h.thread_id = :thread_id AND t.position = :position"""
+
+TURNS_OF_REQUEST = f"""
+SELECT t.pk AS turn_pk, t.thread_pk, {_TURN}
+FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE h.space = :space AND h.thread_id = :thread_id AND t.position BETWEEN :first AND :last"""
 
 OPEN_TURNS = f"""
 SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {_TURN}
@@ -53,6 +58,7 @@ WHERE t.thread_pk = :pk AND t.position <= :last
 ORDER BY t.position DESC LIMIT :limit"""
 
 
+_FORGOTTEN = "the thread was forgotten while it was answered"
 _LONGEST_PATH = 5_000
 """No chain of tool calls is longer."""
 
@@ -194,34 +200,41 @@ def thread_pk_of(connection: sqlite3.Connection, space: str, thread_id: str) -> 
     return int(row[0])
 
 
-def answered_thread(connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted) -> int:
-    """The thread of a request. Raises NotFound where it was forgotten since, even if its id is somebody else's now."""
-    bound = {"space": space, "thread_id": thread_id, "position": identity.place_of(accepted.answer)}
+def row_of_answer(
+    connection: sqlite3.Connection, space: str, thread_id: str, answer: Turn
+) -> Mapping[str, Any]:
+    """Raises NotFound where its thread was forgotten since, even if its id is somebody else's now."""
+    bound = {"space": space, "thread_id": thread_id, "position": identity.place_of(answer)}
     found = list(named_rows(connection, FIND_ANSWER, bound))
-    if not found or found[0]["message_id"] != accepted.answer.message_id:
-        raise NotFound("the thread was forgotten while it was answered")
-    return int(found[0]["thread_pk"])
+    if not found or found[0]["message_id"] != answer.message_id:
+        raise NotFound(_FORGOTTEN)
+    return found[0]
+
+
+def rows_of_request(
+    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted
+) -> dict[str, Mapping[str, Any]]:
+    """Its turns and answers by message id. Raises NotFound where its thread was forgotten since."""
+    turns = (*accepted.turns, *accepted.answers)
+    bound = {"space": space, "thread_id": thread_id, "first": identity.place_of(turns[0])}
+    found = named_rows(connection, TURNS_OF_REQUEST, {**bound, "last": identity.place_of(accepted.answer)})
+    rows: dict[str, Mapping[str, Any]] = {row["message_id"]: row for row in found}
+    if any(answer.message_id not in rows for answer in accepted.answers):
+        raise NotFound(_FORGOTTEN)
+    return rows
 
 
 def settle_turns(
-    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, answers: Status | None
-) -> int:
-    """The turns of a request are said now; its answers get this status, if any."""
-    thread_pk = answered_thread(connection, space, thread_id, accepted)
-    for turn in (*accepted.turns, *(accepted.answers if answers else ())):
-        status: Status = (
-            answers if answers and turn.role == "assistant" and turn in accepted.answers else "complete"
-        )
-        found = list(
-            named_rows(
-                connection, FIND_ANSWER,
-                {"space": space, "thread_id": thread_id, "position": identity.place_of(turn)},
-            )
-        )  # fmt: skip
-        for row in found:
-            if row["message_id"] == turn.message_id and row["status"] == "queued":
-                update_turn(connection, row["turn_pk"], thread_pk, turn_of(row), status)
-    return thread_pk
+    connection: sqlite3.Connection,
+    rows: Mapping[str, Mapping[str, Any]],
+    turns: Sequence[Turn],
+    status: Status,
+) -> None:
+    """Those of these turns that still wait get this status."""
+    for turn in turns:
+        row = rows.get(turn.message_id)
+        if row is not None and row["status"] == "queued":
+            update_turn(connection, row["turn_pk"], row["thread_pk"], turn_of(row), status)
 
 
 def update_turn(
@@ -248,21 +261,12 @@ def update_turn(
 
 def write_answer(
     connection: sqlite3.Connection,
-    space: str,
-    thread_id: str,
-    answer: Turn,
+    row: Mapping[str, Any],
     text: AnswerText,
     status: Status,
     model: str | None,
     at: int | None,
 ) -> Turn:
-    position = identity.place_of(answer)
-    found = list(
-        named_rows(connection, FIND_ANSWER, {"space": space, "thread_id": thread_id, "position": position})
-    )
-    if not found or found[0]["message_id"] != answer.message_id:
-        raise NotFound("the thread was forgotten while it was answered")
-    row = found[0]
     turn = replace(
         turn_of(row),
         content=text.content,

@@ -11,6 +11,8 @@ from recollect.infra.sql.chat_rows import (
     accept,
     keep_block,
     open_epoch,
+    row_of_answer,
+    rows_of_request,
     settle_turns,
     thread_pk_of,
     update_turn,
@@ -85,7 +87,10 @@ class SqlChatStore:
         now = self._clock()
 
         def begin(connection: sqlite3.Connection) -> None:
-            thread_pk = settle_turns(connection, space, thread_id, accepted, "streaming")
+            rows = rows_of_request(connection, space, thread_id, accepted)
+            settle_turns(connection, rows, accepted.turns, "complete")
+            settle_turns(connection, rows, accepted.answers, "streaming")
+            thread_pk = rows[accepted.answer.message_id]["thread_pk"]
             if prompt is None:
                 return
             if prompt.opens_epoch:
@@ -101,7 +106,8 @@ class SqlChatStore:
         """What has streamed so far."""
 
         def save(connection: sqlite3.Connection) -> None:
-            write_answer(connection, space, thread_id, answer, text, "streaming", answer.model, None)
+            row = row_of_answer(connection, space, thread_id, answer)
+            write_answer(connection, row, text, "streaming", answer.model, None)
 
         await self._database.write(save)
 
@@ -125,11 +131,12 @@ class SqlChatStore:
         now = self._clock()
 
         def finish(connection: sqlite3.Connection) -> tuple[Turn, int | None]:
-            settle_turns(connection, space, thread_id, accepted, None)
+            rows = rows_of_request(connection, space, thread_id, accepted)
+            settle_turns(connection, rows, accepted.turns, "complete")
             turn = accepted.answer
             for answer, text in zip(accepted.answers, texts, strict=True):
-                turn = write_answer(connection, space, thread_id, answer, text, status, model, now)
-            thread_pk = thread_pk_of(connection, space, thread_id)
+                turn = write_answer(connection, rows[answer.message_id], text, status, model, now)
+            thread_pk = rows[turn.message_id]["thread_pk"]
             follow_thread(connection, thread_pk)
             if not accepted.thread.incognito:
                 set_payload(connection, thread_pk, identity.place_of(turn), payload, detail or {})

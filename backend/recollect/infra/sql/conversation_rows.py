@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from recollect.infra.sql.chat_rows import answered_thread, path_of
+from recollect.infra.sql.chat_rows import path_of, row_of_answer
 from recollect.infra.sql.prompt_rows import last_prompt
 from recollect.infra.sql.rows import THREAD_COLUMNS, named_rows, thread_of
 from recollect.memory import identity
@@ -24,7 +24,7 @@ SELECT content FROM turns WHERE thread_pk = ? AND role = 'system' AND position <
 def conversation_of(
     connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, most_turns: int
 ) -> Conversation:
-    pk = answered_thread(connection, space, thread_id, accepted)
+    pk = row_of_answer(connection, space, thread_id, accepted.answer)["thread_pk"]
     found = list(
         named_rows(connection, f"SELECT revision, {THREAD_COLUMNS} FROM threads WHERE pk = ?", (pk,))
     )
