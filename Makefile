@@ -6,7 +6,7 @@ RUFF_OPTIONS := --config backend/pyproject.toml
 PYTHON_FILES := backend scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test integration stress lint format bench openapi screenshots installed installed-dev
+.PHONY: help serve test integration stress long lint format bench openapi screenshots installed installed-dev
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,8 +21,11 @@ test: installed-dev ## every test but the long ones, about forty minutes on two 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract
 
-stress: installed-dev ## the long runs: hundreds of kills
-	cd backend && $(BIN)/pytest -m long
+stress: installed-dev ## the whole system under load, faults and kills for twenty minutes; a table, and a plot
+	cd backend && $(BIN)/pytest tests/stress --stress=long -m "not long" --artefacts $(CURDIR)/stress-artefacts
+
+long: installed-dev ## the other long runs: hundreds of kills, a hundred thousand messages
+	cd backend && $(BIN)/pytest --stress=long -m long
 
 lint: installed-dev ## style, types, layers, times, OpenAPI drift, commit titles
 	$(RUFF) check $(RUFF_OPTIONS) $(PYTHON_FILES)

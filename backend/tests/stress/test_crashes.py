@@ -160,7 +160,7 @@ async def test_kills_under_load_lose_double_and_leave_nothing(
     chance = random.Random(f"crashes {size}")
     people = [Client(number, SUBJECTS[number], random.Random(chance.random())) for number in range(CLIENTS)]
     model.control(chunk_delay_seconds=0.01)
-    for number in range(size.of(quick=4, long=60)):
+    for number in range(size.of(quick=3, long=30)):
         with Server(home, settings) as server:
             covered(server.client)
             await load_until_killed(server, people, figures, chance.randint(1, 80))
@@ -235,7 +235,7 @@ async def test_after_a_burst_memory_and_file_handles_are_back_to_normal(
     with Server(tmp_path / "home", chatting_settings(model, embedding=True)) as server:
         await burst(server, figures, 10)  # So that all that is opened once is open.
         handles, memory = file_handles(server.pid), memory_bytes(server.pid)
-        for _ in range(size.of(quick=1, long=10)):
+        for _ in range(size.of(quick=1, long=4)):
             await burst(server, figures, size.of(quick=30, long=60))
         await eventually(lambda: file_handles(server.pid) <= handles + HANDLES_TO_SPARE, seconds=30)
         assert memory_bytes(server.pid) <= memory + BYTES_TO_SPARE

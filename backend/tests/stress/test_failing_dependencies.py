@@ -109,7 +109,7 @@ async def test_a_model_that_fails_at_random_costs_answers_and_no_messages(
         for rate in RATES:
             since = len(model.log())
             model.control("error", only="chat", rate=rate, seed=int(rate * 10))
-            answers = await talkers.chat(size.of(quick=4, long=40))
+            answers = await talkers.chat(size.of(quick=4, long=25))
             failed = [answer for answer in answers if answer["assistant_turn"]["status"] == "failed"]
             assert len(failed) == disturbed(model, "chat", since)
             assert all("told to fail" in answer["error"]["message"] for answer in failed)
@@ -128,7 +128,7 @@ async def test_a_model_that_is_slow_or_dies_is_given_up_in_time_and_found_again(
 ) -> None:
     async with clients(server.address, CLIENTS, figures) as apis:
         talkers = Talkers(apis, "slow model")
-        for _ in range(size.of(quick=1, long=5)):
+        for _ in range(size.of(quick=1, long=3)):
             model.control("stall", only="chat")
             stalled = await talkers.chat(1)
             assert {answer["error"]["code"] for answer in stalled} == {"model_too_slow"}
@@ -164,7 +164,7 @@ async def test_a_rewriter_that_fails_or_is_slow_is_done_without_and_the_receipt_
                 model.control(delay_seconds=SLOW, only="rewriting")
             else:
                 model.control("error", only="rewriting", rate=rate, seed=number)
-            answers = await talkers.chat(size.of(quick=3, long=30))
+            answers = await talkers.chat(size.of(quick=3, long=15))
             assert {answer["assistant_turn"]["status"] for answer in answers} == {"complete"}
             rewritten = receipts(answers, "rewriter")
             asked_in_vain = [
@@ -203,7 +203,7 @@ async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catc
             talkers.said = [
                 [QUESTION] for _ in apis
             ]  # The fact is in another thread: only recall can know it.
-            answers = await talkers.chat(size.of(quick=2, long=20))
+            answers = await talkers.chat(size.of(quick=2, long=8))
             assert {answer["assistant_turn"]["status"] for answer in answers} == {"complete"}
             for api, thread, answer in zip(apis, talkers.threads, answers, strict=False):
                 turn = (await api.turns(thread))[1]
@@ -283,7 +283,7 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing_that_was_answered(
         disk = Disk(server, home)
         async with clients(server.address, 6, figures) as apis:
             writers = [Writer(api, f"t{number}") for number, api in enumerate(apis)]
-            for _ in range(size.of(quick=1, long=6)):
+            for _ in range(size.of(quick=1, long=3)):
                 await asyncio.gather(*(writer.write(5) for writer in writers))
                 writing = [asyncio.create_task(writer.write(6)) for writer in writers]
                 await asyncio.to_thread(disk.fill)

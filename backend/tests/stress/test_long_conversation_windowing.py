@@ -25,7 +25,7 @@ async def test_the_window_moves_in_halves_and_what_left_it_is_recalled(
     async with opened(tmp_path / "home", **settings) as home:
         api = Api(home.client, figures)
         said = [SECRET, *(small_talk(number) for number in range(1, turns // 2 - 1)), QUESTION]
-        chatted = min(len(said), size.of(quick=50, long=500))
+        chatted = min(len(said), size.of(quick=30, long=500))
         await add_answered(api, said[:-chatted])
         sent = [await prompt_of(api, words) for words in said[-chatted:-1]]
         await home.app.search.indexer.settled()
@@ -129,7 +129,7 @@ async def test_history_is_whole_while_turns_arrive(
                 await asyncio.sleep(0.002)
 
         readers = [asyncio.create_task(read()) for _ in range(4)]
-        for number in range(size.of(quick=25, long=300)):
+        for number in range(size.of(quick=25, long=150)):
             await api.say("t", small_talk(number), user_id="ann", memory=False)
         done.set()
         await asyncio.gather(*readers)

@@ -187,14 +187,14 @@ async def test_fifty_users_at_random_never_meet(
         before = len(model.log())
         await asyncio.gather(
             *(
-                live(person, people, random.Random(chance.random()), size.of(quick=4, long=25))
+                live(person, people, random.Random(chance.random()), size.of(quick=3, long=10))
                 for person in people
             )
         )
         await home.drain()
         await home.app.search.indexer.settled()
         await asyncio.gather(
-            *(all_is_theirs(home, person, looks=size.of(quick=2, long=50)) for person in people)
+            *(all_is_theirs(home, person, looks=size.of(quick=1, long=10)) for person in people)
         )
         figures.leaked += len(leaks_of(model.log()[before:], owner_of))
     figures.nothing_wrong()

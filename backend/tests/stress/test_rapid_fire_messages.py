@@ -193,7 +193,7 @@ async def test_cancels_drops_and_retries_in_between_lose_and_double_nothing(
     model.control(mode, chunk_delay_seconds=0.03, rate=failing or 1, only="chat")
     chance = random.Random(f"{size} {failing}")
     async with clients(server.address, 6, figures) as apis:
-        for number in range(size.of(quick=1, long=6)):
+        for number in range(size.of(quick=1, long=4)):
             chatters = [
                 Chatter(api, f"{failing} {number} {subject.name}", subject, random.Random(chance.random()))
                 for api, subject in zip(apis, SUBJECTS, strict=False)

@@ -386,7 +386,7 @@ def test_whatever_is_done_in_whatever_order_the_model_in_memory_agrees(
     run_state_machine_as_test(
         Bound,
         settings=settings(
-            max_examples=size.of(quick=6, long=60),
+            max_examples=size.of(quick=4, long=25),
             stateful_step_count=size.of(quick=25, long=50),
             deadline=None,
             derandomize=size is Size.QUICK,
