@@ -26,6 +26,7 @@ from tests.stress.utils import (
     clients,
     covered,
     doubles,
+    overlaps,
     recognised,
     verified,
 )
@@ -105,10 +106,15 @@ async def streaming(
 
 
 async def in_order(api: Api, thread: str, said: tuple[str, ...]) -> None:
+    """Each message and its answer; and each was asked with all the answers before it."""
     turns = await api.turns(thread)
     wanted = [each for words in said for each in (("user", words), ("assistant", "complete"))]
     assert asked_and_answered(turns) == wanted
     api.figures.duplicated += doubles(turns)
+    for number, answer in enumerate(turns[1::2]):
+        prompt = await api.prompt(thread, answer["turn_id"])
+        answers = [each["content"] for each in prompt["messages"] if each["role"] == "assistant"]
+        assert answers == [turn["content"] for turn in turns[1 : 2 * number : 2]]
 
 
 class Chatter:
@@ -189,6 +195,7 @@ class Chatter:
 async def test_cancels_drops_and_retries_in_between_lose_and_double_nothing(
     server: Server, model: StandInModel, figures: Figures, size: Size, failing: float
 ) -> None:
+    before = len(model.log())
     mode = "error" if failing else "answer"
     model.control(mode, chunk_delay_seconds=0.03, rate=failing or 1, only="chat")
     chance = random.Random(f"{size} {failing}")
@@ -203,6 +210,7 @@ async def test_cancels_drops_and_retries_in_between_lose_and_double_nothing(
                 await said_once_and_answered(chatter)
         model.control()
         await apis[0].drained()
+    assert overlaps(model.log()[before:]) == []
     covered(server.client)
     verified(server)
     figures.nothing_wrong()

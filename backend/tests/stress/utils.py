@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -227,6 +228,20 @@ def leaks_of(log: Iterable[Mapping[str, Any]], owner_of: Mapping[str, str]) -> l
         dict(call)
         for call in log
         if len({owner_of[name] for name in call.get("entities", ()) if name in owner_of}) > 1
+    ]
+
+
+def overlaps(log: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Sessions of which two chats were at the model at once: no turn may begin before the one before it has ended."""
+    by_session: dict[str, list[tuple[int, int]]] = {}
+    for call in log:
+        if call.get("asks") == "chat" and call.get("session_id"):
+            spans = by_session.setdefault(str(call["session_id"]), [])
+            spans.append((call["started"], call["ended"] or call["started"]))
+    return [
+        session
+        for session, spans in by_session.items()
+        if any(began < ended for (_, ended), (began, _) in pairwise(sorted(spans)))
     ]
 
 
