@@ -13,8 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.demo import CHAT, USER, DemoSite
-from tests.browser.demo_server import NOW
+from tests.browser.demo import CHAT, LAST_ANSWER, NOW, USER, DemoSite
 from tests.processes import StandInModel
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -60,7 +59,7 @@ def shows_all_figures(page: Page) -> None:
 
 
 ALL = (
-    Picture("chat", f"chat/{CHAT}", shows("you like herbal tea"), WINDOW),
+    Picture("chat", f"chat/{CHAT}/t-4", shows("Alfa Pendular"), WINDOW),
     Picture("chat-dark", f"chat/{CHAT}", shows("you like herbal tea"), WINDOW, dark=True),
     Picture("chat-phone", f"chat/{CHAT}", shows("you like herbal tea"), PHONE),
     Picture("memory", "memory/entries?kind=facts", opens_fact, WINDOW),
@@ -68,7 +67,7 @@ ALL = (
     Picture("memory-phone", "memory", shows("Lisbon"), PHONE),
     Picture("profile", "memory/profile", shows("dog called Rex"), WINDOW),
     Picture("skills", "memory/skills", opens_skill, WINDOW),
-    Picture("prompt", f"prompt/{CHAT}/t-8", shows("herbal tea"), WINDOW),
+    Picture("prompt", f"prompt/{CHAT}/{LAST_ANSWER}", shows("It only grew"), WINDOW),
     Picture("health", "health", shows_all_figures, {"width": 1180, "height": 1160}),
     Picture("health-dark", "health", shows_all_figures, WINDOW, dark=True),
 )

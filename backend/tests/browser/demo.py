@@ -1,14 +1,17 @@
 """A home to show: a few weeks of somebody's conversations, and what was made of them. The same every time."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.browser.demo_server import NOW
+from tests.browser.demo_server import CLOCK
 from tests.browser.site import MINUTE, Site
 from tests.http_client import Json
 from tests.processes import StandInModel, wait_until
 from tests.tool_tasks import tool_task
 
+NOW = 1_778_248_980_000
+"""2026-05-08T14:03:00Z, when the last of it has been said."""
 USER = "ann"
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
@@ -74,10 +77,14 @@ On most days that is the *Alfa Pendular* at 9:39, two hours and 58 minutes."""
 TODAY: tuple[tuple[str, str], ...] = (
     ("What should I pack for my flight to Lisbon?", PACKING),
     ("How do I find the fastest train to Porto? I have a list of them in Python.", TRAINS),
-    ("Who looks after Rex meanwhile?", "You have not said yet. Shall I remind you to ask somebody by the end of May?"),
-    ("Yes, please. And what did I say about tea?", "That you like herbal tea, and drink no coffee after midnight."),
+    ("Who looks after the dog meanwhile?", "You have not said yet. Shall I remind you to ask somebody by the end of May?"),
+    ("Is the train better than a bus?", "You like trains, and it is an hour faster."),
+    ("How far is it to walk from the station to the river?", "Twenty minutes, downhill all the way."),
+    ("And what is the weather like in June?", "Warm, about 24 °C, with a cool wind in the evening."),
+    ("Yes, remind me about Rex. And what did I say about tea?", "That you like herbal tea, and drink no coffee after midnight."),
 )  # fmt: skip
 CHAT = "lisbon"
+LAST_ANSWER = f"t-{2 * len(TODAY)}"
 NOTE = """# Lisbon
 
 - Tram 28 early in the morning
@@ -87,45 +94,52 @@ NOTE = """# Lisbon
 
 
 class DemoSite(Site):
-    """The demo home on a server whose day is always the same; `furnish` fills it."""
+    """The demo home on a server whose days are always the same; `furnish` fills it."""
 
     def __init__(self, home: Path, model: StandInModel) -> None:
         super().__init__(home, model, ROOM)
         self._command = [sys.executable, "-m", "tests.browser.demo_server"]
+        self._clock = home.parent / CLOCK
+        self._set_clock(EARLIER[0][2])
 
     def furnish(self) -> None:
         self.model.control(caches=True, script=dict(TODAY))
         for thread, title, start, said in EARLIER:
-            self._tell(thread, title, start, said)
-        self._work_with_tools()
+            self._tell(thread, title, start, [{"role": role, "content": text} for role, text in said])
+        for number, server in enumerate(("web", "mail", "database")):
+            asked = f"Free some space on the full disk of the {server} server"
+            start = NOW - (5 - number) * DAY
+            task = tool_task(f"d{number}-", start, asked, user=USER)
+            self._tell(f"disk-{number}", f"Disk of the {server} server", start, task, agent_id="housekeeper")
+        self._set_clock(NOW - len(TODAY) * 2 * MINUTE)
         self.post("memory/notes", user_id=USER, name="Lisbon.md", text=NOTE)
         self.post("threads", thread_id=CHAT, user_id=USER, title="Packing for Lisbon")
-        for asked, _ in TODAY:
+        for number, (asked, _) in enumerate(TODAY):
+            self._set_clock(NOW - (len(TODAY) - number) * 2 * MINUTE)
             self.post(f"threads/{CHAT}/messages", user_id=USER, content=asked)
-        wait_until(lambda: self._is_settled(USER), "every message indexed, every job done", seconds=60)
+        self._settle()
 
-    def _tell(self, thread: str, title: str, start: int, said: tuple[tuple[str, str], ...]) -> None:
-        messages: list[Json] = [
+    def _tell(self, thread: str, title: str, start: int, said: Sequence[Json], **fields: str) -> None:
+        """What was said then, and all that is made of it."""
+        self._set_clock(start)
+        messages = [
             {
-                "sender_id": USER if role == "user" else role,
-                "role": role,
+                "sender_id": USER if each["role"] == "user" else each["role"],
                 "timestamp": start + number * MINUTE,
-                "content": text,
+                **each,
             }
-            for number, (role, text) in enumerate(said)
+            for number, each in enumerate(said)
         ]
         self.post("threads", thread_id=thread, user_id=USER, title=title)
-        self.post("memory/add", session_id=thread, user_id=USER, messages=messages)
+        self.post("memory/add", session_id=thread, user_id=USER, messages=messages, **fields)
         self.post("memory/flush", session_id=thread, user_id=USER, timeout=60)
+        self._settle()
 
-    def _work_with_tools(self) -> None:
-        """Like tasks make a skill."""
-        for number, server in enumerate(("web", "mail", "database")):
-            thread = f"disk-{number}"
-            asked = f"Free some space on the full disk of the {server} server"
-            task = tool_task(f"d{number}-", NOW - (20 - number) * DAY, asked, user=USER)
-            self.post("memory/add", session_id=thread, user_id=USER, agent_id="housekeeper", messages=task)
-            self.client.patch(
-                f"/api/v1/threads/{thread}", json={"user_id": USER, "title": "Room on the server's disk"}
-            ).raise_for_status()
-            self.post("memory/flush", session_id=thread, user_id=USER, timeout=60)
+    def _settle(self) -> None:
+        wait_until(lambda: self._is_settled(USER), "every message indexed, every job done", seconds=60)
+
+    def _set_clock(self, now: int) -> None:
+        beside = self._clock.with_suffix(".new")
+        self._clock.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(str(now))
+        beside.replace(self._clock)

@@ -1,22 +1,37 @@
-"""A server for which it is always the same day: `python -m tests.browser.demo_server`.
+"""A server whose clock is set by a file: `python -m tests.browser.demo_server`.
 
-Its clock begins at 2026-05-08T14:03Z and goes on from there.
+The file `clock` beside the home holds a time in UTC milliseconds; the clock goes on from there until it is set anew.
 """
 
 import asyncio
 import time
+from pathlib import Path
 
 from recollect.app import open_app
 from recollect.entrypoints.http.server import serve
 from recollect.settings import Settings
 
-NOW = 1_778_248_980_000
-"""2026-05-08T14:03:00Z"""
+CLOCK = "clock"
+
+
+class SetClock:
+    """Now, as the file says, and as much later as has passed since it said so."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._told = ""
+        self._since = 0.0
+
+    def __call__(self) -> int:
+        told = self._file.read_text()
+        if told != self._told:
+            self._told, self._since = told, time.monotonic()
+        return int(told) + int((time.monotonic() - self._since) * 1000)
 
 
 def main() -> None:
-    began = time.monotonic()
-    asyncio.run(serve(open_app(Settings(), clock=lambda: NOW + int((time.monotonic() - began) * 1000))))
+    settings = Settings()
+    asyncio.run(serve(open_app(settings, clock=SetClock(settings.home.parent / CLOCK))))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import grave_problems
-from tests.browser.demo import CHAT, USER, DemoSite
+from tests.browser.demo import CHAT, LAST_ANSWER, USER, DemoSite
 from tests.browser.site import Visit
 from tests.processes import StandInModel
 
@@ -22,7 +22,7 @@ PAGES = {
     "skills": ("memory/skills", "Made of 3 cases"),
     "cases": ("memory/cases", "Free some space"),
     "notes": ("memory/notes", "lisbon"),
-    "prompt": (f"prompt/{CHAT}/t-8", "It only grew"),
+    "prompt": (f"prompt/{CHAT}/{LAST_ANSWER}", "It only grew"),
     "health": ("health", "Every accepted message is where it should be."),
 }
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site, Visit
-from tests.processes import StandInModel
+from tests.http_client import Json
+from tests.processes import StandInModel, wait_until
 
 Visits = Callable[..., Visit]
 WORDS = [f"word{number:02}" for number in range(40)]
@@ -37,10 +38,16 @@ def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(
     answers = page.get_by_role("article", name=re.compile("^Assistant"))
     expect(answers).to_have_count(1)
     expect(answers.get_by_text(ANSWER)).to_be_visible()
+    expect(page.get_by_role("button", name="Answer again")).to_be_visible()
     (thread,) = site.get("threads", user_id="reloader")["threads"]
-    turns = site.get(f"threads/{thread['thread_id']}/turns", user_id="reloader")["turns"]
-    assert [turn["content"] for turn in turns] == ["Count for me.", ANSWER]
-    assert turns[1]["status"] == "complete"
+    path = f"threads/{thread['thread_id']}/turns"
+
+    def turns() -> list[Json]:
+        found: list[Json] = site.get(path, user_id="reloader")["turns"]
+        return found
+
+    wait_until(lambda: turns()[1]["status"] == "complete", "the answer complete in the journal")
+    assert [turn["content"] for turn in turns()] == ["Count for me.", ANSWER]
 
 
 def test_two_tabs_see_the_same_stream(site: Site, model: StandInModel, visit: Visits) -> None:
@@ -126,6 +133,8 @@ def test_threads_are_renamed_pinned_searched_and_deleted(site: Site, visit: Visi
     page.get_by_role("button", name="Actions for Thread 2").click()
     page.get_by_role("menuitem", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("searchbox", name="Search chats").fill("")
     expect(chats.get_by_role("link")).to_have_count(2)
     titles = [thread["title"] for thread in site.get("threads", user_id="tidy")["threads"]]
