@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.site import Site, Visit
 
@@ -19,7 +19,7 @@ def ask(page: Page, text: str) -> None:
     expect(answer.get_by_role("button", name="Answer again")).to_be_enabled()
 
 
-def context_of_the_last_answer(page: Page) -> Page:
+def context_of_the_last_answer(page: Page) -> Locator:
     """On the Prompt page: the block that was added beside the words."""
     page.get_by_role("link", name="What was sent").last.click()
     expect(page.get_by_role("heading", name="Prompt", level=1)).to_be_visible()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.site import Site, Visit
 from tests.http_client import Json
@@ -20,7 +20,7 @@ def say(page: Page, text: str) -> None:
     page.get_by_role("textbox", name="Message").press("Enter")
 
 
-def log(page: Page) -> Page:
+def log(page: Page) -> Locator:
     return page.get_by_role("log", name="Messages")
 
 
