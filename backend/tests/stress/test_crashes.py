@@ -3,6 +3,7 @@
 import asyncio
 import random
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,7 @@ async def test_kills_under_load_lose_double_and_leave_nothing(
     chance = random.Random(f"crashes {size}")
     people = [Client(number, SUBJECTS[number], random.Random(chance.random())) for number in range(CLIENTS)]
     model.control(chunk_delay_seconds=0.01)
-    for number in range(size.of(quick=3, long=30)):
+    for number in range(size.of(quick=4, long=30)):
         step = f"{chance.choice(STEPS)}:{chance.randint(5, 60)}"
         with Server(home, {**settings, **({"RECOLLECT_FAIL_POINT": step} if number % 2 else {})}) as server:
             await load_until_killed(server, people, figures, chance.randint(1, 80))
@@ -198,11 +199,22 @@ async def test_kills_under_load_lose_double_and_leave_nothing(
 async def load_until_killed(server: Server, people: list[Client], figures: Figures, requests: int) -> None:
     """A kill after so many requests, while others are under way, unless it killed itself before."""
     before = figures.requests
-    async with clients(server.address, CLIENTS, figures) as apis:
+    async with clients(server.address, CLIENTS + 1, figures) as (watcher, *apis):
+        watching = asyncio.create_task(watch(watcher))
         working = [asyncio.create_task(person.work(api)) for person, api in zip(people, apis, strict=True)]
         await eventually(lambda: server.has_ended() or figures.requests >= before + requests, seconds=60)
         server.kill()
-        await asyncio.gather(*working)
+        await asyncio.gather(watching, *working)
+
+
+async def watch(api: Api) -> None:
+    """At every moment each message is in one place: in the buffer, or in a memcell."""
+    with suppress(httpx2.TransportError):
+        while True:
+            counted = (await api.client.get("/api/v1/coverage")).raise_for_status().json()
+            api.figures.lost += counted["missing"]
+            api.figures.duplicated += counted["doubled"]
+            await asyncio.sleep(0.01)
 
 
 async def holds_what_was_said(person: Client, api: Api) -> None:
