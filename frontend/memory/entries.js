@@ -86,6 +86,7 @@ function Filters({ kinds, kind, day, q, searchable, onChange }) {
 const saysMore = ({ title, text }) => text !== title;
 const heightOf = (item) => (item.entry ? (saysMore(item.entry) ? 84 : 64) : 38);
 const keyOf = (item) => item.key;
+const isHeading = (item) => !item.entry;
 
 function List({ list, section, query, chosen }) {
   const items = useMemo(() => withDays(list.items), [list.items]);
@@ -97,7 +98,7 @@ function List({ list, section, query, chosen }) {
   if (list.error && !items.length) return html`<${Problem} error=${list.error} onRetry=${list.reload} />`;
   if (!items.length) return html`<${Nothing} section=${section} narrowed=${Boolean(query.kind || query.day)} />`;
   return html`<div class="pane-scroll">
-    <${VirtualList} items=${items} keyOf=${keyOf} rowHeight=${heightOf} row=${row} onEnd=${list.loadMore} label="Memories">
+    <${VirtualList} items=${items} keyOf=${keyOf} rowHeight=${heightOf} row=${row} isHeading=${isHeading} onEnd=${list.loadMore} label="Memories">
       ${list.error && html`<${Problem} error=${list.error} onRetry=${list.loadMore} />`}
     <//>
   </div>`;

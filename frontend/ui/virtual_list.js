@@ -5,12 +5,14 @@ const SPARE_ROWS = 8;
 /** What is drawn moves on by so many rows at a time: scrolling within them costs nothing. */
 const STEP = 4;
 const FOCUSABLE = "a, button, [tabindex]";
+const never = () => false;
 
 /**
  * `items`; `keyOf(item)`; `rowHeight`, pixels, or a function of the item; `row(item, index)` draws one, in exactly that
- * height, and the same for as long as it is the same function; `onEnd` is called when the end comes near. Arrow keys, Home and End move between rows.
+ * height, and the same for as long as it is the same function; `onEnd` is called when the end comes near. Arrow keys, Home and End move between rows,
+ * and pass over those for which `isHeading(item)`.
  */
-export function VirtualList({ items, keyOf, rowHeight, row, onEnd, label, children }) {
+export function VirtualList({ items, keyOf, rowHeight, row, isHeading = never, onEnd, label, children }) {
   const viewport = useRef(null);
   const wanted = useRef(null);
   const tops = useMemo(() => topsOf(items, rowHeight), [items, rowHeight]);
@@ -47,8 +49,10 @@ export function VirtualList({ items, keyOf, rowHeight, row, onEnd, label, childr
     const here = event.target.closest?.("[data-index]");
     if (!here || event.target.closest("[role=menu], input, textarea")) return;
     const at = Number(here.dataset.index);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
-    if (to === undefined || to < 0 || to >= items.length) return;
+    const step = { ArrowDown: 1, ArrowUp: -1, Home: 1, End: -1 }[event.key];
+    let to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
+    while (to in items && isHeading(items[to])) to += step;
+    if (!(to in items)) return;
     event.preventDefault();
     wanted.current = to;
     const view = viewport.current;
