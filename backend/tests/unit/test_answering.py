@@ -1,11 +1,13 @@
 """Receiving an answer: whatever ends it, what had come is kept and said in words."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import cast
 
 import pytest
 
 from recollect.context.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.errors import ModelTooSlow
 from recollect.memory.chat import Accepted
 from recollect.memory.model import Thread, Turn
 from recollect.service.answering import Outcome, Patience, stream_llm
@@ -31,11 +33,23 @@ class Scripted(FakeBackend):
             yield event
 
 
+class Hanging(FakeBackend):
+    """Says a word, and then nothing any more."""
+
+    async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        yield Delta("hello")
+        await asyncio.Event().wait()
+
+
+def asked() -> LiveTurn:
+    answer = Turn("t-2", "m-2", "assistant", "assistant", "", START, status="streaming")
+    return LiveTurn(Accepted(Thread("default", "t1", "ann", START, START), (), (answer,)))
+
+
 async def received(*script: StreamEvent | Exception) -> tuple[Outcome, LiveTurn]:
     backend = Scripted()
     backend.script = script
-    answer = Turn("t-2", "m-2", "assistant", "assistant", "", START, status="streaming")
-    live = LiveTurn(Accepted(Thread("default", "t1", "ann", START, START), (), (answer,)))
+    live = asked()
     with live.heard():
         return await stream_llm(cast(ChatStore, None), backend, CALL, live, UNSAVED), live
 
@@ -64,3 +78,41 @@ async def test_an_answer_without_a_word_is_complete_and_remarked_on() -> None:
 async def test_an_answer_of_words_is_not_remarked_on() -> None:
     outcome, _ = await received(Sent({}), Delta("hello"), Finished({0: "stop"}))
     assert (outcome.status, outcome.remark) == ("complete", None)
+
+
+async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
+    live = asked()
+    asyncio.get_running_loop().call_later(0.01, live.stop, "it was cancelled")
+    with live.heard():
+        outcome = await stream_llm(cast(ChatStore, None), Hanging(), CALL, live, UNSAVED)
+    assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
+    live.stop("once more, when nothing is left to end")
+
+
+async def test_an_answer_that_was_stopped_before_it_began_is_not_waited_for() -> None:
+    live = asked()
+    live.stop("it was cancelled")
+    outcome = await stream_llm(cast(ChatStore, None), Hanging(), CALL, live, UNSAVED)
+    assert outcome.why == "it was cancelled"
+
+
+async def test_an_answer_that_nobody_listens_to_ends() -> None:
+    outcome = await stream_llm(
+        cast(ChatStore, None), Hanging(), CALL, asked(), Patience(orphan_seconds=0.01, save_seconds=3600)
+    )
+    assert (outcome.status, outcome.why) == ("partial", "everybody who listened went away")
+
+
+async def test_an_answer_that_takes_too_long_is_kept_as_far_as_it_got() -> None:
+    live = asked()
+    with live.heard():
+        patience = Patience(answer_seconds=0.01, save_seconds=3600)
+        outcome = await stream_llm(cast(ChatStore, None), Hanging(), CALL, live, patience)
+    assert outcome.status == "partial"
+    assert isinstance(outcome.error, ModelTooSlow)
+
+
+async def test_a_time_out_of_the_models_own_is_an_error_like_any_other() -> None:
+    outcome, _ = await received(Sent({}), Delta("hello"), TimeoutError())
+    assert outcome.error is not None
+    assert not isinstance(outcome.error, ModelTooSlow)
