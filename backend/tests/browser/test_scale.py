@@ -90,11 +90,11 @@ def test_the_first_load_is_small_however_much_there_is(site: Site, visit: Visits
     seen = visit(site, USER)
     sizes: dict[str, int] = {}
 
-    def finished(request: Request) -> None:
-        sent = request.sizes()
-        sizes[request.url] = sent["responseBodySize"] + sent["responseHeadersSize"]
+    def weigh(request: Request) -> None:
+        told = request.sizes()
+        sizes[request.url] = told["responseBodySize"] + told["responseHeadersSize"]
 
-    seen.page.on("requestfinished", finished)
+    seen.page.on("requestfinished", weigh)
     expect(rows_of(seen.open(shown.address), shown).first).to_be_visible()
     seen.page.wait_for_load_state("networkidle")
     total = sum(sizes.values())
