@@ -191,15 +191,15 @@ async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catc
     server: Server, model: MortalModel, embedder: MortalModel, figures: Figures, size: Size
 ) -> None:
     async with clients(server.address, CLIENTS, figures) as apis:
-        before = Talkers(apis, "embedder")
-        await before.chat(1)
-        await apis[0].indexed("embedded")
         for number, rate in enumerate((*RATES, SLOW)):
+            await Talkers(apis, f"told {number}", f"embedder {number}").chat(1)
+            embedder.control()
+            await apis[0].indexed("embedded")
             if rate == SLOW:
                 embedder.control(delay_seconds=SLOW)
             else:
                 embedder.control("error", rate=rate, seed=number)
-            talkers = Talkers(apis, f"embedder {number}", "embedder")
+            talkers = Talkers(apis, f"asked {number}", f"embedder {number}")
             talkers.said = [
                 [QUESTION] for _ in apis
             ]  # The fact is in another thread: only recall can know it.

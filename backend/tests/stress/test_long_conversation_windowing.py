@@ -11,6 +11,8 @@ from tests.processes import StandInModel
 from tests.stress.utils import Api, Figures, Size, doubles
 
 WINDOW = 16
+PATIENT_SECONDS = 20
+"""For recall, however busy the machine: what is late is left out, and these tests are about what is not."""
 SECRET = "My locker at the swimming pool has the number 4711."
 QUESTION = "Which number has my locker at the swimming pool?"
 
@@ -21,7 +23,8 @@ async def test_the_window_moves_in_halves_and_what_left_it_is_recalled(
     tmp_path: Path, model: StandInModel, figures: Figures, size: Size, turns: int
 ) -> None:
     llm = {"base_url": model.base_url, "model": "stand-in"}
-    settings: Json = {"llm": llm, "embedding": {"kind": "none"}, "chat": {"max_turns": WINDOW}}
+    chat = {"max_turns": WINDOW, "recall_seconds": PATIENT_SECONDS}
+    settings: Json = {"llm": llm, "embedding": {"kind": "none"}, "chat": chat}
     async with opened(tmp_path / "home", **settings) as home:
         api = Api(home.client, figures)
         said = [SECRET, *(small_talk(number) for number in range(1, turns // 2 - 1)), QUESTION]
