@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.http_client import opened
+from tests.http_client import Json, opened
 from tests.processes import StandInModel
 from tests.stress.utils import (
+    PATIENT_SECONDS,
     SUBJECTS,
     Api,
     Figures,
@@ -50,7 +51,8 @@ async def test_follow_ups_are_about_their_own_subject_and_no_other_is_seen(
     before = len(model.log())
     llm = {"base_url": model.base_url, "model": "stand-in"}
     rounds = size.of(quick=1, long=3)
-    async with opened(tmp_path / "home", llm=llm, embedding={"kind": "openai", **llm}) as home:
+    settings: Json = {"embedding": {"kind": "openai", **llm}, "chat": {"recall_seconds": PATIENT_SECONDS}}
+    async with opened(tmp_path / "home", llm=llm, **settings) as home:
         api = Api(home.client, figures)
         for number in range(rounds):
             conversations = [

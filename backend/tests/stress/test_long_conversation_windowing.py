@@ -8,11 +8,9 @@ import pytest
 
 from tests.http_client import Home, Json, message, opened
 from tests.processes import StandInModel
-from tests.stress.utils import Api, Figures, Size, doubles
+from tests.stress.utils import PATIENT_SECONDS, Api, Figures, Size, doubles
 
 WINDOW = 16
-PATIENT_SECONDS = 20
-"""For recall, however busy the machine: what is late is left out, and these tests are about what is not."""
 SECRET = "My locker at the swimming pool has the number 4711."
 QUESTION = "Which number has my locker at the swimming pool?"
 

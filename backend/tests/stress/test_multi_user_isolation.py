@@ -17,7 +17,17 @@ import pytest
 from recollect.memory import vault_paths
 from tests.http_client import Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
-from tests.stress.utils import SUBJECTS, Api, Figures, Size, doubles, leaks_of, named_in, recognised
+from tests.stress.utils import (
+    PATIENT_SECONDS,
+    SUBJECTS,
+    Api,
+    Figures,
+    Size,
+    doubles,
+    leaks_of,
+    named_in,
+    recognised,
+)
 
 ENTRIES = "/api/v1/memory/entries"
 NOT_FOUND = 404
@@ -118,7 +128,8 @@ async def crowd(
 
 def model_settings(model: StandInModel) -> Json:
     llm = {"base_url": model.base_url, "model": "stand-in"}
-    return {"llm": llm, "embedding": {"kind": "openai", **llm}, "log_level": "WARNING"}
+    chat = {"recall_seconds": PATIENT_SECONDS}
+    return {"llm": llm, "embedding": {"kind": "openai", **llm}, "chat": chat, "log_level": "WARNING"}
 
 
 @pytest.mark.timeout(300)

@@ -55,8 +55,14 @@ _HERS = {
     "Ivanka Trump", "Melania Trump", "Angela Merkel", "Michelle Obama", "Marie Curie", "Irène Joliot-Curie",
     "Ada Lovelace", "Grace Hopper", "Frida Kahlo", "Jane Austen", "Cleopatra",
 }  # fmt: skip
-SUBJECTS = tuple(Subject(name, "her" if name in _HERS else "his") for name in ENTITIES[:30])
-"""Thirty people whom the stand-in model knows by name."""
+_NAMESAKES = {
+    "Ivanka Trump", "Melania Trump", "Barron Trump", "Michelle Obama", "Pierre Curie", "Irène Joliot-Curie",
+}  # fmt: skip
+_PEOPLE = sorted(ENTITIES[:30], key=lambda name: name in _NAMESAKES)
+SUBJECTS = tuple(Subject(name, "her" if name in _HERS else "his") for name in _PEOPLE)
+"""Thirty people whom the stand-in model knows by name; the first two dozen share no name with another."""
+PATIENT_SECONDS = 20
+"""For recall, however busy the machine is: what is late is left out, and then nothing can leak either."""
 
 
 def named_in(text: str, names: Iterable[str] = ENTITIES) -> set[str]:
