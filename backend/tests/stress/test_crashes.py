@@ -170,7 +170,7 @@ async def test_kills_under_load_lose_double_and_leave_nothing(
     chance = random.Random(f"crashes {size}")
     people = [Client(number, SUBJECTS[number], random.Random(chance.random())) for number in range(CLIENTS)]
     model.control(chunk_delay_seconds=0.01)
-    for number in range(size.of(quick=4, long=30)):
+    for number in range(size.of(quick=3, long=30)):
         step = f"{chance.choice(STEPS)}:{chance.randint(5, 60)}"
         with Server(home, {**settings, **({"RECOLLECT_FAIL_POINT": step} if number % 2 else {})}) as server:
             await load_until_killed(server, people, figures, chance.randint(1, 80))

@@ -191,7 +191,7 @@ async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catc
     server: Server, model: MortalModel, embedder: MortalModel, figures: Figures, size: Size
 ) -> None:
     async with clients(server.address, CLIENTS, figures) as apis:
-        for number, rate in enumerate((*RATES, SLOW)):
+        for number, rate in enumerate(size.of(quick=(0.5, SLOW), long=(*RATES, SLOW))):
             await Talkers(apis, f"told {number}", f"embedder {number}").chat(1)
             embedder.control()
             await apis[0].indexed("embedded")
@@ -285,10 +285,10 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing_that_was_answered(
             writers = [Writer(api, f"t{number}") for number, api in enumerate(apis)]
             for _ in range(size.of(quick=1, long=3)):
                 await asyncio.gather(*(writer.write(5) for writer in writers))
-                writing = [asyncio.create_task(writer.write(6)) for writer in writers]
+                writing = [asyncio.create_task(writer.write(size.of(quick=3, long=6))) for writer in writers]
                 await asyncio.to_thread(disk.fill)
                 await asyncio.gather(*writing)
-                await asyncio.gather(*(writer.write(3) for writer in writers))
+                await asyncio.gather(*(writer.write(1) for writer in writers))
                 await asyncio.to_thread(disk.free)
                 await eventually(lambda: takes_messages(apis[0]), seconds=30)
             await asyncio.gather(*(writer.write(2) for writer in writers))

@@ -198,7 +198,7 @@ async def test_fifty_users_at_random_never_meet(
         before = len(model.log())
         await asyncio.gather(
             *(
-                live(person, people, random.Random(chance.random()), size.of(quick=3, long=10))
+                live(person, people, random.Random(chance.random()), size.of(quick=2, long=10))
                 for person in people
             )
         )

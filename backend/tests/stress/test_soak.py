@@ -75,7 +75,7 @@ async def test_memory_handles_and_latency_stay_flat_at_steady_load(
     remark: Callable[[str], None],
 ) -> None:
     model.control(chunk_delay_seconds=0.005)
-    samples, until = Samples(), size.of(quick=10.0, long=600.0)
+    samples, until = Samples(), size.of(quick=6.0, long=600.0)
     with Server(tmp_path / "home", chatting_settings(model, embedding=True)) as server:
         async with clients(server.address, CLIENTS + 1, figures) as (watcher, *apis):
             started = time.monotonic()
@@ -84,7 +84,7 @@ async def test_memory_handles_and_latency_stay_flat_at_steady_load(
             ]
             while time.monotonic() < started + until:
                 before = len(figures.seconds)
-                await asyncio.sleep(size.of(quick=0.5, long=5.0))  # The time between two samples.
+                await asyncio.sleep(size.of(quick=0.4, long=5.0))  # The time between two samples.
                 samples.take(time.monotonic() - started, server.pid, figures.seconds[before:])
             await asyncio.gather(*working)
             samples.plot(artefacts / PLOT)
