@@ -79,6 +79,8 @@ class HandEditTaker:
         """Bring the journal up to what the person wrote; what it can't hold is kept as a conflict file."""
         space, thread_id = state.thread.space, state.thread.thread_id
         revision = await self._compared(state, part, found)
+        if await self.store.state(space, thread_id) is None:
+            return  # The thread was deleted meanwhile: nothing of it is kept, and its file goes.
         self.fail_points.reach("edits.seen")
         if revision.turns or revision.header:
             revised = await self.store.revise(space, thread_id, revision.turns, revision.header)

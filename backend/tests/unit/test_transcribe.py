@@ -314,6 +314,28 @@ async def test_a_hand_edited_file_is_kept_as_a_conflict_file(journal: FakeJourna
     assert [turn.content for turn in parse_part(vault.files[FIRST]).turns] == ["a", "b"]
 
 
+async def test_nothing_is_kept_of_a_thread_that_is_deleted_while_its_file_is_taken_in(
+    journal: FakeJournal, vault: FakeVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add(journal, "a")
+    await run(journal, vault)
+    vault.files[FIRST] += "\nmy own note\n"
+    files = dict(vault.files)
+
+    async def gone(space: str, thread_id: str) -> None:
+        return None
+
+    async def deleted_meanwhile(space: str, thread_id: str, first: int, last: int) -> list[Memcell]:
+        monkeypatch.setattr(journal.transcripts, "state", gone)
+        return []
+
+    monkeypatch.setattr(journal.transcripts, "cells", deleted_meanwhile)
+    transcriber = Transcriber(journal.transcripts, vault, FailPoints())
+    await transcriber.look_again("default", "t1", 1, restore=False)
+    assert vault.files == files
+    assert transcriber.reports.unreadable == 0
+
+
 async def test_a_file_that_was_there_before_us_is_kept(journal: FakeJournal, vault: FakeVault) -> None:
     vault.files[FIRST] = "mine"
     await add(journal, "a")
