@@ -1,6 +1,5 @@
 """The size of the stress tests, the stand-in model, and the table of what they did and saw."""
 
-import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,24 +8,8 @@ import pytest
 from tests.remembering import MortalModel
 from tests.stress.utils import HEADINGS, Figures, Size
 
-# A connect that is cancelled in the moment in which it succeeds leaves its socket to the garbage collector. Under
-# this load that happens: every chat stops the background call that runs, wherever that is.
-UNCLOSED = r"ignore:unclosed (<socket|transport):ResourceWarning"
 ROW = "row of the table of stress"
 REMARK = "remark below the table of stress"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.filterwarnings(UNCLOSED))
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """What a test leaves to the garbage collector is not found in another's time."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="session")
