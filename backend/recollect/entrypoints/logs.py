@@ -95,7 +95,6 @@ def logging_to_stderr(settings: Settings) -> Iterator[None]:
         "sqlalchemy",
         "uvicorn",
         "asyncio",
-        "aiosqlite",
     ):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:

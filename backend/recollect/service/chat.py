@@ -476,7 +476,7 @@ class Chat:
                 texts,
                 status=outcome.status,
                 model=model,
-                payload=outcome.payload,
+                payload=_beside_the_prompt(outcome.payload, prepared),
                 detail=detail,
                 jobs=jobs,
             )
@@ -552,6 +552,13 @@ class Chat:
             leaving=prepared.leaving,
         )
         return run_post_response_tasks(finished).jobs
+
+
+def _beside_the_prompt(payload: JsonObject | None, prepared: Prepared | None) -> JsonObject | None:
+    """What of a request is to be kept: its messages only where they are not those of the prompt, which is kept."""
+    if payload is None or prepared is None or payload.get("messages") != prepared.messages:
+        return payload
+    return {**payload, "messages": None}
 
 
 def _with_text(turn: NewTurn) -> NewTurn:

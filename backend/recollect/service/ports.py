@@ -267,7 +267,10 @@ class ChatStore(Protocol):
         payload: JsonObject | None = None,
         detail: JsonObject | None = None,
         jobs: Sequence[JobSpec] = (),
-    ) -> Turn: ...
+    ) -> Turn:
+        """`payload` is the request on the wire; its messages are None where they are the prompt's."""
+        ...
+
     async def conversation(
         self, space: str, thread_id: str, accepted: Accepted, most_turns: int
     ) -> Conversation: ...

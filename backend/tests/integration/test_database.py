@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from recollect.errors import StorageUnavailable, Unavailable
-from recollect.infra.sql.database import Database, Operation, rows
+from recollect.infra.sql.database import Database, Operation
+from recollect.infra.sql.rows import rows
 
 KEEP = "CREATE TABLE words (word TEXT NOT NULL UNIQUE CHECK (word != 'bad'))"
 
@@ -154,32 +156,51 @@ async def test_readers_cannot_write(database: Database, sql: str) -> None:
     assert await words(database) == {"a"}
 
 
-async def test_a_snapshot_sees_one_moment(database: Database) -> None:
+async def test_a_query_sees_one_moment(database: Database) -> None:
     await database.write(insert("a"))
-    async with database.snapshot() as reader:
-        before = await rows(reader, "SELECT word FROM words")
-        await database.write(insert("b"))
-        assert await rows(reader, "SELECT word FROM words") == before
+    loop = asyncio.get_running_loop()
+
+    def look_twice(connection: sqlite3.Connection) -> tuple[Any, Any]:
+        before = rows(connection, "SELECT word FROM words")
+        asyncio.run_coroutine_threadsafe(database.write(insert("b")), loop).result(10)
+        return before, rows(connection, "SELECT word FROM words")
+
+    before, after = await database.query(look_twice)
+    assert before == after == [{"word": "a"}]
     assert await words(database) == {"a", "b"}
 
 
-async def test_a_snapshot_that_raises_does_not_spoil_its_connection(database: Database) -> None:
+async def test_a_query_that_raises_does_not_spoil_its_connection(database: Database) -> None:
+    def refuse(connection: sqlite3.Connection) -> None:
+        rows(connection, "SELECT word FROM words")
+        raise ValueError("no")
+
     for _ in range(8):
         with pytest.raises(ValueError, match="no"):
-            async with database.snapshot():
-                raise ValueError("no")
-    await database.write(insert("a"))
-    assert await words(database) == {"a"}
+            await database.query(refuse)
+    for number in range(8):
+        await database.write(insert(str(number)))
+        assert str(number) in await words(database)
+
+
+async def test_queries_run_beside_each_other_and_beside_a_write(database: Database) -> None:
+    together = threading.Barrier(3, timeout=10)
+
+    def meet(connection: sqlite3.Connection) -> int:
+        together.wait()
+        return len(rows(connection, "SELECT word FROM words"))
+
+    met = await asyncio.gather(database.query(meet), database.query(meet), database.write(meet))
+    assert list(met) == [0, 0, 0]
 
 
 async def test_a_reader_that_is_cancelled_at_any_moment_keeps_no_old_view(database: Database) -> None:
-    async def look() -> None:
-        async with database.snapshot() as reader:
-            await rows(reader, "SELECT word FROM words")
-            await rows(reader, "SELECT word FROM words")
+    def look(connection: sqlite3.Connection) -> None:
+        rows(connection, "SELECT word FROM words")
+        rows(connection, "SELECT word FROM words")
 
     for steps in [*range(40)] * 5:
-        task = asyncio.create_task(look())
+        task = asyncio.create_task(database.query(look))
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
@@ -187,8 +208,25 @@ async def test_a_reader_that_is_cancelled_at_any_moment_keeps_no_old_view(databa
     for number in range(12):
         await database.write(insert(str(number)))
         assert str(number) in await words(database)
-        async with database.snapshot() as reader:
-            assert {"word": str(number)} in await rows(reader, "SELECT word FROM words")
+
+
+async def test_closing_waits_for_what_is_read(tmp_path: Path) -> None:
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def look(connection: sqlite3.Connection) -> int:
+        begun.set()
+        go_on.wait(10)
+        return len(rows(connection, "SELECT name FROM sqlite_master"))
+
+    looking = asyncio.create_task(database.query(look))
+    await asyncio.to_thread(begun.wait, 10)
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await looking > 0
+    await closing
 
 
 async def test_a_writer_that_is_cancelled_leaves_the_others_alone(database: Database) -> None:

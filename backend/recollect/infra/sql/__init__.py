@@ -1,1 +1,1 @@
-"""The journal: SQLite through SQLAlchemy, one writer thread with group commit, pooled async readers."""
+"""The journal: one SQLite file, one writer thread with group commit, and threads that can only read."""

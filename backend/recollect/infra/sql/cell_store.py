@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from recollect.errors import NotFound
 from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.database import Database, rows
+from recollect.infra.sql.database import Database
 from recollect.infra.sql.entry_jobs import queue_entry_jobs
 from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
 from recollect.infra.sql.rows import FIRST_OPEN, TURN_COLUMNS, memcell_of, named_rows, turn_of
@@ -127,14 +127,12 @@ class SqlCellStore:
 
     async def list_cells(self, space: str, thread_id: str) -> list[tuple[Memcell, tuple[str, ...]]]:
         """A thread's memcells, oldest first, each with its message ids."""
-        async with self._database.snapshot() as connection:
-            found = await rows(
-                connection,
-                "SELECT memcell_id, turn_ids_json, message_ids_json, reason FROM memcell"
-                " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
-                " ORDER BY last_position",
-                (space, thread_id),
-            )
+        found = await self._database.read(
+            "SELECT memcell_id, turn_ids_json, message_ids_json, reason FROM memcell"
+            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+            " ORDER BY last_position",
+            (space, thread_id),
+        )
         return [(memcell_of(row), tuple(json.loads(row["message_ids_json"]))) for row in found]
 
 

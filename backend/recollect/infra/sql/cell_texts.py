@@ -1,10 +1,11 @@
 """Memcells with their turns, for extraction."""
 
 import json
+import sqlite3
 from collections.abc import Sequence
 
-from recollect.infra.sql.database import Database, rows
-from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, thread_of, turn_of
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, named_rows, rows, thread_of, turn_of
 from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.model import Turn
 from recollect.memory.stored_cell import StoredCell
@@ -64,8 +65,9 @@ class SqlCellTexts:
         self, space: str, thread_id: str, memcell_id: str, turn_ids: Sequence[str]
     ) -> StoredCell | None:
         places = sorted(place for place in map(turn_number, turn_ids) if place is not None)
-        async with self._database.snapshot() as connection:
-            heads = await rows(
+
+        def read(connection: sqlite3.Connection) -> StoredCell | None:
+            heads = rows(
                 connection,
                 f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
                 (space, thread_id),
@@ -73,18 +75,19 @@ class SqlCellTexts:
             if not heads or not places:
                 return None
             marks = ",".join("?" * len(places))
-            stored = await rows(
+            stored = named_rows(
                 connection,
                 f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position IN ({marks}) ORDER BY position",
                 (heads[0]["pk"], *places),
             )
+            turns = tuple(turn_of(row) for row in stored)
             bound = {"pk": heads[0]["pk"], "first": places[0] - _LOOK_BACK, "last": places[-1]}
-            recalled = await rows(connection, RECALLED, bound)
-            parts = await rows(connection, PARTS, {**bound, "first": places[0]})
-        turns = tuple(turn_of(row) for row in stored)
-        holding = {turn.turn_id: part for turn in turns if (part := _part_of(turn, parts)) is not None}
-        texts = dict.fromkeys(row["text"] for row in recalled)
-        return StoredCell(memcell_id, thread_of(heads[0]), turns, holding, "\n".join(texts))
+            parts = rows(connection, PARTS, {**bound, "first": places[0]})
+            holding = {turn.turn_id: part for turn in turns if (part := _part_of(turn, parts)) is not None}
+            texts = dict.fromkeys(row["text"] for row in named_rows(connection, RECALLED, bound))
+            return StoredCell(memcell_id, thread_of(heads[0]), turns, holding, "\n".join(texts))
+
+        return await self._database.query(read)
 
 
 def _part_of(turn: Turn, parts: Sequence[dict[str, int]]) -> int | None:

@@ -1,12 +1,12 @@
 """Finding the thread that a client means which resends its history: a few lookups, however many threads there are."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recollect.infra.sql.chain_rows import follow_threads
-from recollect.infra.sql.database import Database, Reader, Row, rows
-from recollect.infra.sql.rows import named_rows
+from recollect.infra.sql.database import Database, Row
+from recollect.infra.sql.rows import named_rows, rows
 from recollect.memory import identity
 from recollect.memory.resent import FEWEST_IN_THE_MIDDLE, Sighting, chains_of, owner_root, pair_digest
 
@@ -15,7 +15,7 @@ _AT_ONCE = 200
 
 # A thread whose next turn is an answer under way has nothing to take in yet.
 BEHIND = """
-SELECT pk FROM threads h
+SELECT pk FROM threads h INDEXED BY threads_behind_in_chains
 WHERE space = ? AND user_id = ? AND (chained < last_number OR chained_revision != revision) AND NOT (
     chained_revision = revision AND EXISTS (
         SELECT 1 FROM turns t WHERE t.thread_pk = h.pk AND t.position = h.chained + 1 AND t.role = 'assistant'
@@ -53,17 +53,18 @@ class SqlChainStore:
         What was said through other doors, or edited, since the owner's threads were last looked at is taken in first.
         """
         chains = chains_of(owner_root(space, user_id), said)
-        left: list[int] | None = None
 
         def find(connection: sqlite3.Connection) -> tuple[list[int], list[Sighting]]:
-            behind = left or [pk for (pk,) in connection.execute(BEHIND, (space, user_id))]
-            still_behind = follow_threads(connection, behind)
-            return still_behind, [] if still_behind else _begun(connection, space, user_id, chains, thread_id)
+            behind = [pk for (pk,) in connection.execute(BEHIND, (space, user_id))]
+            return behind, [] if behind else _begun(connection, space, user_id, chains, thread_id)
 
-        # On the writer: one hop for all of it, where each statement of a reader would take one.
-        left, found = await self._database.write(find)
-        while left:
-            left, found = await self._database.write(find)
+        def take_in(connection: sqlite3.Connection) -> tuple[list[int], list[Sighting]]:
+            left = follow_threads(connection, behind)
+            return left, [] if left else _begun(connection, space, user_id, chains, thread_id)
+
+        behind, found = await self._database.query(find)
+        while behind:
+            behind, found = await self._database.write(take_in)
         return found
 
     async def in_the_middle(
@@ -82,37 +83,35 @@ class SqlChainStore:
         fewest = max(FEWEST_IN_THE_MIDDLE, longer_than + 1)
         ends = range(fewest, len(said) + 1)
         pairs = [pair_digest(root, said[end - 2], said[end - 1]) for end in ends]
-        async with self._database.snapshot() as connection:
-            pk = await _thread_pk(connection, space, thread_id)
+
+        def find(connection: sqlite3.Connection) -> list[Sighting]:
+            pk = _thread_pk(connection, space, thread_id)
             if thread_id is not None and pk is None:
                 return []
-            async for number in _that_exist(connection, "pair", pairs, pk):
+            for number in _that_exist(connection, "pair", pairs, pk):
                 run = said[: ends[number]]
                 found = [
                     row
-                    for row in await rows(connection, *_sighted("pair", space, user_id, pairs[number], pk))
-                    if await _leads_here(connection, row["thread_pk"], row["position"], run)
+                    for row in named_rows(connection, *_sighted("pair", space, user_id, pairs[number], pk))
+                    if _leads_here(connection, row["thread_pk"], row["position"], run)
                 ]
                 if found:
                     return _sightings(found, len(run))
-        return []
+            return []
+
+        return await self._database.query(find)
 
 
 def _begun(
     connection: sqlite3.Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
 ) -> list[Sighting]:
-    pk = None
-    if thread_id is not None:
-        named = connection.execute(THREAD, (space, thread_id)).fetchone()
-        if named is None:
-            return []
-        pk = named[0]
-    for chunk in _chunks_from_the_end(len(chains)):
-        existing = {digest for (digest,) in connection.execute(*_which_exist("chain", chains, chunk, pk))}
-        for number in chunk:
-            if chains[number] in existing:
-                sighted = named_rows(connection, *_sighted("chain", space, user_id, chains[number], pk))
-                return _sightings(list(sighted), number + 1)
+    pk = _thread_pk(connection, space, thread_id)
+    if thread_id is not None and pk is None:
+        return []
+    for number in _that_exist(connection, "chain", chains, pk):
+        return _sightings(
+            rows(connection, *_sighted("chain", space, user_id, chains[number], pk)), number + 1
+        )
     return []
 
 
@@ -131,20 +130,19 @@ def _sighted(
     return SIGHTED.format(column=column), bound
 
 
-async def _thread_pk(connection: Reader, space: str, thread_id: str | None) -> int | None:
+def _thread_pk(connection: sqlite3.Connection, space: str, thread_id: str | None) -> int | None:
     if thread_id is None:
         return None
-    found = await rows(connection, THREAD, (space, thread_id))
-    return int(found[0]["pk"]) if found else None
+    found = connection.execute(THREAD, (space, thread_id)).fetchone()
+    return int(found[0]) if found else None
 
 
-async def _that_exist(
-    connection: Reader, column: str, digests: Sequence[bytes], pk: int | None
-) -> AsyncIterator[int]:
+def _that_exist(
+    connection: sqlite3.Connection, column: str, digests: Sequence[bytes], pk: int | None
+) -> Iterator[int]:
     """Places of the digests that are known, from the last one down."""
     for chunk in _chunks_from_the_end(len(digests)):
-        found = await rows(connection, *_which_exist(column, digests, chunk, pk))
-        existing = {row["digest"] for row in found}
+        existing = {digest for (digest,) in connection.execute(*_which_exist(column, digests, chunk, pk))}
         for number in chunk:
             if digests[number] in existing:
                 yield number
@@ -178,7 +176,7 @@ def _sightings(found: Sequence[Row], known: int) -> list[Sighting]:
     ]
 
 
-async def _leads_here(connection: Reader, thread_pk: int, position: int, run: Sequence[bytes]) -> bool:
+def _leads_here(connection: sqlite3.Connection, thread_pk: int, position: int, run: Sequence[bytes]) -> bool:
     """Whether just these messages lead to a turn, one right after another."""
     links: dict[int, list[Row]] = {}
     lowest = position + 1
@@ -187,7 +185,7 @@ async def _leads_here(connection: Reader, thread_pk: int, position: int, run: Se
         if wanted is None:
             return False
         while wanted < lowest:
-            page = await rows(connection, BACKWARDS, (thread_pk, lowest - 1))
+            page = rows(connection, BACKWARDS, (thread_pk, lowest - 1))
             if not page:
                 return False
             for row in page:

@@ -172,8 +172,7 @@ class SqlChatStore:
         self, space: str, thread_id: str, accepted: Accepted, most_turns: int
     ) -> Conversation:
         """What the next prompt is made of. It costs what the window costs, not what the thread costs."""
-        # On the writer: one hop for all of it, where each statement of a reader would take one.
-        return await self._database.write(
+        return await self._database.query(
             lambda connection: conversation_of(connection, space, thread_id, accepted, most_turns)
         )
 
@@ -189,8 +188,8 @@ class SqlChatStore:
 
     async def prompt(self, space: str, thread_id: str, turn_id: str) -> PromptReceipt | None:
         """What was sent for an answer."""
-        async with self._database.snapshot() as connection:
-            return await read_prompt(connection, space, thread_id, identity.turn_number(turn_id))
+        place = identity.turn_number(turn_id)
+        return await self._database.query(lambda connection: read_prompt(connection, space, thread_id, place))
 
     async def receipts(self, space: str, thread_id: str, first: str, last: str) -> dict[str, JsonObject]:
         """What came of the prompts that were sent for the turns from `first` to `last`, by turn id."""
@@ -237,7 +236,7 @@ class SqlChatStore:
             messages = [json.loads(line) for line in last.messages.split(b"\n") if line]
             return [*messages, {"role": "assistant", "content": answer[0]}]
 
-        return await self._database.write(read)
+        return await self._database.query(read)
 
     async def keep(self, space: str, thread_id: str, epoch: int, cut: int, digest: str, text: str) -> None:
         """For the epoch's end, of all before `cut`. One that comes too late, or whose thread is gone, is dropped."""

@@ -1,11 +1,12 @@
 """Counting: where is every message that was ever accepted?"""
 
 import hashlib
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from recollect.infra.sql.database import Database, Reader, rows
-from recollect.infra.sql.rows import TURN_COLUMNS, turn_of
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.rows import TURN_COLUMNS, rows, turn_of
 from recollect.memory.identity import thread_key, turn_digest, turn_id
 from recollect.memory.model import Coverage
 from recollect.memory.strategy import STRATEGY
@@ -87,76 +88,83 @@ class SqlCoverage:
 
     async def inconsistencies(self) -> list[str]:
         """Rows that contradict each other; there are none as long as the journal is sound."""
-        async with self._database.snapshot() as connection:
-            check = await rows(connection, "PRAGMA quick_check(5)")
-            keys = await rows(connection, "PRAGMA foreign_key_check")
-            cells = await rows(connection, UNEQUAL_CELLS)
-            altered = await self._altered_turns(connection)
-        problems = [f"journal: {value}" for row in check for value in row.values() if value != "ok"]
-        problems += [f"journal: {altered} turns are not what was accepted"] if altered else []
-        problems += [f"journal: a row of {row['table']} refers to nothing" for row in keys]
-        return problems + [
-            f"journal: memcell {row['memcell_id']} does not hold the turns it lists" for row in cells
-        ]
-
-    async def _altered_turns(self, connection: Reader) -> int:
-        """Turns whose words no longer give the digest that was taken when they came."""
-        altered = after = 0
-        while page := await rows(connection, TURNS_TO_CHECK, (after,)):
-            after = page[-1]["pk"]
-            altered += sum(turn_digest(turn_of(row), row["message_id"]) != row["digest"] for row in page)
-        return altered
+        return await self._database.query(_inconsistencies)
 
     async def coverage(
         self, *, space: str, thread_id: str | None = None, user_id: str | None = None
     ) -> Coverage:
         scope = {"space": space, "thread_id": thread_id, "user_id": user_id}
-        async with self._database.snapshot() as connection:
-            (counts,) = await rows(connection, COUNTS, {**scope, "generation": self._live_generation()})
-            (unworked,) = await rows(connection, UNWORKED, scope)
-            lost = await rows(connection, LOST, scope)
-            stray = await rows(connection, STRAY, scope)
-            forgotten = await self._forgotten(connection, scope)
-            digest = await self._digest(connection, scope)
-        gone = sum(row["lost"] for row in lost)
-        return Coverage(
-            messages=counts["messages"] + gone + forgotten,
-            buffered=counts["buffered"],
-            celled=counts["celled"],
-            extracted=counts["celled"] - unworked["number"],
-            skipped=counts["skipped"],
-            forgotten=forgotten,
-            missing=counts["missing"] + gone,
-            doubled=counts["doubled"],
-            indexed=counts["indexed"],
-            embedded=counts["embedded"],
-            digest=digest,
-            missing_turns=tuple((row["thread_id"], turn_id(row["position"])) for row in stray)
-            + tuple((row["thread_id"], f"{row['lost']} turns") for row in lost),
-        )
+        generation = self._live_generation()
+        return await self._database.query(lambda connection: _coverage(connection, scope, generation))
 
-    async def _forgotten(self, connection: Reader, scope: dict[str, Any]) -> int:
-        sql = "SELECT count(*) AS number FROM tombstones WHERE space = :space"
-        parameters = {"space": scope["space"]}
-        if scope["thread_id"] is not None:
-            sql += " AND thread_key = :thread_key"
-            parameters["thread_key"] = thread_key(scope["space"], scope["thread_id"])
-        if scope["user_id"] is not None:
-            sql += " AND user_id = :user_id"
-            parameters["user_id"] = scope["user_id"]
-        (row,) = await rows(connection, sql, parameters)
-        return int(row["number"])
 
-    async def _digest(self, connection: Reader, scope: dict[str, Any]) -> str:
-        digest = hashlib.sha256()
-        after = ""
-        while True:
-            page = await rows(connection, DIGESTS, {**scope, "after": after})
-            for row in page:
-                if row["digests"]:
-                    digest.update(
-                        f"{thread_key(scope['space'], row['thread_id'])}:{row['digests']}\n".encode()
-                    )
-            if len(page) < _THREADS_AT_ONCE:
-                return digest.hexdigest()
-            after = page[-1]["thread_id"]
+def _inconsistencies(connection: sqlite3.Connection) -> list[str]:
+    check = rows(connection, "PRAGMA quick_check(5)")
+    keys = rows(connection, "PRAGMA foreign_key_check")
+    cells = rows(connection, UNEQUAL_CELLS)
+    altered = _altered_turns(connection)
+    problems = [f"journal: {value}" for row in check for value in row.values() if value != "ok"]
+    problems += [f"journal: {altered} turns are not what was accepted"] if altered else []
+    problems += [f"journal: a row of {row['table']} refers to nothing" for row in keys]
+    return problems + [
+        f"journal: memcell {row['memcell_id']} does not hold the turns it lists" for row in cells
+    ]
+
+
+def _altered_turns(connection: sqlite3.Connection) -> int:
+    """Turns whose words no longer give the digest that was taken when they came."""
+    altered = after = 0
+    while page := rows(connection, TURNS_TO_CHECK, (after,)):
+        after = page[-1]["pk"]
+        altered += sum(turn_digest(turn_of(row), row["message_id"]) != row["digest"] for row in page)
+    return altered
+
+
+def _coverage(connection: sqlite3.Connection, scope: dict[str, Any], generation: str) -> Coverage:
+    (counts,) = rows(connection, COUNTS, {**scope, "generation": generation})
+    (unworked,) = rows(connection, UNWORKED, scope)
+    lost = rows(connection, LOST, scope)
+    stray = rows(connection, STRAY, scope)
+    forgotten = _forgotten(connection, scope)
+    gone = sum(row["lost"] for row in lost)
+    return Coverage(
+        messages=counts["messages"] + gone + forgotten,
+        buffered=counts["buffered"],
+        celled=counts["celled"],
+        extracted=counts["celled"] - unworked["number"],
+        skipped=counts["skipped"],
+        forgotten=forgotten,
+        missing=counts["missing"] + gone,
+        doubled=counts["doubled"],
+        indexed=counts["indexed"],
+        embedded=counts["embedded"],
+        digest=_digest(connection, scope),
+        missing_turns=tuple((row["thread_id"], turn_id(row["position"])) for row in stray)
+        + tuple((row["thread_id"], f"{row['lost']} turns") for row in lost),
+    )
+
+
+def _forgotten(connection: sqlite3.Connection, scope: dict[str, Any]) -> int:
+    sql = "SELECT count(*) AS number FROM tombstones WHERE space = :space"
+    parameters = {"space": scope["space"]}
+    if scope["thread_id"] is not None:
+        sql += " AND thread_key = :thread_key"
+        parameters["thread_key"] = thread_key(scope["space"], scope["thread_id"])
+    if scope["user_id"] is not None:
+        sql += " AND user_id = :user_id"
+        parameters["user_id"] = scope["user_id"]
+    (row,) = rows(connection, sql, parameters)
+    return int(row["number"])
+
+
+def _digest(connection: sqlite3.Connection, scope: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    after = ""
+    while True:
+        page = rows(connection, DIGESTS, {**scope, "after": after})
+        for row in page:
+            if row["digests"]:
+                digest.update(f"{thread_key(scope['space'], row['thread_id'])}:{row['digests']}\n".encode())
+        if len(page) < _THREADS_AT_ONCE:
+            return digest.hexdigest()
+        after = page[-1]["thread_id"]

@@ -10,32 +10,28 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiosqlite
-from sqlalchemy import Engine, event
-from sqlalchemy import create_engine as create_sync_engine
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from recollect.errors import StorageUnavailable, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.sql.migrate import upgrade_schema
+from recollect.infra.sql.readers import Readers
+from recollect.infra.sql.rows import rows
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
 Parameters = dict[str, Any] | Sequence[Any]
 Row = dict[str, Any]
-Reader = aiosqlite.Connection
 
 _GROUP_LIMIT = 256
 _BUSY_MS = 5000
-_READERS = 4
 _log = logging.getLogger("recollect.journal")
 
 
@@ -62,18 +58,14 @@ class Database:
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._writer: Engine | None = None
-        self._readers: AsyncEngine | None = None
+        self._readers: Readers | None = None
         self._last_failure: str | None = None
         self.groups = 0
         self.operations = 0
 
     async def open(self) -> None:
         await asyncio.to_thread(self._open_writer)
-        url = URL.create("sqlite+aiosqlite", database=str(self.path))
-        self._readers = create_async_engine(
-            url, pool_size=_READERS, max_overflow=0, isolation_level="AUTOCOMMIT", pool_reset_on_return=None
-        )
-        event.listen(self._readers.sync_engine, "connect", self._prepare_reader)
+        self._readers = Readers(self.path, _BUSY_MS)
         self._thread = threading.Thread(target=self._write_groups, name="journal-writer", daemon=True)
         self._thread.start()
 
@@ -83,9 +75,9 @@ class Database:
         if thread is not None:
             self._pending.put(None)
             await asyncio.to_thread(thread.join)
-        if self._readers is not None:
-            await self._readers.dispose()
-            self._readers = None
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            await asyncio.to_thread(readers.close)
         if self._writer is not None:
             await asyncio.to_thread(self._close_writer)
 
@@ -106,32 +98,16 @@ class Database:
 
     async def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """What one statement finds."""
-        async with self._reader() as reader:
-            return await rows(reader, sql, parameters)
+        return await self.query(lambda connection: rows(connection, sql, parameters))
 
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Reader]:
-        """One consistent view for several reads."""
-        async with self._reader() as reader:
-            try:
-                await reader.execute_fetchall("BEGIN")
-                yield reader
-            finally:
-                await reader.rollback()
-
-    @asynccontextmanager
-    async def _reader(self) -> AsyncIterator[Reader]:
+    async def query(self, operation: Operation[T]) -> T:
+        """Run `operation` on a connection that can only read; it sees one moment, and every write before it."""
         if self._readers is None:
             raise Unavailable("the journal is closed")
         try:
-            async with self._readers.connect() as connection:
-                raw = await connection.get_raw_connection()
-                driver = raw.driver_connection
-                assert isinstance(driver, aiosqlite.Connection)
-                yield driver
-        except (DBAPIError, sqlite3.Error) as error:
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise (_translated(cause) if isinstance(cause, sqlite3.Error) else error) from error
+            return await self._readers.run(operation)
+        except sqlite3.Error as error:
+            raise _translated(error) from error
 
     async def _submit(self, operation: Operation[T], *, alone: bool) -> T:
         if self._thread is None:
@@ -144,7 +120,7 @@ class Database:
 
     def _open_writer(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = create_sync_engine(
+        self._writer = create_engine(
             URL.create("sqlite", database=str(self.path)),
             connect_args={"check_same_thread": False, "isolation_level": None, "timeout": _BUSY_MS / 1000},
         )
@@ -186,15 +162,6 @@ class Database:
             "cache_size = -16000",
         ):
             driver.execute(f"PRAGMA {pragma}")
-
-    def _prepare_reader(self, driver: Any, _record: object) -> None:
-        cursor = driver.cursor()
-        for pragma in (f"busy_timeout = {_BUSY_MS}", "query_only = ON"):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
-        # SQLite's own lower() knows the letters of English alone.
-        driver.create_function("casefold", 1, _casefolded, deterministic=True)
-        driver.driver_connection.row_factory = sqlite3.Row
 
     def _write_groups(self) -> None:
         while True:
@@ -282,10 +249,6 @@ def _run_among_others(connection: sqlite3.Connection, pending: _Pending) -> None
     connection.execute("RELEASE operation")
 
 
-def _casefolded(text: str | None) -> str | None:
-    return None if text is None else text.casefold()
-
-
 def _settle_soon(group: list[_Pending]) -> None:
     loop = group[0].loop
     if not loop.is_closed():
@@ -326,9 +289,3 @@ def _translated(error: sqlite3.Error) -> Exception:
             "the journal is damaged. Stop the server and run 'recollect rebuild' to restore it."
         )
     return error
-
-
-async def rows(reader: Reader, sql: str, parameters: Parameters = ()) -> list[Row]:
-    """What a statement finds. One hop to the reader's thread; through a cursor it would be four."""
-    bound = parameters if isinstance(parameters, dict) else tuple(parameters)
-    return [dict(row) for row in await reader.execute_fetchall(sql, bound)]

@@ -6,7 +6,8 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 
-from recollect.infra.sql.database import Database, Reader, rows
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.rows import rows
 from recollect.memory.entry_paths import linked_turn
 from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Looked, Tombstones
@@ -55,18 +56,7 @@ class SqlForgottenProof:
 
     async def journal(self, tombstones: Tombstones) -> list[Looked]:
         """What was looked at, how much of it there is, and how much of that should not be there."""
-        async with self._database.snapshot() as reader:
-            return [
-                await self._turns(reader, tombstones),
-                await self._buffer(reader),
-                await self._cells(reader, tombstones),
-                await self._receipts(reader, tombstones),
-                await self._sources(reader, tombstones),
-                await self._versions(reader, tombstones),
-                await self._answers(reader, tombstones),
-                await self._quotes(reader, tombstones, "context blocks", "memories_json", "context_blocks"),
-                await self._quotes(reader, tombstones, "prompts", "detail_json", "prompts"),
-            ]
+        return await self._database.query(lambda connection: _journal(connection, tombstones))
 
     async def unfinished(self) -> list[Looked]:
         found = await self._database.read("SELECT state FROM jobs WHERE kind = ?", (PURGE,))
@@ -91,104 +81,125 @@ class SqlForgottenProof:
 
         return await self._database.outside_transaction(look)
 
-    async def _turns(self, reader: Reader, tombstones: Tombstones) -> Looked:
-        """By their places, and by their message ids: neither is ever used again."""
-        found = await rows(
-            reader,
-            "SELECT h.space, h.user_id, h.thread_id, t.position, t.message_id FROM turns t"
-            " JOIN threads h ON h.pk = t.thread_pk",
-        )
-        keys = await rows(reader, "SELECT space, user_id, thread_key, message_key FROM tombstones")
-        messages = {(row["space"], row["user_id"], row["thread_key"], row["message_key"]) for row in keys}
-        wrong = 0
-        for row in found:
-            space, user_id = row["space"], row["user_id"]
-            key = thread_key(space, row["thread_id"])
-            if tombstones.of_thread(space, user_id, key):
-                said = (space, user_id, key, message_key(row["message_id"]))
-                wrong += tombstones.holds(space, user_id, key, row["position"]) or said in messages
-        return Looked("turns", len(found), wrong)
 
-    async def _buffer(self, reader: Reader) -> Looked:
-        found = await rows(
-            reader,
-            "SELECT t.pk IS NULL AS is_gone FROM unprocessed_buffer b LEFT JOIN turns t ON t.pk = b.turn_pk",
-        )
-        return Looked("buffered turns", len(found), sum(row["is_gone"] for row in found))
+def _journal(connection: sqlite3.Connection, tombstones: Tombstones) -> list[Looked]:
+    return [
+        _turns(connection, tombstones),
+        _buffer(connection),
+        _cells(connection, tombstones),
+        _receipts(connection, tombstones),
+        _sources(connection, tombstones),
+        _versions(connection, tombstones),
+        _answers(connection, tombstones),
+        _quotes(connection, tombstones, "context blocks", "memories_json", "context_blocks"),
+        _quotes(connection, tombstones, "prompts", "detail_json", "prompts"),
+    ]
 
-    async def _cells(self, reader: Reader, tombstones: Tombstones) -> Looked:
-        found = await rows(reader, MEMBERS)
-        wrong = sum(
-            tombstones.holds(
-                row["space"],
-                row["user_id"],
-                thread_key(row["space"], row["thread_id"]),
-                turn_number(name) or 0,
-            )
-            for row in found
-            for name in json.loads(row["turn_ids_json"])
-        )
-        return Looked("memcells", len(found), wrong)
 
-    async def _receipts(self, reader: Reader, tombstones: Tombstones) -> Looked:
-        found = await rows(
-            reader,
-            "SELECT h.space, h.user_id, h.thread_id, r.subject FROM receipts r JOIN threads h ON h.pk = r.thread_pk",
-        )
-        wrong = sum(
-            tombstones.holds(
-                row["space"],
-                row["user_id"],
-                thread_key(row["space"], row["thread_id"]),
-                turn_number(row["subject"]) or 0,
-            )
-            for row in found
-        )
-        return Looked("receipts", len(found), wrong)
+def _turns(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    """By their places, and by their message ids: neither is ever used again."""
+    found = rows(
+        connection,
+        "SELECT h.space, h.user_id, h.thread_id, t.position, t.message_id FROM turns t"
+        " JOIN threads h ON h.pk = t.thread_pk",
+    )
+    keys = rows(connection, "SELECT space, user_id, thread_key, message_key FROM tombstones")
+    messages = {(row["space"], row["user_id"], row["thread_key"], row["message_key"]) for row in keys}
+    wrong = 0
+    for row in found:
+        space, user_id = row["space"], row["user_id"]
+        key = thread_key(space, row["thread_id"])
+        if tombstones.of_thread(space, user_id, key):
+            said = (space, user_id, key, message_key(row["message_id"]))
+            wrong += tombstones.holds(space, user_id, key, row["position"]) or said in messages
+    return Looked("turns", len(found), wrong)
 
-    async def _sources(self, reader: Reader, tombstones: Tombstones) -> Looked:
-        found = await rows(reader, SOURCES)
-        keys = tombstones.keys
-        wrong = sum(not row["is_there"] and row["turn"] in keys.get(row["thread_key"], ()) for row in found)
-        return Looked("sources of memories", len(found), wrong)
 
-    async def _versions(self, reader: Reader, tombstones: Tombstones) -> Looked:
-        found = await rows(
-            reader, "SELECT e.owner, h.entry_json FROM entry_history h JOIN entries e ON e.pk = h.entry_pk"
-        )
-        wrong = 0
-        for row in found:
-            links = json.loads(row["entry_json"])[4] if row["entry_json"] else []
-            turns = (linked_turn(row["owner"], link) for link in links)
-            wrong += any(turn is not None and tombstones.is_gone(*turn) for turn in turns)
-        return Looked("earlier versions of memories", len(found), wrong)
+def _buffer(connection: sqlite3.Connection) -> Looked:
+    found = rows(
+        connection,
+        "SELECT t.pk IS NULL AS is_gone FROM unprocessed_buffer b LEFT JOIN turns t ON t.pk = b.turn_pk",
+    )
+    return Looked("buffered turns", len(found), sum(row["is_gone"] for row in found))
 
-    async def _answers(self, reader: Reader, tombstones: Tombstones) -> Looked:
-        found = await rows(reader, ANSWERS)
-        there, keys = {key for key, _ in tombstones.threads.values()}, tombstones.keys
-        wrong = sum(
-            row["thread_key"] in keys and (row["thread_key"] not in there or not row["is_there"])
-            for row in found
-        )
-        return Looked("kept answers of models", len(found), wrong)
 
-    async def _quotes(
-        self, reader: Reader, tombstones: Tombstones, what: str, column: str, table: str
-    ) -> Looked:
-        """Which memories were sent: by their ids."""
-        found = await rows(
-            reader,
-            f"SELECT h.space, h.user_id, q.{column} AS told FROM {table} q JOIN turns t ON t.pk = q.turn_pk"
-            " JOIN threads h ON h.pk = t.thread_pk",
+def _cells(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(connection, MEMBERS)
+    wrong = sum(
+        tombstones.holds(
+            row["space"],
+            row["user_id"],
+            thread_key(row["space"], row["thread_id"]),
+            turn_number(name) or 0,
         )
-        wrong = sum(
-            any(
-                tombstones.holds(row["space"], row["user_id"], name[1], int(name[2]))
-                for name in _named(row["told"])
-            )
-            for row in found
+        for row in found
+        for name in json.loads(row["turn_ids_json"])
+    )
+    return Looked("memcells", len(found), wrong)
+
+
+def _receipts(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(
+        connection,
+        "SELECT h.space, h.user_id, h.thread_id, r.subject FROM receipts r JOIN threads h ON h.pk = r.thread_pk",
+    )
+    wrong = sum(
+        tombstones.holds(
+            row["space"],
+            row["user_id"],
+            thread_key(row["space"], row["thread_id"]),
+            turn_number(row["subject"]) or 0,
         )
-        return Looked(what, len(found), wrong)
+        for row in found
+    )
+    return Looked("receipts", len(found), wrong)
+
+
+def _sources(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(connection, SOURCES)
+    keys = tombstones.keys
+    wrong = sum(not row["is_there"] and row["turn"] in keys.get(row["thread_key"], ()) for row in found)
+    return Looked("sources of memories", len(found), wrong)
+
+
+def _versions(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(
+        connection, "SELECT e.owner, h.entry_json FROM entry_history h JOIN entries e ON e.pk = h.entry_pk"
+    )
+    wrong = 0
+    for row in found:
+        links = json.loads(row["entry_json"])[4] if row["entry_json"] else []
+        turns = (linked_turn(row["owner"], link) for link in links)
+        wrong += any(turn is not None and tombstones.is_gone(*turn) for turn in turns)
+    return Looked("earlier versions of memories", len(found), wrong)
+
+
+def _answers(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(connection, ANSWERS)
+    there, keys = {key for key, _ in tombstones.threads.values()}, tombstones.keys
+    wrong = sum(
+        row["thread_key"] in keys and (row["thread_key"] not in there or not row["is_there"]) for row in found
+    )
+    return Looked("kept answers of models", len(found), wrong)
+
+
+def _quotes(
+    connection: sqlite3.Connection, tombstones: Tombstones, what: str, column: str, table: str
+) -> Looked:
+    """Which memories were sent: by their ids."""
+    found = rows(
+        connection,
+        f"SELECT h.space, h.user_id, q.{column} AS told FROM {table} q JOIN turns t ON t.pk = q.turn_pk"
+        " JOIN threads h ON h.pk = t.thread_pk",
+    )
+    wrong = sum(
+        any(
+            tombstones.holds(row["space"], row["user_id"], name[1], int(name[2]))
+            for name in _named(row["told"])
+        )
+        for row in found
+    )
+    return Looked(what, len(found), wrong)
 
 
 def _free_pages(image: bytes, size: int) -> Iterator[bytes]:

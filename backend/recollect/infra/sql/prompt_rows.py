@@ -8,8 +8,7 @@ import zlib
 from typing import Any
 
 from recollect.context.prefix import common_prefix
-from recollect.infra.sql.database import Reader, rows
-from recollect.infra.sql.rows import dumped
+from recollect.infra.sql.rows import dumped, rows
 from recollect.memory.chat import LastPrompt, PromptCost, PromptReceipt, SentPrompt
 from recollect.memory.identity import turn_id
 from recollect.memory.model import JsonObject
@@ -59,20 +58,16 @@ def set_payload(
     payload: JsonObject | None,
     detail: JsonObject,
 ) -> None:
-    """The request on the wire without its messages, where they are those of the prompt; and what came of it."""
+    """The request on the wire, without its messages (None) where they are those of the prompt; and what came of it."""
     row = connection.execute(
-        "SELECT rest, detail_json FROM prompts WHERE thread_pk = ? AND position = ? AND base IS NULL",
+        "SELECT detail_json FROM prompts WHERE thread_pk = ? AND position = ? AND base IS NULL",
         (thread_pk, position),
     ).fetchone()
     if row is None:
         return
-    head = None
-    if payload is not None:
-        same = _lines(zlib.decompress(row[0])) == payload.get("messages")
-        head = dumped({**payload, "messages": None} if same else payload)
     connection.execute(
         "UPDATE prompts SET payload_json = ?, detail_json = ? WHERE thread_pk = ? AND position = ?",
-        (head, dumped({**json.loads(row[1]), **detail}), thread_pk, position),
+        (dumped(payload), dumped({**json.loads(row[0]), **detail}), thread_pk, position),
     )
 
 
@@ -84,14 +79,14 @@ def last_prompt(connection: sqlite3.Connection, thread_pk: int) -> LastPrompt | 
     return LastPrompt(position, epoch, zlib.decompress(rest), json.loads(detail))
 
 
-async def read_prompt(
-    connection: Reader, space: str, thread_id: str, position: int | None
+def read_prompt(
+    connection: sqlite3.Connection, space: str, thread_id: str, position: int | None
 ) -> PromptReceipt | None:
-    found = await rows(connection, FIND, (space, thread_id, position))
+    found = rows(connection, FIND, (space, thread_id, position))
     if not found:
         return None
     row = found[0]
-    messages = _lines(await _whole(connection, row))
+    messages = _lines(_whole(connection, row))
     payload = None if row["payload_json"] is None else json.loads(row["payload_json"])
     if payload is not None and payload.get("messages") is None:
         payload["messages"] = messages
@@ -119,11 +114,11 @@ def cost_of(row: dict[str, Any]) -> PromptCost:
     )
 
 
-async def _whole(connection: Reader, row: dict[str, Any]) -> bytes:
+def _whole(connection: sqlite3.Connection, row: dict[str, Any]) -> bytes:
     """Follow the prompts to the one that is kept whole, and take back what each of them has in common."""
     chain = [row]
     while chain[-1]["base"] is not None:
-        found = await rows(
+        found = rows(
             connection,
             "SELECT base, shared, rest FROM prompts WHERE thread_pk = ? AND position = ?",
             (row["thread_pk"], chain[-1]["base"]),

@@ -63,11 +63,16 @@ def memcell_of(row: Mapping[str, Any]) -> Memcell:
 
 
 def named_rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> Iterator[dict[str, Any]]:
-    """Rows by column name, on the writer's connection."""
+    """Rows by column name."""
     cursor = connection.execute(sql, parameters)
     names = [column[0] for column in cursor.description]
     for row in cursor:
         yield dict(zip(names, row, strict=True))
+
+
+def rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
+    """All that a statement finds."""
+    return list(named_rows(connection, sql, parameters))
 
 
 def json_or_none(text: str | None) -> Any:

@@ -1,16 +1,15 @@
 """The thread store: threads and their turns."""
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
 from typing import Any
 
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.sql.append import FIND_THREAD, Schedule, append_turns, create_thread_row
-from recollect.infra.sql.database import Database, rows
+from recollect.infra.sql.database import Database
 from recollect.infra.sql.forget import forget_turns
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, thread_of, turn_of
+from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, named_rows, thread_of, turn_of
 from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.job import TRANSCRIBE, vault_lane
 from recollect.memory.model import Append, NewTurn, Receipt, Thread, Turn
@@ -18,8 +17,6 @@ from recollect.memory.thread_place import ThreadPlace
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
-_MANY = 500
-"""Above this, work on rows is done off the event loop."""
 
 NEWEST_TURNS = f"""
 SELECT {TURN_COLUMNS} FROM (
@@ -112,16 +109,13 @@ class SqlThreadStore:
         `before` pages backwards: only turns that stand before that turn.
         """
         limit = _EVERYTHING if max_turns is None else min(max(0, max_turns), 2**62)
-        async with self._database.snapshot() as connection:
-            position = 2**62 if before is None else await _position(connection, space, thread_id, before)
-            found = await rows(
-                connection,
-                NEWEST_TURNS,
-                {"space": space, "thread_id": thread_id, "limit": limit, "before": position},
-            )
-        if len(found) <= _MANY:
-            return [turn_of(row) for row in found]
-        return await asyncio.to_thread(lambda: [turn_of(row) for row in found])
+
+        def read(connection: sqlite3.Connection) -> list[Turn]:
+            position = 2**62 if before is None else _position(connection, space, thread_id, before)
+            bound = {"space": space, "thread_id": thread_id, "limit": limit, "before": position}
+            return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
+
+        return await self._database.query(read)
 
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE) -> Turn | None:
         found = await self._database.read(
@@ -265,13 +259,12 @@ class SqlThreadStore:
             self._on_due(due)
 
 
-async def _position(connection: Any, space: str, thread_id: str, turn_id: str) -> int:
-    found = await rows(
-        connection,
+def _position(connection: sqlite3.Connection, space: str, thread_id: str, turn_id: str) -> int:
+    found = connection.execute(
         "SELECT position FROM turns WHERE position = ? AND thread_pk ="
         " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
         (turn_number(turn_id), space, thread_id),
-    )
-    if not found:
+    ).fetchone()
+    if found is None:
         raise NotFound(f"there is no turn {turn_id!r} in this thread", field="before")
-    return int(found[0]["position"])
+    return int(found[0])

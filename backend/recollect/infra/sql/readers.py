@@ -1,0 +1,58 @@
+"""Readers of the journal: threads with a connection each that can only read."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+_AT_ONCE = 4
+
+
+class Readers:
+    """What is asked runs as a whole on one of the threads: a question of several statements costs one hop."""
+
+    def __init__(self, path: Path, busy_ms: int) -> None:
+        self._path = path
+        self._busy_ms = busy_ms
+        self._own = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="journal-reader")
+
+    async def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """What `operation` returns; it sees the journal as it is at one moment."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, operation)
+
+    def close(self) -> None:
+        """Waits for what is being read."""
+        self._threads.shutdown()
+        for connection in self._connections:
+            connection.close()
+
+    def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            return operation(connection)
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _connection(self) -> sqlite3.Connection:
+        known: sqlite3.Connection | None = getattr(self._own, "connection", None)
+        if known is not None:
+            return known
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        self._connections.append(connection)
+        for pragma in (f"busy_timeout = {self._busy_ms}", "query_only = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        # SQLite's own lower() knows the letters of English alone.
+        connection.create_function("casefold", 1, _casefolded, deterministic=True)
+        self._own.connection = connection
+        return connection
+
+
+def _casefolded(text: str | None) -> str | None:
+    return None if text is None else text.casefold()
