@@ -67,9 +67,9 @@ _LONGEST_PATH = 5_000
 def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
     if _went_unanswered(connection, asked):
         asked = replace(asked, turns=(), earlier=(), parent_id=None)
-    elif asked.turns and (overtaken := connection.execute(OVERTAKEN, _place_and_key(asked)).fetchone()):
+    elif asked.turns and asked.key and (overtaken := _overtaken(connection, asked)):
         raise Conflict(
-            f"Idempotency-Key: the answer {identity.turn_id(overtaken[0])} to this message failed, and others were said"
+            f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
             " since; name the message as parent_id to have it answered after all",
             field="Idempotency-Key",
         )
@@ -131,16 +131,20 @@ def _went_unanswered(connection: sqlite3.Connection, asked: Asked) -> bool:
     if not asked.turns:
         return False
     place = {"space": asked.space, "thread_id": asked.thread_id, "limit": len(asked.turns) + 1}
-    tip = [turn_of(row) for row in named_rows(connection, TIP, place)]
-    if len(tip) <= len(asked.turns) or tip[0].status != "failed" or tip[0].content:
+    found = list(named_rows(connection, TIP, place))
+    if len(found) <= len(asked.turns) or found[0]["status"] != "failed" or found[0]["content"]:
         return False
+    tip = [turn_of(row) for row in found]
     if asked.parent_id not in (None, tip[-1].parent_id, identity.turn_id(identity.place_of(tip[-1]) - 1)):
         return False
     return [_said(turn) for turn in reversed(tip[1:])] == [_said(turn) for turn in asked.turns]
 
 
-def _place_and_key(asked: Asked) -> dict[str, str | None]:
-    return {"space": asked.space, "thread_id": asked.thread_id, "key": asked.key}
+def _overtaken(connection: sqlite3.Connection, asked: Asked) -> str | None:
+    """The answer that was asked for under this key, and failed."""
+    place_and_key = {"space": asked.space, "thread_id": asked.thread_id, "key": asked.key}
+    found = connection.execute(OVERTAKEN, place_and_key).fetchone()
+    return identity.turn_id(found[0]) if found else None
 
 
 def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
@@ -308,7 +312,7 @@ def path_of(
     user.
     """
     path: list[SentTurn] = []
-    wanted = _before(first_new)
+    wanted = _before(first_new.parent_id, identity.place_of(first_new))
     page: dict[int, Mapping[str, Any]] = {}
     lowest = None
     begun, heard = False, first_new.role == "user"
@@ -333,7 +337,7 @@ def path_of(
             block = ContextBlock(row["block"], json.loads(row["memories_json"]))
         path.append(SentTurn(wanted, turn, block))
         heard = heard or turn.role == "user"
-        wanted = _before(turn)
+        wanted = _before(turn.parent_id, wanted)
     return tuple(reversed(path))
 
 
@@ -342,8 +346,6 @@ def _is_in_chain(turn: Turn) -> bool:
     return turn.role == "tool" or bool(turn.tool_calls)
 
 
-def _before(turn: Turn) -> int:
-    parent = identity.turn_number(turn.parent_id) if turn.parent_id else None
-    if parent is not None:
-        return parent
-    return identity.place_of(turn) - 1
+def _before(parent_id: str | None, place: int) -> int:
+    parent = identity.turn_number(parent_id) if parent_id else None
+    return place - 1 if parent is None else parent

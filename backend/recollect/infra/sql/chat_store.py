@@ -18,7 +18,7 @@ from recollect.infra.sql.chat_rows import (
     update_turn,
     write_answer,
 )
-from recollect.infra.sql.conversation_rows import conversation_of
+from recollect.infra.sql.conversation_rows import conversation_if_there, conversation_of
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
 from recollect.infra.sql.prompt_rows import COSTS, cost_of, keep_prompt, last_prompt, read_prompt, set_payload
@@ -173,7 +173,7 @@ class SqlChatStore:
     ) -> Conversation:
         """What the next prompt is made of. It costs what the window costs, not what the thread costs."""
         return await self._database.query(
-            lambda connection: conversation_of(connection, space, thread_id, accepted, most_turns)
+            lambda connection: conversation_if_there(connection, space, thread_id, accepted, most_turns)
         )
 
     async def tip(self, space: str, thread_id: str) -> list[Turn]:

@@ -21,13 +21,22 @@ SYSTEM_TEXTS = """
 SELECT content FROM turns WHERE thread_pk = ? AND role = 'system' AND position < ? ORDER BY position"""
 
 
+THREAD = f"SELECT pk, revision, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?"
+
+
+def conversation_if_there(
+    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, most_turns: int
+) -> Conversation:
+    """Raises NotFound where the thread was forgotten since this was accepted."""
+    row_of_answer(connection, space, thread_id, accepted.answer)
+    return conversation_of(connection, space, thread_id, accepted, most_turns)
+
+
 def conversation_of(
     connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, most_turns: int
 ) -> Conversation:
-    pk = row_of_answer(connection, space, thread_id, accepted.answer)["thread_pk"]
-    found = list(
-        named_rows(connection, f"SELECT revision, {THREAD_COLUMNS} FROM threads WHERE pk = ?", (pk,))
-    )
+    (found,) = named_rows(connection, THREAD, (space, thread_id))
+    pk = found["pk"]
     newest = list(named_rows(connection, NEWEST_EPOCH, (pk,)))
     epoch = Epoch(**newest[0]) if newest else None
     first_new = accepted.turns[0] if accepted.turns else accepted.answers[0]
@@ -38,8 +47,8 @@ def conversation_of(
     ).fetchone()
     path = path_of(connection, pk, first_new, epoch, most_turns)
     return Conversation(
-        thread=thread_of(found[0]),
-        revision=found[0]["revision"],
+        thread=thread_of(found),
+        revision=found["revision"],
         epoch=epoch,
         path=path,
         was_answered=bool(path) and _was_answered(connection, pk, path[-1].position),
