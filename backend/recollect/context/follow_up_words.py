@@ -170,7 +170,7 @@ ASKING = frozenset(
 """What begins with one of these, or holds a verb of them, is a question of its own."""
 
 ORDINALS = {
-    "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1, "1st": 1, "2nd": 2, "3rd": 3,
+    "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1, "former": 1, "latter": -1, "1st": 1, "2nd": 2, "3rd": 3,
     "erste": 1, "zweite": 2, "dritte": 3, "letzte": -1, "premier": 1, "première": 1, "deuxième": 2, "seconde": 2,
     "troisième": 3, "dernier": -1, "dernière": -1, "primero": 1, "primera": 1, "segundo": 2, "segunda": 2,
     "tercero": 3, "tercera": 3, "último": -1, "última": -1,
@@ -188,7 +188,7 @@ POINTING = re.compile(
     r"""\b(?:(?:about|like|of|after|before|than|with|for|is|was|does|did|do|why|how|mean|explain|understand|know|said|say|see
             |about\ all|doing|need|use|fix|change|try|want|think\ of|because\ of|from|over)\ +(?:that|this|these|those)
           (?=\s*(?:[?!.,;]|$|\b(?:in|to|for|with|again|but|and|as|by|mean|means|work|works|happen|happened|so|true|possible|called
-            |different|important|one|too|all|better|now|then|when|because|if)\b))
+            |different|important|one|too|all|better|now|then|when|because|if|going|done|over)\b))
         | ^\W*(?:that|this|these|those)(?:'s|\ (?:is|was|are|were|one|sounds|means|makes|works|does|doesn't|didn't|isn't)\b)
         | \b(?:that|those|the\ (?:same|other|former|latter))\ +(?:ones?|book|film|movie|person|place|thing|idea|city|country|project|trip
             |problem|error|function|topic|subject|company|case|man|woman|guy|way|event|story|song|plan|part|answer|question|word)\b

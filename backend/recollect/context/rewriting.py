@@ -239,10 +239,10 @@ def _cjk_pronouns(text: str) -> Iterator[_Found]:
 def _is_bound(text: str, place: int, pronoun: Pronoun, language: Language, *, is_object: bool) -> bool:
     """Whether the message itself says what a pronoun in it stands for."""
     before = text[:place]
-    # "Did Zelensky meet him?" speaks of two people; where more is said, one of them may be meant.
-    may_mean_another = (
-        is_object and not _new_clause(before) and "'s " not in before and len(text.split()) <= 6
-    )
+    # "Did Zelensky meet him?" speaks of two people; where more is said, one of them may be meant. No new
+    # clause begins with the first word, nor with the one before the pronoun ("Who came before him?").
+    said = before.rstrip().rpartition(" ")[0]
+    may_mean_another = is_object and not _new_clause(said, 1) and "'s " not in said and len(text.split()) <= 6
     named = entities_in(text if pronoun.wanted in ("male", "female") else before)
     if any(fit(entity, pronoun.wanted) > (entity.start > place) for entity in named) and not may_mean_another:
         return True
