@@ -223,6 +223,10 @@ class Chat:
             skip_reason=skip,
         )
 
+    async def was_asked(self, space: str, thread_id: str, key: str | None) -> bool:
+        """Whether a request with this key came to the thread before."""
+        return key is not None and await self._store.requested(space, thread_id, key) is not None
+
     async def _joined(self, caller: Caller, request: ChatRequest) -> LiveTurn | None:
         """The turn that this request asked for already, if it did."""
         if request.key is None and not self.live.is_any_running(caller.space, request.thread_id):

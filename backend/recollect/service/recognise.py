@@ -110,7 +110,7 @@ class ResentChat:
             )
         else:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
-            placed = await self._recognised(owner, told, digest)
+            placed = await self._recognised(owner, told, digest, resent.request.key)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
         request = replace(
@@ -151,14 +151,29 @@ class ResentChat:
                 return _going_on(sighting, messages)
         return ChatRequest(thread_id, turns=tuple(messages[history:]))
 
-    async def _recognised(self, owner: _Owner, told: _Told, digest: bytes) -> ChatRequest | None:
+    async def _recognised(
+        self, owner: _Owner, told: _Told, digest: bytes, key: str | None
+    ) -> ChatRequest | None:
         found = [
             sighting
             for sighting in await self._sightings(owner, told)
             if may_go_on(sighting, told.messages) or await self._is_waited_for(owner, sighting, digest)
         ]
         sighting = best_of(found)
-        return None if sighting is None else _going_on(sighting, told.messages)
+        if sighting is None:
+            return None
+        if not sighting.is_tip and not await self._chat.was_asked(owner.space, sighting.thread_id, key):
+            sighting = await self._ends_with_history(owner, told, sighting.known) or sighting
+        return _going_on(sighting, told.messages)
+
+    async def _ends_with_history(self, owner: _Owner, told: _Told, known: int) -> Sighting | None:
+        """A thread that ends where the history does goes on, though in another one the same was said next."""
+        history = count_history(told.messages)
+        if not 0 < history < known:
+            return None
+        found = await self._chains.from_the_beginning(owner.space, owner.user_id, told.said[:history])
+        tips = [each for each in found if each.known == history and each.is_tip and each.answered]
+        return best_of(tips)
 
     async def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
         """A client that lost its connection asks for the answer that is on its way."""

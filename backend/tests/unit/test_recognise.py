@@ -175,9 +175,14 @@ class RecordingChat:
     def __init__(self) -> None:
         self.requests: list[ChatRequest] = []
         self.waited_for: str | None = None
+        self.keys: set[tuple[str, str]] = set()
+        """Threads, and the keys that were used in them."""
 
     async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> None:
         self.requests.append(request)
+
+    async def was_asked(self, space: str, thread_id: str, key: str | None) -> bool:
+        return (thread_id, key) in self.keys
 
     @property
     def live(self) -> "RecordingChat":
@@ -250,6 +255,23 @@ async def test_all_of_it_known_asks_for_another_answer(door: Door) -> None:
     await door.knows("t1", asks("hello"), given("hi"), asks("one"), given("1"))
     request = await door.asked(*HISTORY, asks("one"))
     assert (request.thread_id, request.parent_id, request.turns) == ("t1", "t-3", ())
+
+
+async def test_a_thread_that_ends_with_the_history_goes_on_though_another_was_asked_the_same_next(
+    door: Door,
+) -> None:
+    await door.knows("longer", asks("hello"), given("hi"), asks("one"), given("1"))
+    await door.knows("ends here", asks("hello"), given("hi"))
+    request = await door.asked(*HISTORY, asks("one"))
+    assert (request.thread_id, request.parent_id, said(request.turns)) == ("ends here", "t-2", ["one"])
+
+
+async def test_a_request_that_is_sent_again_with_its_key_goes_where_it_went(door: Door) -> None:
+    await door.knows("longer", asks("hello"), given("hi"), asks("one"), given("1"))
+    await door.knows("ends here", asks("hello"), given("hi"))
+    door.chat.keys.add(("longer", "k"))
+    request = await door.asked(*HISTORY, asks("one"), key="k")
+    assert (request.thread_id, request.parent_id) == ("longer", "t-3")
 
 
 async def test_a_message_that_shows_something_is_said_anew(door: Door) -> None:
