@@ -250,3 +250,10 @@ async def test_blocks_stay_within_their_share_of_the_context(tmp_path: Path, mod
         tokens = await backend.count_tokens(block)
     assert "Marta" in block
     assert tokens <= 0.05 * 2400
+
+
+async def test_a_rate_limit_tells_the_client_when_to_come_again(tmp_path: Path, model: StandInModel) -> None:
+    async with talking(tmp_path, model) as talk:
+        model.control("rate_limit", retry_after="7")
+        refused = await post(talk, "hello")
+    assert (refused.status_code, refused.headers.get("Retry-After")) == (429, "7")

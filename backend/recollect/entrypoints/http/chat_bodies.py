@@ -113,7 +113,9 @@ class ChatAnswer(BaseModel):
 class PromptAnswer(BaseModel):
     turn_id: str
     epoch: int
-    request: dict[str, Any] | None = Field(description="What was sent, exactly; null where it never left.")
+    request: dict[str, Any] | None = Field(
+        description="What was sent, exactly; null where it never left, or the server was killed."
+    )
     messages: list[dict[str, Any]] = Field(description="The prompt in OpenAI's shape.")
     new_from: int = Field(description="The first message that was not sent before.")
     prefix_digest: str | None

@@ -59,10 +59,15 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
     status = status_of(error)
     if status >= 500:
         _log.error("%s: %s", error.code, error.message)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    body = error_body(error.code, error.message, field=error.field)
+    return JSONResponse(body, status, headers=headers_of(error))
+
+
+def headers_of(error: errors.RecollectError) -> dict[str, str]:
+    """What a client is told beside the status: how to come in, or when to come again."""
     if isinstance(error, errors.RateLimited) and error.retry_after is not None:
-        headers["Retry-After"] = str(math.ceil(error.retry_after))
-    return JSONResponse(error_body(error.code, error.message, field=error.field), status, headers=headers)
+        return {"Retry-After": str(math.ceil(error.retry_after))}
+    return {"WWW-Authenticate": "Bearer"} if status_of(error) == 401 else {}
 
 
 async def render_unexpected(request: Request, _error: Exception) -> JSONResponse:

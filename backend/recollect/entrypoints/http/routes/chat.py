@@ -17,7 +17,7 @@ from recollect.entrypoints.http.chat_bodies import (
     PromptAnswer,
 )
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
-from recollect.entrypoints.http.errors import documented, error_body, status_of
+from recollect.entrypoints.http.errors import documented, error_body, headers_of, status_of
 from recollect.entrypoints.http.while_connected import WhileConnected
 from recollect.service import prompts
 from recollect.service.live_turns import LiveTurn, Offset
@@ -122,4 +122,4 @@ def _answer(live: LiveTurn) -> Response:
         return JSONResponse(answer.model_dump())
     body = error_body(live.error.code, live.error.message, field=live.error.field)
     turns = answer.model_dump(include={"thread_id", "user_turn", "assistant_turn"})
-    return JSONResponse({**body, **turns}, status_of(live.error))
+    return JSONResponse({**body, **turns}, status_of(live.error), headers=headers_of(live.error))
