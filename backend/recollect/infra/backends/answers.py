@@ -36,7 +36,12 @@ class Answer:
 
     async def read(self, response: httpx2.Response) -> AsyncGenerator[Delta | Finished]:
         """Ends with Finished, or raises."""
-        if response.headers.get("content-type", "").startswith("application/json"):
+        sent = response.headers.get("content-type", "")
+        if sent.startswith("text/html"):
+            raise StreamBroken(
+                f"{self._server.who} sent a web page in place of an answer. Check its address."
+            )
+        if sent.startswith("application/json"):
             for delta in self._deltas(await self._server.whole(response)):
                 yield delta
             self._done = True
