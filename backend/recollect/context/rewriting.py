@@ -36,6 +36,10 @@ _noun_phrase = re.compile(
     r"\b(?:a|an|the|my|your|our|some|any|every|each|another|no|this|that|i)\s+(?P<noun>[^\W\d_]{3,})",
     re.IGNORECASE,
 ).finditer
+_owned = re.compile(
+    r"(?:'s(?: (?:older|elder|younger|big|little|first|second|last|new|old|best|favou?rite|current|former|ex))?"
+    r" [^\W\d_]+)+"
+).match
 _plural_noun = re.compile(
     r"\b(?!(?:this|his|was|does|has|its|yes|always|perhaps|us)\b)[^\W\d_]{3,}s\b"
 ).search
@@ -164,7 +168,13 @@ def _kind_of(text: str) -> str | None:
 
 
 def _replaced(question: str, entity: Entity, name: str) -> str:
-    return question[: entity.start] + name + question[entity.start + len(entity.name) :]
+    """ "And her brother?" after "Where is Ann's sister?" is about another of Ann's, not about one of her sister's."""
+    end = entity.start + len(entity.name)
+    if question.startswith("'s", end):
+        name = name.removesuffix("'s")
+    if name.startswith(f"{entity.name}'s ") and (owned := _owned(question, end)):
+        end = owned.end()
+    return question[: entity.start] + name + question[end:]
 
 
 def _with_names(text: str, dialogue: Dialogue) -> Rewrite | None:

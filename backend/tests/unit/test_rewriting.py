@@ -96,6 +96,10 @@ RESOLVED = [
     (("Where does Marta live?", "In Porto."), "what about her sister?", "Where does Marta's sister live?"),
     (("Where does Marta live?", "In Porto."), "and Bob?", "Where does Bob live?"),
     (("Where does Marta live?", "In Porto."), "what about my brother?", "Where does my brother live?"),
+    ((*TRUMP, "and his wife?", "Melania."), "and his children?", "Who is Donald Trump's children?"),
+    (("Where does Marta's older sister live?", "In Porto."), "and her brother?", "Where does Marta's brother live?"),
+    (("What is Ann's job?", "She is a nurse."), "and her salary?", "What is Ann's salary?"),
+    (("What is Ann's job?", "She is a nurse."), "and Bob's?", "What is Bob's job?"),
     # German, French, Spanish.
     (("Wie ist das Wetter in Berlin?", "Sonnig."), "und in Paris?", "Wie ist das Wetter in Paris?"),
     (("Wer ist Angela Merkel?", "Eine Politikerin."), "wo wurde sie geboren?", "wo wurde sie geboren? (Angela Merkel)"),
