@@ -252,7 +252,9 @@ class App:
     def _handlers(self) -> list[dict[str, Handler]]:
         """In pools of their own: what waits at the gate keeps no other kind of work waiting."""
         model = self.talking.background
-        prefixes = LivePrefixes(self.talking.backends, self.chats, self.THREADS, self.images)
+        prefixes = LivePrefixes(
+            self.talking.backends, self.talking.models, self.chats, self.THREADS, self.images
+        )
         boundaries = Boundaries(
             self.cells, boundary_rules(self.settings), model, self.fail_points, self.clock
         )

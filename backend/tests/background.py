@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recollect.context.llm import BackendFacts, BackendKind, ChatCall
-from recollect.service.background_model import BackendFor, BackgroundModel
+from recollect.service.background_model import BackgroundModel, ModelFor, ThreadModel
 from recollect.service.gate import Gate
 from recollect.service.ports import Backend
 from tests.fake_backend import FakeBackend
@@ -48,13 +48,13 @@ def saying(*steps: str | Exception) -> Script:
     return script
 
 
-def always(backend: Backend) -> BackendFor:
+def always(backend: Backend) -> ModelFor:
     """Every thread's background work goes there."""
 
-    async def backend_for(space: str, thread_id: str) -> Backend:
-        return backend
+    async def model_for(space: str, thread_id: str) -> ThreadModel:
+        return ThreadModel(backend)
 
-    return backend_for
+    return model_for
 
 
 def model_on(backend: Backend, gate: Gate | None = None, **choices: Any) -> BackgroundModel:

@@ -24,8 +24,18 @@ from recollect.service.ports import Backend
 MAX_ANSWER_BYTES = 64 * 1024
 PAUSE_SECONDS = 0.5
 
-BackendFor = Callable[[str, str], Awaitable[Backend]]
-"""By space and thread: the backend for background work where one is configured, else the one the thread chats with."""
+
+@dataclass(frozen=True, slots=True)
+class ThreadModel:
+    """What a thread's background work asks."""
+
+    backend: Backend
+    model: str | None = None
+    """None: the backend's own."""
+
+
+ModelFor = Callable[[str, str], Awaitable[ThreadModel]]
+"""By space and thread: the model for background work where one is configured, else the one the thread chats with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class BackgroundModel:
 
     def __init__(
         self,
-        backend_for: BackendFor,
+        model_for: ModelFor,
         gate: Gate,
         *,
         answer_seconds: float = 60,
@@ -75,7 +85,7 @@ class BackgroundModel:
 
         `on_own_prompt` is told after each call with a prompt of its own: it may have cost a chat its cache.
         """
-        self._backend_for = backend_for
+        self._model_for = model_for
         self._gate = gate
         self._answer_seconds = answer_seconds
         self._patience_seconds = patience_seconds
@@ -83,8 +93,8 @@ class BackgroundModel:
         self._on_own_prompt = on_own_prompt
         self._pause = pause
         self._clock = clock
-        self._without_schema: set[str] = set()
-        """Names of backends that refuse a schema."""
+        self._refused: dict[tuple[str, str | None], frozenset[str]] = {}
+        """By backend and model the options that it does not take."""
 
     async def ask(
         self,
@@ -107,20 +117,20 @@ class BackgroundModel:
             ChatCall(
                 messages=[*prefix.messages, *messages] if prefix else messages,
                 max_tokens=max_tokens,
-                options={"temperature": 0},
+                options=_options(schema),
                 session=prefix.session if prefix else None,
                 slot=prefix.slot if prefix else None,
                 space=space,
             ),
             thread_key(space, thread_id),
-            schema,
             own_prompt=prefix is None,
             answering=self._answer_seconds,
             patience=self._patience_seconds,
         )
         try:
-            backend = await self._backend_for(space, thread_id)
-            return await self._try_again_and_again(backend, asked, check)
+            chosen = await self._model_for(space, thread_id)
+            asked.call = replace(asked.call, model=chosen.model)
+            return await self._try_again_and_again(chosen.backend, asked, check)
         except InvalidInput as error:
             # The backend or the model that is named in the settings does not exist: no fault of the job's.
             raise ModelUnavailable(
@@ -159,17 +169,20 @@ class BackgroundModel:
         raise ModelUnavailable(f"the model failed {self._attempts} times: {trouble}")
 
     async def _try(self, backend: Backend, asked: "_Asked") -> Answer:
-        """Once; where the schema is refused, once more without it, and from then on."""
-        if asked.schema is None or backend.name in self._without_schema:
-            return await self._once(backend, asked, asked.call)
-        form = {"name": "answer", "strict": True, "schema": asked.schema}
-        options = {**asked.call.options, "response_format": {"type": "json_schema", "json_schema": form}}
-        try:
-            return await self._once(backend, asked, replace(asked.call, options=options))
-        except ModelRefused:
-            answer = await self._once(backend, asked, asked.call)
-            self._without_schema.add(backend.name)
-            return answer
+        """Once; where the schema or the temperature is refused, once more without it, and from then on."""
+        key = (backend.name, asked.call.model)
+        refused = self._refused.get(key, frozenset())
+        while True:
+            options = {name: value for name, value in asked.call.options.items() if name not in refused}
+            try:
+                answer = await self._once(backend, asked, replace(asked.call, options=options))
+            except ModelRefused as error:
+                if (name := _at_fault(error, options)) is None:
+                    raise
+                refused |= {name}
+            else:
+                self._refused[key] = refused
+                return answer
 
     async def _once(self, backend: Backend, asked: "_Asked", call: ChatCall) -> Answer:
         arrived = self._clock()
@@ -194,7 +207,6 @@ class _Asked:
 
     call: ChatCall
     thread_key: str
-    schema: JsonObject | None
     own_prompt: bool
     answering: float
     patience: float
@@ -206,6 +218,24 @@ class _OutOfTime(ModelUnavailable):
 
 class _StillAnswering(ModelUnavailable):
     """The time for an answer is up in the midst of it."""
+
+
+def _options(schema: JsonObject | None) -> JsonObject:
+    options: JsonObject = {"temperature": 0}
+    if schema is None:
+        return options
+    form = {"name": "answer", "strict": True, "schema": schema}
+    return {**options, "response_format": {"type": "json_schema", "json_schema": form}}
+
+
+def _at_fault(error: ModelRefused, options: JsonObject) -> str | None:
+    """The option that a request was refused for, as far as can be told; None: it can't be one of them.
+
+    OpenAI's reasoning models take no temperature but their own, and say so. Of a schema not all say so.
+    """
+    if "temperature" in options and "temperature" in error.message:
+        return "temperature"
+    return "response_format" if "response_format" in options else None
 
 
 async def _whole_answer(backend: Backend, call: ChatCall, spoke: asyncio.Event) -> Answer:

@@ -17,7 +17,7 @@ from recollect.service.gate import QUIET_SECONDS, Gate
 from recollect.service.images import Images
 from recollect.service.likeness import Likeness
 from recollect.service.live_turns import LiveTurns
-from recollect.service.ports import Backend, EntryStore
+from recollect.service.ports import EntryStore
 from recollect.service.prompting import PromptMaker
 from recollect.service.recall_source import RecallSource
 from recollect.service.rewriter import Rewriter
@@ -26,6 +26,7 @@ from recollect.service.standing import StandingMemories
 from recollect.settings import Settings
 from recollect.wiring.backends import Backends
 from recollect.wiring.search import Search
+from recollect.wiring.thread_models import ThreadModels
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Talking:
     recall: RecallSource
     rewriter: Rewriter
     chat: Chat
+    models: ThreadModels
     background: BackgroundModel | None
     """None where nobody configured a model: then rules do the background work."""
 
@@ -83,27 +85,21 @@ def build_talking(
         patience=Patience(settings.chat.answer_seconds, settings.chat.orphan_seconds),
         on_answer=on_answer,
     )
-    return Talking(
-        backends, gate, slots, recall, rewriter, chat, _background(settings, backends, gate, slots, threads)
-    )
+    models = ThreadModels(backends, chats, threads, people)
+    background = _background(settings, backends, gate, slots, models)
+    return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
 
 
 def _background(
-    settings: Settings, backends: Backends, gate: Gate, slots: SlotMaps, threads: SqlThreadStore
+    settings: Settings, backends: Backends, gate: Gate, slots: SlotMaps, models: ThreadModels
 ) -> BackgroundModel | None:
     if not backends.configured and settings.tasks.base_url is None:
         return None
 
-    async def backend_for(space: str, thread_id: str) -> Backend:
-        if backends.tasks is not backends.get():
-            return backends.tasks
-        thread = await threads.get_thread(thread_id, space=space)
-        return backends.get(thread.backend if thread else None)
-
     lease = settings.jobs.lease_seconds
     answering = min(settings.memorize.model_timeout_seconds, lease / 2)
     return BackgroundModel(
-        backend_for,
+        models.of,
         gate,
         answer_seconds=answering,
         patience_seconds=min(45.0, lease * 0.9 - answering),

@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from recollect.service.background_model import BackgroundModel
+from recollect.service.background_model import BackgroundModel, ThreadModel
 from recollect.service.gate import Gate
-from recollect.service.ports import Backend
 from recollect.settings import Settings
 from recollect.wiring.backends import Backends
 
@@ -15,11 +14,11 @@ async def background_model(settings: Settings) -> AsyncIterator[BackgroundModel 
     """None where nobody configured one."""
     backends = Backends(settings)
 
-    async def backend_for(space: str, thread_id: str) -> Backend:
-        return backends.tasks
+    async def model_for(space: str, thread_id: str) -> ThreadModel:
+        return ThreadModel(backends.tasks)
 
     try:
         is_there = backends.configured or settings.tasks.base_url is not None
-        yield BackgroundModel(backend_for, Gate(), answer_seconds=600) if is_there else None
+        yield BackgroundModel(model_for, Gate(), answer_seconds=600) if is_there else None
     finally:
         await backends.aclose()

@@ -12,6 +12,7 @@ from recollect.service.background_model import ChatPrefix
 from recollect.service.chat import session_of
 from recollect.service.images import Images
 from recollect.wiring.backends import Backends
+from recollect.wiring.thread_models import ThreadModels
 
 _ROOM_TOKENS = 3_000
 """For an instruction and its answer, at least."""
@@ -21,9 +22,15 @@ class LivePrefixes:
     """A thread's live prompt, where the backend that does the background work is the one that chats."""
 
     def __init__(
-        self, backends: Backends, chats: SqlChatStore, threads: SqlThreadStore, images: Images
+        self,
+        backends: Backends,
+        models: ThreadModels,
+        chats: SqlChatStore,
+        threads: SqlThreadStore,
+        images: Images,
     ) -> None:
         self._backends = backends
+        self._models = models
         self._chats = chats
         self._threads = threads
         self._images = images
@@ -35,8 +42,8 @@ class LivePrefixes:
     async def holding(self, cell: StoredCell) -> ChatPrefix | None:
         """None where some of the cell's turns are no longer in the prompt, or it is no longer in a cache nearby."""
         thread = cell.thread
-        backend = self._backends.get(thread.backend)
-        facts = await backend.facts()
+        chatting = await self._models.chatting(thread.space, thread.thread_id)
+        facts = await chatting.backend.facts()
         if not facts.local:
             return None
         places = [place_of(turn) for turn in cell.turns]

@@ -20,7 +20,13 @@ from recollect.errors import (
 from recollect.memory.identity import thread_key
 from recollect.memory.job import Preempted
 from recollect.memory.model import JsonObject
-from recollect.service.background_model import MAX_ANSWER_BYTES, Answer, BackgroundModel, ChatPrefix
+from recollect.service.background_model import (
+    MAX_ANSWER_BYTES,
+    Answer,
+    BackgroundModel,
+    ChatPrefix,
+    ThreadModel,
+)
 from recollect.service.gate import Gate
 from recollect.service.ports import Backend
 from tests.background import Script, answering, backend_of, model_on, saying, silent
@@ -282,11 +288,21 @@ async def test_a_backend_or_model_that_does_not_exist_is_unavailable(error: Exce
     with pytest.raises(ModelUnavailable, match="settings"):
         await ask(answering(saying(error)))
 
-    async def nowhere(space: str, thread_id: str) -> Backend:
+    async def nowhere(space: str, thread_id: str) -> ThreadModel:
         raise error
 
     with pytest.raises(ModelUnavailable, match="settings"):
         await put(BackgroundModel(nowhere, Gate()))
+
+
+async def test_the_model_that_a_thread_chats_with_is_asked_by_its_name() -> None:
+    backend = backend_of()
+
+    async def chatting(space: str, thread_id: str) -> ThreadModel:
+        return ThreadModel(backend, "fake")
+
+    await put(BackgroundModel(chatting, Gate()))
+    assert [call.model for call in backend.calls] == ["fake"]
 
 
 # Schemas
@@ -310,13 +326,27 @@ async def test_a_request_refused_for_another_reason_leaves_the_schema_in_use() -
     assert offered(backend.calls) == [True, False] * 2
 
 
+async def test_a_refused_temperature_is_left_out_from_then_on_and_the_schema_stays() -> None:
+    def reasoning_model(call: ChatCall) -> str:
+        if "temperature" in call.options:
+            raise ModelRefused("refused (400): Unsupported value: 'temperature' does not support 0.")
+        return "yes"
+
+    backend = answering(reasoning_model)
+    model = model_on(backend, pause=Pauses())
+    await put(model, schema=SCHEMA)
+    await put(model, schema=SCHEMA)
+    assert ["temperature" in call.options for call in backend.calls] == [True, False, False]
+    assert offered(backend.calls) == [True, True, True]
+
+
 async def test_what_one_backend_refuses_another_is_still_offered() -> None:
     picky, open_minded = backend_of(name="picky"), backend_of(name="open")
     picky.answer = refusing_schema("yes")
     backends = [picky, open_minded]
 
-    async def in_turn(space: str, thread_id: str) -> Backend:
-        return backends.pop(0)
+    async def in_turn(space: str, thread_id: str) -> ThreadModel:
+        return ThreadModel(backends.pop(0))
 
     model = BackgroundModel(in_turn, Gate())
     await put(model, schema=SCHEMA)

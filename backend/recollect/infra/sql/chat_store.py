@@ -209,6 +209,17 @@ class SqlChatStore:
         )
         return found[0]["summary"] if found else None
 
+    async def last_cache(self, space: str, thread_id: str) -> str | None:
+        """The backend and model whose cache holds the last prompt of the thread that got its whole answer."""
+        found = await self._database.read(
+            "SELECT e.backend FROM prompts p JOIN turns t ON t.thread_pk = p.thread_pk AND t.position = p.position"
+            " JOIN epochs e ON e.thread_pk = p.thread_pk AND e.number = p.epoch"
+            " WHERE t.status = 'complete' AND p.thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY p.position DESC LIMIT 1",
+            (space, thread_id),
+        )
+        return found[0]["backend"] if found else None
+
     async def live_prompt(
         self, space: str, thread_id: str, epoch: int | None = None, holding: Sequence[int] = ()
     ) -> list[JsonObject] | None:
