@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from recollect.context.clock import clock_line
+from recollect.context.clock import current_datetime_context_message
 from recollect.context.context_block import render_memories
 from recollect.context.context_builder import (
     Instructions,
@@ -141,7 +141,7 @@ class PromptMaker:
         words = _words(wanted, conversation, draft)
         if words is None:
             return
-        clock = clock_line(wanted.now, wanted.time_zone)
+        clock = str(current_datetime_context_message(wanted.now, wanted.time_zone)["content"])
         room = block_tokens(wanted.facts.context_tokens) - await _tokens_of(wanted, context_block([clock]))
         block = ContextBlock(context_block([clock]))
         if wanted.memory:
