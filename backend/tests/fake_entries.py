@@ -9,6 +9,7 @@ from recollect.memory.entries import render_entry
 from recollect.memory.entry_file import EntryFileState, FiledEntry
 from recollect.memory.entry_links import origin_ids
 from recollect.memory.entry_paths import PART_BYTES, day_of_path, entry_day, entry_path, is_entry_path
+from recollect.memory.entry_versions import is_made_of
 from recollect.memory.file_names import file_name
 from recollect.memory.job import ENTRIES, Job, entries_lane
 from recollect.memory.kept_answer import KeptAnswer
@@ -264,6 +265,7 @@ class FakeEntryStore:
             if change.actor == "person":
                 for line in self._lines_without_facts(change):
                     self._remove(replace(change, bury=False), line, touched)
+                self._forget_words_of(change)
             if (receipt := change.receipt) is not None:
                 self._journal.existing(change.space, receipt.thread_id)
                 self._rows.receipts[receipt.thread_id, receipt.cell, receipt.strategy] = receipt
@@ -326,6 +328,13 @@ class FakeEntryStore:
             and (made_of := origin_ids(known.entry))
             and set(made_of) <= set(change.remove)
         ]
+
+    def _forget_words_of(self, change: EntryChange) -> None:
+        for key, past in self._rows.past.items():
+            if key[0] == change.space and self._rows.entries[key].owner == change.owner:
+                self._rows.past[key] = [
+                    replace(each, entry=None) if is_made_of(each, change.remove) else each for each in past
+                ]
 
     def _leave(self, known: KnownEntry, touched: dict[str, int]) -> None:
         if is_entry_path(known.path):

@@ -121,6 +121,9 @@ def _without_the_gone(known: KnownEntry, others: Mapping[str, KnownEntry]) -> Kn
     for entry_id in superseded_ids(entry):
         if entry_id not in others:
             entry = _listing(entry, SUPERSEDES, remove=entry_id)
+    for entry_id in origin_ids(entry):
+        if entry_id not in others:
+            entry = without_origin(entry, entry_id)
     return replace(known, entry=entry)
 
 

@@ -1,10 +1,11 @@
 """The versions of an entry, and what an undo restores."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.errors import Conflict, InvalidInput
 from recollect.memory.entry_edit import EDITED, YES
+from recollect.memory.entry_links import origin_ids
 from recollect.memory.entry_paths import linked_turn
 from recollect.memory.file_names import file_name
 from recollect.memory.known_entry import Actor, EntryVersion, KnownEntry, Source
@@ -39,38 +40,53 @@ def _version(revision: int, entry: Entry, made_by: EntryVersion | None) -> Versi
     return Version(revision, entry, made_by.actor, made_by.cause, made_by.at)
 
 
-def restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int | None) -> KnownEntry:
-    """The entry as it was before its last change, or at a revision.
+def restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int | None) -> list[KnownEntry]:
+    """The entry as it was before its last change, before the one before that, and so on; or at a revision alone.
 
     Where extraction's work is undone, the entry is marked as a person's: extraction would only do it again. What a
     person did themself is undone with its marks. It keeps citing the turns it cites now: they are in its history.
 
     Raises Conflict where it never changed, InvalidInput where it has no such revision.
     """
-    target = _target(known, history, revision)
-    assert target.entry is not None
-    undone = [past for past in history if past.revision >= target.revision]
-    extra = dict(target.entry.extra)
+    return [
+        _restored(known, history, past.revision, past.entry)
+        for past in _targets(known, history, revision)
+        if past.entry is not None
+    ]
+
+
+def _restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int, target: Entry) -> KnownEntry:
+    undone = [past for past in history if past.revision >= revision]
+    extra = dict(target.extra)
     if any(past.actor in ("extraction", "consolidation") for past in undone):
         extra[EDITED] = YES
-    links = tuple(dict.fromkeys([*target.entry.sources, *known.entry.sources]))
-    entry = replace(target.entry, extra=extra, sources=links)
+    links = tuple(dict.fromkeys([*target.sources, *known.entry.sources]))
+    entry = replace(target, extra=extra, sources=links)
     return replace(known, entry=entry, sources=_sources(links, known))
 
 
-def _target(known: KnownEntry, history: Sequence[EntryVersion], revision: int | None) -> EntryVersion:
+def _targets(known: KnownEntry, history: Sequence[EntryVersion], revision: int | None) -> list[EntryVersion]:
     kept = [past for past in history if past.entry is not None]
+    if not kept and history:
+        raise Conflict("what this entry said before was deleted: there is nothing to undo")
     if not kept:
         raise Conflict("this entry never changed: there is nothing to undo")
     if revision is None:
-        return kept[-1]
+        return kept[::-1]
     for past in reversed(kept):
         if past.revision == revision:
-            return past
+            return [past]
     if revision == known.revision:
         raise InvalidInput(f"revision: {revision} is the one that is in force", field="revision")
     there = ", ".join(str(past.revision) for past in kept)
     raise InvalidInput(f"revision: there is no revision {revision}; there are {there}", field="revision")
+
+
+def is_made_of(past: EntryVersion, origins: Collection[str]) -> bool:
+    """It says what those entries said, and not what a person wrote instead."""
+    if past.entry is None or past.entry.extra.get(EDITED) == YES:
+        return False
+    return not set(origins).isdisjoint(origin_ids(past.entry))
 
 
 def _sources(links: Sequence[str], known: KnownEntry) -> tuple[Source, ...]:

@@ -200,6 +200,7 @@ class Entries:
     ) -> ShownEntry:
         """Take back the last change, or all since a revision. That is a change too, and can be undone.
 
+        A change that only followed another entry's deletion can't be taken back: then it is the one before it.
         Raises Conflict where there is nothing to undo, InvalidInput for a revision that it never had. A deletion
         can't be undone: it is forgotten.
         """
@@ -207,10 +208,14 @@ class Entries:
         async def attempt() -> None:
             view = self._view(caller, user_id)
             known = await view.get(entry_id)
-            past = restored(known, await self.store.history(caller.space, entry_id), revision)
-            others = await view.named(known, entry_links.partners(known.entry, past.entry))
             cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
-            await self._apply(known, "undo", cause, entry_links.relinked(known, past, others))
+            for past in restored(known, await self.store.history(caller.space, entry_id), revision):
+                named = (*entry_links.partners(known.entry, past.entry), *entry_links.origin_ids(past.entry))
+                changed = entry_links.relinked(known, past, await view.named(known, named))
+                if changed != (known,) or revision is not None:
+                    await self._apply(known, "undo", cause, changed)
+                    return
+            raise Conflict("what changed this entry was deleted since: there is nothing to undo")
 
         await _retried(attempt)
         return await self.get_entry(caller, entry_id, user_id)

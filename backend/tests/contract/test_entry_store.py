@@ -198,6 +198,26 @@ async def test_spaces_do_not_share_ids(entries: Entries) -> None:
     assert await entries.listed(owner=None) == ["fa-1"]
 
 
+async def test_what_was_made_of_a_deleted_entry_is_forgotten_and_what_a_person_wrote_over_it_kept(
+    entries: Entries,
+) -> None:
+    made = replace(fact("pr-1", fact="fa-1"), kind=PROFILE, sources=())
+    await entries.put(fact(), made)
+    for text in ("I live in Lisbon.", "I live in Porto."):
+        theirs = reworded(await entries.got("pr-1"), text)
+        theirs = replace(
+            theirs, entry=replace(theirs.entry, title=text, extra={**made.entry.extra, "edited": "yes"})
+        )
+        await entries.put(theirs, actor="person")
+    await entries.remove("fa-1", bury=True)
+    assert (await entries.got("pr-1")).entry.text == "I live in Porto."
+    history = await entries.store.history("default", "pr-1")
+    assert [(past.revision, past.entry and past.entry.text, past.actor) for past in history] == [
+        (1, None, "person"),
+        (2, "I live in Lisbon.", "person"),
+    ]
+
+
 async def test_a_removed_entry_is_gone_with_its_history_and_its_file_is_written(entries: Entries) -> None:
     await entries.put(fact(), fact("fa-2", "Ann has a cat.", START + DAY))
     await entries.put(reworded(await entries.got(), "Ann lives in Lisbon."))

@@ -33,7 +33,7 @@ from tests.stress.utils import Api, Figures, Size
 USERS = ("ann", "bob")
 THREADS = ("a", "b", "c")
 ENTRIES = "/api/v1/memory/entries"
-OK, ACCEPTED, NOT_FOUND = 200, 202, 404
+OK, ACCEPTED, NOT_FOUND, CONFLICT = 200, 202, 404, 409
 FORMS = (
     "I live in {0}.",
     "I like {0} parks.",
@@ -90,6 +90,10 @@ class Machine(RuleBasedStateMachine):
         self.accepted = 0
         self.edited: dict[str, tuple[str, str]] = {}
         """By the id of an entry its owner and its text."""
+        self.written: dict[str, set[str]] = {}
+        """By the id of an entry all that a person ever wrote there."""
+        self.orphans: set[str] = set()
+        """Lines whose fact was deleted: what they said before a person wrote there is forgotten."""
         self.deleted: dict[str, str] = {}
 
     @initialize()
@@ -212,14 +216,22 @@ class Machine(RuleBasedStateMachine):
             "PATCH", f"{ENTRIES}/{entry['id']}", json={"text": text, "user_id": user}
         ).raise_for_status()
         self.edited[entry["id"]] = (user, text)
+        self.written.setdefault(entry["id"], set()).add(text)
 
     @rule(pick=PICKS, user=st.sampled_from(USERS))
     def undo_an_edit(self, pick: int, user: str) -> None:
         if (entry := self._some_entry(pick, user)) is None or entry["id"] not in self.edited:
             return
         undone = self.call("POST", f"{ENTRIES}/{entry['id']}/undo", json={"user_id": user})
+        _, text = self.edited[entry["id"]]
+        others = self.written[entry["id"]] - {text}
+        if entry["id"] in self.orphans and not others:
+            assert undone.status_code == CONFLICT, undone.text
+            return
         assert undone.status_code == OK, undone.text
-        assert undone.json()["text"] != self.edited.pop(entry["id"])[1]
+        assert undone.json()["text"] != text
+        assert entry["id"] not in self.orphans or undone.json()["text"] in others
+        del self.edited[entry["id"]]
 
     @rule(pick=PICKS, user=st.sampled_from(USERS))
     def delete_an_entry(self, pick: int, user: str) -> None:
@@ -233,6 +245,8 @@ class Machine(RuleBasedStateMachine):
         for each in (gone, *gone["went_along"]):
             self.deleted[each["id"]] = user
             self.edited.pop(each["id"], None)
+        if entry["kind"] == "facts":
+            self.orphans |= {each for each in gone["changed"] if each.startswith("pr-")}
 
     @precondition(lambda self: any(one.turns for one in self.threads.values()))
     @rule(pick=PICKS)

@@ -88,6 +88,11 @@ class TestGoingBack:
     def test_it_supersedes_nothing_that_is_gone(self) -> None:
         assert extras(relinked(known("fa-2"), PORTO, {})) == {"fa-2": {}}
 
+    def test_it_is_made_of_nothing_that_is_gone(self) -> None:
+        line = known("pr-1", extra={"fact": "fa-1", "edited": "yes"})
+        assert extras(relinked(known("pr-1"), line, {})) == {"pr-1": {"edited": "yes"}}
+        assert extras(relinked(known("pr-1"), line, by_id(known("fa-1")))) == {"pr-1": line.entry.extra}
+
     def test_what_is_said_of_others_and_did_not_change_stays(self) -> None:
         other = known("fa-1", extra={"superseded_by": "fa-2", "until": UNTIL})
         assert [each.entry_id for each in relinked(PORTO, PORTO, by_id(other))] == ["fa-2"]

@@ -411,6 +411,34 @@ class TestUndoing:
             {"supersedes": "fa-1"},
         )
 
+    async def test_what_only_followed_a_deletion_is_passed_over(self, house: House) -> None:
+        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1"}))
+        for text in ("I live in Porto.", "I live in Faro."):
+            await house.entries.edit_entry(AS_ANN, "pr-1", None, EntryEdit(text=text))
+        await house.entries.delete_entry(AS_ANN, "fa-1")
+        shown = await house.entries.undo(AS_ANN, "pr-1")
+        assert (shown.known.entry.text, shown.known.entry.extra) == ("I live in Porto.", {"edited": "yes"})
+
+    async def test_a_correction_is_undone_though_what_superseded_the_fact_was_deleted(
+        self, house: House
+    ) -> None:
+        await house.put(
+            known("fa-5", extra={"superseded_by": "fa-6", "until": "2026-05-09T00:00:00.000Z"}),
+            known("fa-6", "Ann lives in Porto.", extra={"supersedes": "fa-5"}),
+        )
+        await house.entries.edit_entry(AS_ANN, "fa-5", None, EntryEdit(text="I lived in Bonn."))
+        await house.entries.delete_entry(AS_ANN, "fa-6")
+        shown = await house.entries.undo(AS_ANN, "fa-5")
+        assert (shown.known.entry.text, shown.known.entry.extra) == ("Ann lives in Berlin.", {})
+
+    async def test_there_is_nothing_to_undo_where_nothing_but_a_deletion_changed_it(
+        self, house: House
+    ) -> None:
+        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1", "edited": "yes"}))
+        await house.entries.delete_entry(AS_ANN, "fa-1")
+        with pytest.raises(Conflict, match="was deleted since"):
+            await house.entries.undo(AS_ANN, "pr-1")
+
     async def test_there_is_nothing_to_undo_in_what_never_changed(self, house: House) -> None:
         with pytest.raises(Conflict, match="nothing to undo"):
             await house.entries.undo(AS_ANN, "fa-1")

@@ -3,7 +3,7 @@
 import pytest
 
 from recollect.errors import Conflict, InvalidInput
-from recollect.memory.entry_versions import Version, restored, versions
+from recollect.memory.entry_versions import Version, is_made_of, restored, versions
 from recollect.memory.known_entry import Actor, EntryVersion, Source
 from recollect.memory.model import Entry
 from tests.unit.made_entries import entry, known
@@ -31,27 +31,33 @@ def test_an_entry_that_never_changed_has_one_version() -> None:
 
 def test_an_undo_restores_what_was_before_the_last_change() -> None:
     now = known(text="Ann lives in Faro.", revision=3)
-    assert restored(now, [past(1), past(2, PORTO)], None).entry == PORTO
+    assert restored(now, [past(1), past(2, PORTO)], None)[0].entry == PORTO
+
+
+def test_where_that_makes_no_difference_it_goes_on_to_what_was_before() -> None:
+    now = known(text="Ann lives in Faro.", revision=4)
+    history = [past(1), past(2, None), past(3, PORTO)]
+    assert [each.entry for each in restored(now, history, None)] == [PORTO, BERLIN]
 
 
 def test_an_undo_can_go_back_to_any_revision() -> None:
     now = known(text="Ann lives in Faro.", revision=3)
-    assert restored(now, [past(1), past(2, PORTO)], 1).entry == BERLIN
+    assert [each.entry for each in restored(now, [past(1), past(2, PORTO)], 1)] == [BERLIN]
 
 
 def test_a_restored_entry_has_the_revision_that_is_stored() -> None:
-    assert restored(known(revision=3), [past(1), past(2)], 1).revision == 3
+    assert restored(known(revision=3), [past(1), past(2)], 1)[0].revision == 3
 
 
 def test_undoing_a_persons_own_edit_gives_the_entry_back_to_extraction() -> None:
     now = known(text="x", revision=2, extra={"edited": "yes"})
-    assert not restored(now, [past(1)], None).is_edited
+    assert not restored(now, [past(1)], None)[0].is_edited
 
 
 @pytest.mark.parametrize("actor", ["extraction", "consolidation"])
 def test_undoing_what_extraction_did_keeps_it_from_doing_it_again(actor: Actor) -> None:
     now = known(revision=2, extra={"superseded_by": "fa-2", "until": "x"})
-    back = restored(now, [past(1, BERLIN, actor)], None)
+    (back,) = restored(now, [past(1, BERLIN, actor)], None)
     assert (back.is_edited, back.holds) == (True, True)
 
 
@@ -59,7 +65,7 @@ def test_undoing_an_undo_is_exact() -> None:
     superseded = entry(extra={"superseded_by": "fa-2"})
     now = known(revision=3, extra={"edited": "yes"})
     assert (
-        restored(now, [past(1, BERLIN, "consolidation"), past(2, superseded, "undo")], None).entry
+        restored(now, [past(1, BERLIN, "consolidation"), past(2, superseded, "undo")], None)[0].entry
         == superseded
     )
 
@@ -68,7 +74,7 @@ class TestOfSources:
     def test_it_goes_on_citing_what_it_cites_now(self) -> None:
         merged = known(turns=("t-1", "t-9"), revision=2)
         before = entry(sources=("threads/t1/0001#^t-1",))
-        back = restored(merged, [past(1, before)], None)
+        (back,) = restored(merged, [past(1, before)], None)
         assert back.sources == (Source("t1", "t-1"), Source("t1", "t-9"))
         assert back.entry.sources == ("threads/t1/0001#^t-1", "threads/t1/0001#^t-9")
 
@@ -77,7 +83,7 @@ class TestOfSources:
         (link,) = known(thread=now.sources[0].thread_id, turns=("t-1",)).entry.sources
         folder = "ünïcode-thread~" + "0" * 20
         elsewhere = ("threads/plain/0002#^t-7", f"threads/{folder}/0001#^t-8", "facts/2026-05-08#^fa-7")
-        back = restored(now, [past(1, entry(sources=elsewhere))], None)
+        (back,) = restored(now, [past(1, entry(sources=elsewhere))], None)
         assert back.sources == (now.sources[0], Source("plain", "t-7"))
         assert back.entry.sources == (*elsewhere, link)
 
@@ -94,6 +100,21 @@ def test_a_revision_that_it_never_had_is_refused(revision: int, words: str) -> N
     assert caught.value.field == "revision"
 
 
-def test_the_time_before_it_was_there_is_no_version() -> None:
-    with pytest.raises(Conflict):
+def test_what_was_deleted_is_no_version() -> None:
+    with pytest.raises(Conflict, match="was deleted"):
         restored(known(revision=1), [past(0, None)], None)
+
+
+@pytest.mark.parametrize(
+    ("extra", "is_made"),
+    [
+        ({"fact": "fa-1"}, True),
+        ({"cases": "fa-1 ca-2"}, True),
+        ({"fact": "fa-1", "edited": "yes"}, False),
+        ({"fact": "fa-2"}, False),
+    ],
+)
+def test_a_version_says_what_it_was_made_of_unless_a_person_wrote_it(
+    extra: dict[str, str], is_made: bool
+) -> None:
+    assert is_made_of(past(1, entry(extra=extra)), {"fa-1"}) is is_made

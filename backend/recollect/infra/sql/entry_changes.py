@@ -17,6 +17,7 @@ from recollect.infra.sql.entry_rows import (
     put_sources,
     row_of,
     stored_entry,
+    version_of,
 )
 from recollect.infra.sql.forget_jobs import settle_entries_job
 from recollect.infra.sql.forget_quotes import end_quoting_epochs
@@ -25,6 +26,7 @@ from recollect.infra.sql.rows import named_rows
 from recollect.memory.buried_file import buried_path
 from recollect.memory.entry_links import origin_ids
 from recollect.memory.entry_paths import is_entry_path
+from recollect.memory.entry_versions import is_made_of
 from recollect.memory.forgetting import Derived, Task
 from recollect.memory.identity import turn_number
 from recollect.memory.job import GRAVES, entries_lane
@@ -32,6 +34,12 @@ from recollect.memory.known_entry import FACTS, PROFILE, Buried, EntryChange, En
 
 ADD_HISTORY = """
 INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
+
+VERSIONS_NAMING = """
+SELECT h.pk, h.revision, h.entry_json, h.actor, h.cause, h.at FROM entries e
+JOIN entry_history h ON h.entry_pk = e.pk
+WHERE e.space = ? AND e.owner = ? AND e.kind IN ('profile', 'skills')
+AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(h.entry_json, value))"""
 
 CELL_OF_TURN = """
 SELECT m.memcell_id FROM threads h JOIN turns t ON t.thread_pk = h.pk
@@ -65,6 +73,7 @@ class EntryWriter:
         for line in self._made_of_deleted():
             # Not buried: the same line may come of another fact one day.
             self._remove(line, bury=False)
+        self._forget_words_of_deleted()
         if self.change.receipt is not None:
             _put_receipt(self.connection, self.change.space, self.change.receipt, self.now)
         return self._queue()
@@ -125,6 +134,18 @@ class EntryWriter:
             for line in lines
             if not line.is_edited and (made_of := origin_ids(line.entry)) and gone.issuperset(made_of)
         ]
+
+    def _forget_words_of_deleted(self) -> None:
+        """What a person wrote over words that were made of a deleted entry stays; those words go."""
+        gone = {known.entry_id for known in self._deleted}
+        if not gone:
+            return
+        bound = (self.change.space, self.change.owner, json.dumps(sorted(gone)))
+        for row in named_rows(self.connection, VERSIONS_NAMING, bound):
+            if is_made_of(version_of(row), gone):
+                self.connection.execute(
+                    "UPDATE entry_history SET entry_json = NULL WHERE pk = ?", (row["pk"],)
+                )
 
     def _remove(self, entry_id: str, *, bury: bool) -> None:
         """One that is gone already, or another owner's, is left alone."""
