@@ -14,6 +14,7 @@ from recollect.context.llm import ChatCall, Delta, StreamEvent
 from recollect.errors import (
     BackendDown,
     ModelRefused,
+    ModelTooSlow,
     ModelUnavailable,
     RateLimited,
     StreamBroken,
@@ -49,6 +50,8 @@ class Scripted:
     """Of every route, as a proxy answers whose server is away."""
     late: set[str] = field(default_factory=set)
     """Routes that don't answer in time."""
+    busy: Callable[[], bool] = lambda: False
+    """Whether it answers nothing in time just now."""
     lacks: set[str] = field(default_factory=set)
     """Routes that it doesn't have, though its engine does."""
     chat: Callable[[dict[str, Any]], httpx2.Response] = lambda _body: answered()
@@ -58,7 +61,7 @@ class Scripted:
     async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         path = request.url.path
         self.asked.append(path)
-        if path in self.late:
+        if self.busy() or path in self.late:
             await asyncio.Event().wait()
         if self.status is not None:
             return httpx2.Response(self.status, text="<html>Bad gateway</html>")
@@ -125,6 +128,27 @@ async def events_of(backend: HttpBackend, call: ChatCall = CALL) -> list[StreamE
 
 async def said(backend: HttpBackend, call: ChatCall = CALL) -> str:
     return "".join(event.text for event in await events_of(backend, call) if isinstance(event, Delta))
+
+
+# --- busy ----------------------------------------------------------------------------------------------------
+
+
+async def test_one_that_is_too_busy_for_any_question_at_first_is_asked_again(
+    backend: HttpBackend, server: Scripted
+) -> None:
+    server.busy = lambda: server.times("/props") < 3
+    assert (await backend.facts()).kind == "llama.cpp"
+    assert server.times("/props") == 3
+
+
+async def test_one_that_stays_silent_is_given_up(backend: HttpBackend, server: Scripted, clock: Time) -> None:
+    def pass_time() -> bool:
+        clock.now += 1
+        return True
+
+    server.busy = pass_time
+    with pytest.raises(ModelTooSlow, match="did not answer"):
+        await backend.facts()
 
 
 # --- restarted or replaced ------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class Discovery:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._addresses = tuple(addresses)
-        self._patience = Patience(connect=seconds, question=seconds)
+        self._patience = Patience(connect=seconds, question=seconds, introduction=seconds)
         self._remembered_seconds = remembered_seconds
         self._monotonic = monotonic
         self._looking = asyncio.Lock()

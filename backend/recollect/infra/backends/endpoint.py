@@ -18,6 +18,8 @@ class Patience:
     """Silence within an answer."""
     question: float = 3.0
     """For what is asked besides answers: the engine, its models, a count of tokens."""
+    introduction: float = 10.0
+    """For a server of which nothing is known yet: while it answers no question at all, it is asked again."""
     dead: float = 2.0
     """A server that nobody answered for is not asked again for so long."""
 

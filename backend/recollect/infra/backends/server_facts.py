@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from recollect.context.llm import BackendFacts
-from recollect.errors import BackendDown, ModelUnavailable, StreamBroken
+from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
 from recollect.infra.backends.endpoint import Endpoint
 from recollect.infra.backends.fingerprint import Ask, fingerprint
 from recollect.infra.backends.server import ModelServer
@@ -51,7 +51,7 @@ class ServerFacts:
         async with self._asking:
             known = self._known
             if known is None:
-                return await self._ask_all()
+                return await self._ask_patiently()
             if self._is_due():
                 return await self._check(known)
             return known
@@ -93,6 +93,16 @@ class ServerFacts:
         except ModelUnavailable:
             self._asked_at = self._monotonic()
             return known
+
+    async def _ask_patiently(self) -> BackendFacts:
+        """A server, or a machine, that is busy for some seconds costs nobody their answer."""
+        give_up_at = self._monotonic() + self._endpoint.patience.introduction
+        while True:
+            try:
+                return await self._ask_all()
+            except ModelTooSlow:
+                if self._monotonic() >= give_up_at:
+                    raise
 
     async def _ask_all(self) -> BackendFacts:
         try:
