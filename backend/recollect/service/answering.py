@@ -44,8 +44,11 @@ class Patience:
     answer_seconds: float = 600.0
     orphan_seconds: float = 10.0
     save_seconds: float = SAVE_SECONDS
-    store_again_seconds: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)
-    """The pauses between tries to store an answer that the disk did not take."""
+    store_again_seconds: tuple[float, ...] = (0.5, 1.0)
+    """The pauses between tries to store an answer that the disk did not take, while whoever asked waits for its end.
+
+    They have the whole answer already, and it is tried again behind their back for as long as it takes.
+    """
 
 
 async def stream_llm(

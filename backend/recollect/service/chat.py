@@ -499,7 +499,7 @@ class Chat:
         live.end(turn, receipt, outcome.error)
 
     async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
-        """A disk that is full for a moment costs no answer: it is tried again for a while."""
+        """A disk that is full for a moment costs no answer: it is tried again before anybody is told."""
         for wait in self._patience.store_again_seconds:
             try:
                 return await store()

@@ -1,5 +1,6 @@
 """A turn that ends in a way nobody foresaw is over: it is not run again, and nobody waits for it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,26 @@ async def test_an_answer_that_cannot_be_stored_ends_and_the_next_turn_works(
         assert app.chat.live.count() == 0
         answers = [turn for turn in await app.THREADS.get_history("t") if turn.role == "assistant"]
         assert [turn.status for turn in answers] == stored
+
+
+async def test_whoever_asked_is_soon_told_that_the_disk_does_not_take_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(
+        home=tmp_path, embedding={"kind": "none"}, llm={"base_url": "http://127.0.0.1:9", "discover": False}
+    )
+    async with open_app(settings) as app:
+
+        async def fail(*arguments: object, **fields: object) -> object:
+            raise StorageUnavailable("full")
+
+        monkeypatch.setattr(app.chats, "finish", fail)
+        live = await app.chat.handle_chat_turn(
+            Caller(), ChatRequest("t", (NewTurn("user", "one", app.clock(), ""),), user_id="ann")
+        )
+        async with asyncio.timeout(8):
+            await live.wait()
+        assert live.error is not None
 
 
 async def test_an_answer_that_the_disk_takes_late_is_stored_late_and_does_not_stream_for_ever(

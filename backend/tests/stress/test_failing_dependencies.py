@@ -294,6 +294,7 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing_that_was_answered(
             await asyncio.gather(*(writer.write(2) for writer in writers))
             assert sum(writer.refused for writer in writers), "a full disk refused nothing"
             figures.faults += sum(writer.refused for writer in writers)
+            assert max(writer.longest for writer in writers) < IN_TIME
             await eventually(lambda: all_is_over(apis[0], writers), seconds=60)
             await asyncio.gather(*(writer.holds_what_was_answered() for writer in writers))
             await apis[0].drained(90)
@@ -324,12 +325,15 @@ class Writer:
         self.said: list[str] = []
         self.answered: set[str] = set()
         self.refused = 0
+        self.longest = 0.0
 
     async def write(self, count: int) -> None:
         for _ in range(count):
             words = f"{self.thread} says {len(self.said)} " + "x" * 3000
             self.said.append(words)
+            started = time.monotonic()
             answer = await (self._add(words) if len(self.said) % 2 else self._chat(words))
+            self.longest = max(self.longest, time.monotonic() - started)
             if answer.status_code < 400:
                 self.answered.add(words)
             else:
