@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import httpx2
 
 BACKEND = Path(__file__).resolve().parents[1]
-START_SECONDS = 30
+START_SECONDS = 60
 STOP_SECONDS = 30
 COMMAND_SECONDS = 90
 T = TypeVar("T")

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import shutil
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from recollect.failpoints import FailPoints
 from tests.eventually import eventually
-from tests.http_client import Json, message, thread_path
+from tests.http_client import Home, Json, message, opened, thread_path
 from tests.processes import Server, recollect_json
 from tests.remembering import MortalModel
 from tests.stress.utils import (
@@ -246,6 +248,43 @@ def rebuilt_digest(home: Path, copy: Path) -> str:
         (copy / name).unlink(missing_ok=True)
     shutil.rmtree(copy / "index", ignore_errors=True)
     return str(recollect_json(copy, "rebuild")["verification"]["coverage"]["default"]["digest"])
+
+
+@pytest.mark.timeout(300)
+async def test_after_every_single_commit_each_message_is_in_one_place(
+    tmp_path: Path, model: MortalModel, figures: Figures, size: Size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill leaves what was committed last. So all is counted after each commit, before anything else is written."""
+    loop, reach, commits = asyncio.get_running_loop(), FailPoints.reach, Counter[str]()
+    llm = {"base_url": model.base_url, "model": "stand-in"}
+    async with opened(tmp_path / "home", llm=llm, embedding={"kind": "none"}) as home:
+
+        async def count() -> None:
+            counted = await home.coverage()
+            figures.lost += counted["missing"]
+            figures.duplicated += counted["doubled"]
+
+        def look(points: FailPoints, name: str) -> None:
+            """In the thread that writes, which goes on when all was counted."""
+            reach(points, name)
+            if name == "journal.committed":
+                commits[name] += 1
+                asyncio.run_coroutine_threadsafe(count(), loop).result(30)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(FailPoints, "reach", look)
+            people = [Client(number, SUBJECTS[number], random.Random(number)) for number in range(3)]
+            for _ in range(size.of(quick=4, long=30)):
+                await asyncio.gather(*(say_flush_and_forget(person, home, figures) for person in people))
+            await home.drain()
+        assert commits.total() > 10 * len(people)
+    figures.nothing_wrong()
+
+
+async def say_flush_and_forget(person: Client, home: Home, figures: Figures) -> None:
+    api = Api(home.client, figures)
+    for doing in (person.speak, person.speak, person.flush, person.forget):
+        await doing(api)
 
 
 @pytest.mark.timeout(600)

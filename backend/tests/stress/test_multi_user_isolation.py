@@ -23,6 +23,7 @@ from tests.stress.utils import (
     Api,
     Figures,
     Size,
+    Subject,
     doubles,
     leaks_of,
     named_in,
@@ -136,33 +137,54 @@ def model_settings(model: StandInModel) -> Json:
 async def test_three_users_with_six_threads_at_once_keep_to_themselves(
     tmp_path: Path, model: StandInModel, figures: Figures, size: Size
 ) -> None:
-    """Each thread has its own topic: another thread's shows up in none, not even of the same user."""
-    async with opened(tmp_path / "home", **model_settings(model)) as home:
-        users = [("userA", "default", 2), ("userB", "default", 1), ("userC", "default", 3)]
-        async with crowd(home, figures, users) as people:
-            threads = [(person, thread) for person in people for thread in person.threads]
-            topics = dict(zip((thread for _, thread in threads), SUBJECTS, strict=False))
-            for _ in range(size.of(quick=2, long=10)):
-                await asyncio.gather(
-                    *(talk(person, thread, topics[thread].questions) for person, thread in threads)
-                )
-                await asyncio.gather(*(person.api.flush(thread) for person, thread in threads))
-            await home.drain()
-            for person, thread in threads:
-                await speaks_of(person, thread, topics[thread].name)
-            for person in people:
-                own = {topics[thread].name for thread in person.threads}
-                hits = await person.api.search("Who is that, and who are the children?", top_k=1000)
-                figures.leaked += len(named_in(json.dumps(hits)) - own)
-                written = "".join(text for _, text in files_of(home, person))
-                figures.leaked += len(named_in(written, [each.name for each in SUBJECTS]) - own)
-                assert named_in(written) >= own
+    """Each thread has its own topic: another thread's shows up in none, not even of the same user.
+
+    After a restart everything is read anew: then memory has all of it from the first question on.
+    """
+    folder, settings = tmp_path / "home", model_settings(model)
+    users = [("userA", "default", 2), ("userB", "default", 1), ("userC", "default", 3)]
+    async with opened(folder, **settings) as home, crowd(home, figures, users) as people:
+        threads = [(person, thread) for person in people for thread in person.threads]
+        topics = dict(zip((thread for _, thread in threads), SUBJECTS, strict=False))
+        for _ in range(size.of(quick=2, long=10)):
+            await asyncio.gather(
+                *(talk(person, thread, topics[thread].questions) for person, thread in threads)
+            )
+            await asyncio.gather(*(person.api.flush(thread) for person, thread in threads))
+        await home.drain()
+        await home.app.search.indexer.settled()
+        for person, thread in threads:
+            await speaks_of(person, thread, topics[thread].name)
+        everything = {topics[thread].name for _, thread in threads}
+        for person in people:
+            own = {topics[thread].name for thread in person.threads}
+            await finds_their_own(home, person, own, everything)
+    async with opened(folder, **settings) as home, crowd(home, figures, users) as people:
+        for person in people:
+            own = {topics[thread].name for thread in person.threads}
+            await finds_their_own(home, person, own, everything)
+            asked = tuple(Subject(name).questions[0] for name in sorted(everything - own))
+            await talk(person, f"{person.user} anew", asked)
     figures.nothing_wrong()
 
 
 async def talk(person: Person, thread: str, questions: tuple[str, ...]) -> None:
     for words in questions:
-        await person.api.say(thread, words)
+        receipt = (await person.api.say(thread, words))["receipt"]
+        sources = {memory["thread_id"] for memory in receipt["recall"]["memories"]}
+        person.api.figures.leaked += len(sources - {"", None, thread, *person.threads})
+
+
+async def finds_their_own(home: Home, person: Person, own: set[str], everything: set[str]) -> None:
+    """All of it, and nobody else's, though they ask for it by name: in search, and in files."""
+    for name in sorted(everything):
+        hits = await person.api.search(Subject(name).questions[0], top_k=1000)
+        found = named_in(json.dumps(hits, ensure_ascii=False))
+        person.api.figures.leaked += len(found - own)
+        assert name in found or name not in own, found
+    written = "".join(text for _, text in files_of(home, person))
+    person.api.figures.leaked += len(named_in(written, [each.name for each in SUBJECTS]) - own)
+    assert named_in(written) >= own
 
 
 async def speaks_of(person: Person, thread: str, topic: str) -> None:
