@@ -123,4 +123,4 @@ def vault_files(home: Path) -> dict[str, bytes]:
     }
 
 
-_is_left_over = re.compile(r".+\.[0-9a-f]{8}\.tmp").fullmatch
+_is_left_over = re.compile(r".+\.(?:[0-9a-f]{8}-){0,2}[0-9a-f]{8}\.tmp").fullmatch

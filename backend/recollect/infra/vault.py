@@ -2,16 +2,12 @@
 
 import asyncio
 import errno
-import glob
-import hashlib
 import logging
 import os
-import re
-import secrets
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,13 +15,18 @@ from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.file_swap import put_in_place
 from recollect.infra.vault_files import SUFFIX, read_file, stamp_of, stamps_below
+from recollect.infra.vault_leftovers import (
+    leftovers_below,
+    leftovers_of,
+    name_for_exchange,
+    name_while_written,
+    persons_save,
+)
 from recollect.infra.vault_links import VaultLinks
+from recollect.memory.identity import text_digest
 from recollect.memory.vault_file import FileStamp, VaultFile
 from recollect.memory.vault_marks import NOT_FOLLOWED, UNREADABLE
 
-_BESIDE = ".tmp"
-_is_left_over = re.compile(rf".+\.[0-9a-f]{{8}}{re.escape(_BESIDE)}").fullmatch
-"""A name that only our own writes give: a person may have files that end like ours."""
 _LEFTOVER_SECONDS = 600
 _MARKER = ".recollect-vault"
 _SAVE_SECONDS = 0.1
@@ -53,14 +54,15 @@ class Vault:
     async def open(self, *, expected: bool) -> None:
         """Make the folder; where files are expected in it and it is missing, refuse to write until it is back.
 
-        An unmounted disk must not be taken for an empty vault. What kills left beside files is removed.
+        An unmounted disk must not be taken for an empty vault. What kills left beside files is removed, but for what
+        a person had saved: that is kept as a conflict file.
         """
         self._opened = time.time()
         await asyncio.to_thread(self._open, expected)
         if self.is_there():
             try:
-                await self.remove_leftovers("")
-            except StorageUnavailable as error:
+                await asyncio.to_thread(self._settle_leftovers, leftovers_below(self.root), self._opened)
+            except OSError as error:
                 _log.warning("what was left beside files could not be looked for: %s", error)
 
     def _open(self, expected: bool) -> None:
@@ -175,13 +177,14 @@ class Vault:
         self._refuse_if_missing()
         self.refuse_if_led_away(path)
         target = self.root / path
-        beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
+        beside = name_while_written(target)
         replaced = False
         try:
             self._make_folder(target.parent)
-            _discard_leftovers(target)
+            self._settle_leftovers(leftovers_of(target), time.time() - _LEFTOVER_SECONDS)
             self._write_beside(beside, text)
             found = read_file(self.root, path)
+            seen = None if found is None else found.digest
             if found is not None and found.digest in ours:
                 found = None
             if found is not None and found.text == text and found.is_whole:
@@ -191,6 +194,7 @@ class Vault:
                 _discard(beside)
                 return None, found
             conflict = None if found is None else self._keep_beside(target, target, found.digest)
+            beside = beside.rename(name_for_exchange(target, text_digest(text), seen))
             replaced = put_in_place(beside, target)
             self._remember(path, text)
             self._fail_points.reach("vault.renamed")
@@ -245,7 +249,7 @@ class Vault:
             )
 
     def _remember(self, path: str, text: str) -> None:
-        self._own[path] = hashlib.sha256(text.encode()).hexdigest()
+        self._own[path] = text_digest(text)
         self._own.move_to_end(path)
         while len(self._own) > _REMEMBERED:
             self._own.popitem(last=False)
@@ -301,8 +305,10 @@ class Vault:
         self._refuse_if_missing()
         self.refuse_if_led_away(path)
         target = self.root / path
-        beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_BESIDE}")
         try:
+            found = read_file(self.root, path)
+            seen = found.digest if found is not None and found.digest in ours else None
+            beside = name_for_exchange(target, None, seen)
             # Moved before it is read: what a person saves now is a file of its own.
             target.rename(beside)
             conflict = self._keep_foreign(beside, target, ours)
@@ -315,20 +321,31 @@ class Vault:
         return conflict
 
     async def remove_leftovers(self, folder: str) -> None:
-        """Remove what writes of an earlier process left below a folder when a kill cut them short."""
+        """Remove what writes of an earlier process left below a folder when a kill cut them short, whoever wrote it."""
 
         def remove() -> None:
             self._refuse_if_missing()
             self.refuse_if_led_away(f"{folder}/")
-            for path in (self.root / folder).rglob(f"*{_BESIDE}"):
+            for path in leftovers_below(self.root / folder):
                 with suppress(FileNotFoundError):  # It was put in place in this moment.
-                    if _is_left_over(path.name) and path.lstat().st_ctime < self._opened:
+                    if path.lstat().st_ctime < self._opened:
                         _discard(path)
 
         try:
             await asyncio.to_thread(remove)
         except OSError as error:
             raise _unavailable(error) from error
+
+    def _settle_leftovers(self, leftovers: Iterable[Path], before: float) -> None:
+        """Remove those that kills left before a time; what of them a person had saved is kept as a conflict file."""
+        for path in leftovers:
+            with suppress(FileNotFoundError):  # It was put in place in this moment.
+                if path.lstat().st_ctime >= before:
+                    continue
+                if (saved := persons_save(path)) is not None:
+                    target, digest = saved
+                    self._keep_beside(path, target, digest)
+                _discard(path)
 
     async def holds_transcripts(self) -> bool:
         """Whether any conversation lies here, whoever wrote it."""
@@ -377,14 +394,6 @@ def _duplicate(source: Path, target: Path) -> None:
     except OSError:
         # Not every disk has hard links.
         shutil.copyfile(source, target)
-
-
-def _discard_leftovers(target: Path) -> None:
-    """What attempts left beside that were cut short long ago. A name is used once, so that none disturbs another."""
-    for path in target.parent.glob(f"{glob.escape(target.name)}.*{_BESIDE}"):
-        with suppress(FileNotFoundError):  # Another attempt has just been put in place.
-            if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
-                _discard(path)
 
 
 def _discard(path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import StorageUnavailable
+from recollect.failpoints import FailPoints
 from recollect.infra.file_swap import put_in_place
 from recollect.infra.vault import Vault as DiskVault
 from recollect.infra.vault_files import stamp_of
@@ -363,6 +364,51 @@ async def test_what_is_saved_in_the_very_moment_of_a_write_is_kept(
     assert conflict is not None
     assert (disk.root / conflict).read_text() == "theirs"
     assert sorted(path.name for path in disk.root.iterdir()) == sorted([".recollect-vault", "x.md", conflict])
+
+
+class _KilledError(Exception):
+    """In the place of a kill."""
+
+
+class _KilledAfterTheRename(FailPoints):
+    def reach(self, name: str) -> None:
+        if name == "vault.renamed":
+            raise _KilledError
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["a person saved", "nobody saved"])
+async def test_only_what_is_saved_in_the_very_moment_of_a_write_that_is_killed_is_kept_at_the_next_start(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch, saved: bool
+) -> None:
+    target = disk.root / "x.md"
+    await disk.write("x.md", "old", NOBODYS)
+
+    def put_in_place_after_a_save(new: Path, place: Path) -> bool:
+        if saved:
+            target.write_text("theirs")
+        return put_in_place(new, place)
+
+    monkeypatch.setattr("recollect.infra.vault.put_in_place", put_in_place_after_a_save)
+    killed = DiskVault(disk.root, fail_points=_KilledAfterTheRename())
+    with pytest.raises(_KilledError):
+        await killed.write("x.md", "new", frozenset({text_digest("old")}))
+    assert len(list(disk.root.glob("*.tmp"))) == 1
+    await asyncio.sleep(0.01)  # The clock of a disk is coarse.
+    await DiskVault(disk.root).open(expected=True)
+    assert sorted(path.read_text() for path in disk.root.glob("x*")) == (
+        ["new", "theirs"] if saved else ["new"]
+    )
+    assert not list(disk.root.glob("*.tmp"))
+
+
+async def test_forgetting_removes_leftovers_whoever_wrote_them(disk: DiskVault) -> None:
+    await disk.write("a/x.md", "ours", NOBODYS)
+    left = disk.root / "a" / "x.md.00000000-00000000-0a1b2c3d.tmp"
+    left.write_text("what a person saved")
+    await asyncio.sleep(0.01)  # The clock of a disk is coarse.
+    later = DiskVault(disk.root)
+    await later.remove_leftovers("a")
+    assert [path.name for path in (disk.root / "a").iterdir()] == ["x.md"]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL])
