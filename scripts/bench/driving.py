@@ -23,12 +23,20 @@ class Server:
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         content = None if body is None else json.dumps(body).encode()
-        self._connection.request(method, path, content, {"Content-Type": "application/json"})
-        answer = self._connection.getresponse()
+        try:
+            answer = self._answer(method, path, content)
+        except http.client.RemoteDisconnected:
+            # A connection that was idle for a while is closed, perhaps in this moment.
+            self._connection.close()
+            answer = self._answer(method, path, content)
         value = json.load(answer)
         if answer.status >= 300:
             raise RuntimeError(f"{method} {path}: {answer.status} {value}")
         return value
+
+    def _answer(self, method: str, path: str, content: bytes | None) -> http.client.HTTPResponse:
+        self._connection.request(method, path, content, {"Content-Type": "application/json"})
+        return self._connection.getresponse()
 
     def add(self, user: str, some: Sequence[str], first: int) -> None:
         """Add the messages number `first` and following of a user, each to the thread it belongs to."""
