@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from recollect.memory.entry_references import NAMES_ENTRIES, NO_LINKS, Links, with_links, without_links
 from recollect.memory.front_matter import (
     FORMAT_VERSION,
     read_header,
@@ -64,10 +65,10 @@ class ParsedEntries:
     problems: tuple[Problem, ...]
 
 
-def render_entries(file: EntryFile) -> str:
+def render_entries(file: EntryFile, links: Links = NO_LINKS) -> str:
     """The whole file. The same entries give the same bytes."""
     header = render_front_matter({"recollect": FORMAT_VERSION, "kind": file.kind, "owner": file.owner})
-    return "\n".join([header, *map(render_entry, file.entries)])
+    return "\n".join([header, *(render_entry(entry, links) for entry in file.entries)])
 
 
 def parse_entries(text: str) -> ParsedEntries:
@@ -92,8 +93,11 @@ def parse_entries(text: str) -> ParsedEntries:
     return ParsedEntries(kind, owner, entries, tuple(problems))
 
 
-def render_entry(entry: Entry) -> str:
-    """One entry, ending in a newline; a blank line has to stand between it and what is above."""
+def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
+    """One entry, ending in a newline; a blank line has to stand between it and what is above.
+
+    Other entries that it names are written as links where `links` says where they stand, else as their ids.
+    """
     heading = f"{write_text(entry.title)} ^{write_anchor(entry.entry_id)}"
     properties = [f"- when: {write_time(entry.when).replace('.000Z', 'Z')}"]
     if entry.sources:
@@ -102,7 +106,9 @@ def render_entry(entry: Entry) -> str:
         properties.append(f"- by: {write_text(entry.by)}")
     for key, value in entry.extra.items():
         plain = _plain_key(key) and key not in _READERS
-        properties.append(f"- {key if plain else write_json(key)}: {write_text(value)}")
+        names = with_links(value, links) if key in NAMES_ENTRIES else value
+        written = names if names != value else write_text(value)
+        properties.append(f"- {key if plain else write_json(key)}: {written}")
     return render_section(heading, properties, entry.text)
 
 
@@ -120,7 +126,7 @@ def read_entry(section: Section) -> tuple[str, Entry]:
         when=known.get("when", 0),
         sources=known.get("from", ()),
         by=known.get("by", ""),
-        extra=extra,
+        extra={key: without_links(value) if key in NAMES_ENTRIES else value for key, value in extra.items()},
     )
 
 

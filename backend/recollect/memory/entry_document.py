@@ -8,6 +8,7 @@ from typing import Any
 
 from recollect.memory.entries import EntryFile, read_entry, render_entries, render_entry
 from recollect.memory.entry_paths import day_of_path, entry_kind_of
+from recollect.memory.entry_references import NO_LINKS, Links
 from recollect.memory.front_matter import read_header, read_property, split_front_matter
 from recollect.memory.known_entry import PROFILE, entry_id
 from recollect.memory.line_values import write_time
@@ -66,15 +67,21 @@ class EntryDocument:
 
 
 def read_document(
-    path: str, text: str, default_when: int | None = None, *, known: Iterable[Entry] = ()
+    path: str,
+    text: str,
+    default_when: int | None = None,
+    *,
+    known: Iterable[Entry] = (),
+    links: Links = NO_LINKS,
 ) -> EntryDocument:
     """Everything that can be read. A section with a quoted text and no id is an entry that a person wrote.
 
     Its time is the one it says, else the day of the file, else `default_when`. Lines that stand in no section are
-    a person's own, and no problem. Sections of `known` entries are recognised without being read.
+    a person's own, and no problem. Sections of `known` entries are recognised without being read, as `links` have
+    them written.
     """
     mapping, body_line, header_problems = split_front_matter(text)
-    reader = _Reader(path, default_when, known)
+    reader = _Reader(path, default_when, known, links)
     reader.take_all(_lines(text), body_line)
     kind, owner, problems = _header(text, mapping, header_problems)
     problems += reader.problems
@@ -97,18 +104,20 @@ def splice(
     *,
     path: str = "",
     untouched: Collection[str] = (),
+    links: Links = NO_LINKS,
 ) -> str:
     """The file with exactly these entries, new ones in order of when they happened; whatever else is in it stays.
 
     Sections of entries that are `gone` go; those of ids that nobody names are a person's, and stay. `path` tells
-    the entries whose sections have no id yet. Sections of `untouched` entries are left as they are.
+    the entries whose sections have no id yet. Sections of `untouched` entries are left as they are. `links` say where
+    the entries stand that these name.
     """
     wanted = {entry.entry_id: entry for entry in sorted(entries, key=lambda each: _order(kind, each))}
     if text is not None and text.strip(_NOTHING):
-        text = _with_changes(text, kind, wanted, gone, path, untouched)
+        text = _with_changes(text, kind, wanted, gone, path, untouched, links)
     if text is None or not text.strip(_NOTHING):
-        return render_entries(EntryFile(kind, owner_words, tuple(wanted.values())))
-    return _with_new(text, kind, wanted, path)
+        return render_entries(EntryFile(kind, owner_words, tuple(wanted.values())), links)
+    return _with_new(text, kind, wanted, path, links)
 
 
 def is_bare(text: str, kind: str, owner_words: str) -> bool:
@@ -124,13 +133,15 @@ def _order(kind: str, entry: Entry) -> tuple[int, int, str]:
 class _Reader:
     """Takes section after section, and names those that have no id."""
 
-    def __init__(self, path: str, default_when: int | None, known: Iterable[Entry] = ()) -> None:
+    def __init__(
+        self, path: str, default_when: int | None, known: Iterable[Entry] = (), links: Links = NO_LINKS
+    ) -> None:
         self._path = path
         self._kind = entry_kind_of(path)
         day = day_of_path(path)
         default = None if default_when is None else write_time(default_when)
         self._default_when = default if day is None else f"{day}T00:00:00.000Z"
-        self._rendered = {render_entry(entry): entry for entry in known}
+        self._rendered = {render_entry(entry, links): entry for entry in known}
         self._alike: dict[str, int] = {}
         self.found: list[WrittenEntry] = []
         self.written: dict[str, WrittenEntry] = {}
@@ -228,16 +239,16 @@ def _newline(lines: Sequence[str]) -> str:
     return "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
 
 
-def _rendered(entry: Entry, newline: str) -> list[str]:
-    return _lines(render_entry(entry).replace("\n", newline))
+def _rendered(entry: Entry, newline: str, links: Links) -> list[str]:
+    return _lines(render_entry(entry, links).replace("\n", newline))
 
 
 def _is_blank(line: str) -> bool:
     return not line.strip()
 
 
-def _sections(text: str, path: str, wanted: dict[str, Entry]) -> _Reader:
-    reader = _Reader(path, None, wanted.values())
+def _sections(text: str, path: str, wanted: dict[str, Entry], links: Links) -> _Reader:
+    reader = _Reader(path, None, wanted.values(), links)
     reader.take_all(_lines(text), split_front_matter(text)[1])
     return reader
 
@@ -249,11 +260,12 @@ def _with_changes(
     gone: Collection[str],
     path: str,
     untouched: Collection[str],
+    links: Links,
 ) -> str:
     """Sections that differ are replaced, those that are gone or belong elsewhere in the order are taken out."""
     lines = _lines(text)
     newline = _newline(lines)
-    reader = _sections(text, path, wanted)
+    reader = _sections(text, path, wanted, links)
     for each in reversed(reader.found):
         name = each.entry.entry_id
         if name in gone and name not in wanted:
@@ -265,7 +277,7 @@ def _with_changes(
             if _order(kind, each.entry) == _order(kind, entry):
                 foreign = [newline, *each.foreign] if each.foreign else []
                 after = _apart(lines, each.end, newline)
-                lines[each.begin : each.end] = [*_rendered(entry, newline), *foreign, *after]
+                lines[each.begin : each.end] = [*_rendered(entry, newline, links), *foreign, *after]
             else:
                 _take_out(lines, each, newline)
     return "".join(lines)
@@ -305,11 +317,11 @@ def _unquote_stray(lines: list[str], begin: int) -> None:
             lines[number] = "\\" + lines[number]
 
 
-def _with_new(text: str, kind: str, wanted: dict[str, Entry], path: str) -> str:
+def _with_new(text: str, kind: str, wanted: dict[str, Entry], path: str, links: Links) -> str:
     """Each entry that has no section gets one, before the first that comes later."""
     lines = _lines(text)
     newline = _newline(lines)
-    reader = _sections(text, path, wanted)
+    reader = _sections(text, path, wanted, links)
     places = [
         (each.begin, _order(kind, each.entry)) for name, each in reader.written.items() if name in wanted
     ]
@@ -319,7 +331,7 @@ def _with_new(text: str, kind: str, wanted: dict[str, Entry], path: str) -> str:
         if name not in reader.written:
             at = next((line for line, order in places if order > _order(kind, entry)), len(lines))
             new = waiting.setdefault(at, [])
-            new += [*([newline] if new else []), *_rendered(entry, newline)]
+            new += [*([newline] if new else []), *_rendered(entry, newline, links)]
     for at in sorted(waiting, reverse=True):
         _put_in(lines, at, waiting[at], newline)
     return "".join(lines)

@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from recollect.memory.entry_references import ORIGINS, SUPERSEDED_BY, SUPERSEDES
 from recollect.memory.identity import turn_number
 from recollect.memory.known_entry import KnownEntry
 from recollect.memory.line_values import write_time
 from recollect.memory.model import Entry
 
-SUPERSEDES = "supersedes"
-SUPERSEDED_BY = "superseded_by"
 UNTIL = "until"
-ORIGINS = ("fact", "cases")
-"""Under these a line of the profile names its fact, and a skill its cases."""
 MADE_OF = "made_of"
 
 _between = re.compile(r"[\s,]+").split
@@ -114,6 +111,11 @@ def partners(*entries: Entry) -> tuple[str, ...]:
     """Every entry that these supersede or are superseded by."""
     named = [each for entry in entries for each in (*superseded_ids(entry), *successor_ids(entry))]
     return tuple(dict.fromkeys(named))
+
+
+def named_ids(entry: Entry) -> tuple[str, ...]:
+    """Every other entry that its file names."""
+    return tuple(dict.fromkeys([*partners(entry), *origin_ids(entry)]))
 
 
 def _without_the_gone(known: KnownEntry, others: Mapping[str, KnownEntry]) -> KnownEntry:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from recollect.errors import StorageUnavailable
 from recollect.memory.entry_document import is_bare, read_document, section_digest, splice
 from recollect.memory.entry_file import EntryFileState, FiledEntry
+from recollect.memory.entry_links import named_ids
 from recollect.memory.entry_owner import owner_words
 from recollect.memory.entry_paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
+from recollect.memory.entry_references import NO_LINKS, Links, linkable
 from recollect.memory.identity import text_digest
 from recollect.memory.job import Job, Unfinished
 from recollect.memory.vault_file import FileStamp, VaultFile
@@ -120,8 +122,9 @@ class EntryFiles:
         here = await self.store.entries_in(file.path)
         gone = await self.store.leaving(file.path)
         before = None if found is None else found.text
-        kept = await self._keep_damaged(file.path, found, here)
-        text = await asyncio.to_thread(_spliced, file, before, here, gone, kept)
+        links = await self._links(file, here)
+        kept = await self._keep_damaged(file.path, found, here, links)
+        text = await asyncio.to_thread(_spliced, file, before, here, gone, kept, links)
         ours = frozenset() if found is None else frozenset([found.digest])
         if not here and is_bare(text, _kind(file), owner_words(file.owner)):
             await self._remove(file, ours)
@@ -140,7 +143,7 @@ class EntryFiles:
         """What stands there can't be read: it is kept beside."""
         here = await self.store.entries_in(file.path)
         gone = await self.store.leaving(file.path)
-        text = _spliced(file, None, here, gone, frozenset())
+        text = _spliced(file, None, here, gone, frozenset(), await self._links(file, here))
         digest = text_digest(text)
         await self._announce(file, digest, here, frozenset())
         conflict = await self.vault.write(file.path, text, file.digests | {digest})
@@ -168,8 +171,17 @@ class EntryFiles:
                 filing[each.known.entry_id] = mine
         await self.store.announce(file.path, " ".join(announced[-_MOST_ANNOUNCED:]), filing)
 
+    async def _links(self, file: EntryFileState, here: list[FiledEntry]) -> Links:
+        """Where the entries stand that those of a file name."""
+        named = dict.fromkeys(name for each in here for name in named_ids(each.known.entry))
+        if not named:
+            return NO_LINKS
+        found = await self.entries.some(here[0].known.space, file.owner, list(named))
+        places = {each.entry_id: linkable(each.owner, each.path) for each in found}
+        return {name: place for name, place in places.items() if place}
+
     async def _keep_damaged(
-        self, path: str, found: VaultFile | None, here: list[FiledEntry]
+        self, path: str, found: VaultFile | None, here: list[FiledEntry], links: Links
     ) -> frozenset[str]:
         """Ids of sections that a person damaged and that have nothing new to say: they are left as they are.
 
@@ -178,7 +190,7 @@ class EntryFiles:
         if found is None:
             return frozenset()
         entries = [each.known.entry for each in here]
-        document = await asyncio.to_thread(read_document, path, found.text, known=entries)
+        document = await asyncio.to_thread(read_document, path, found.text, known=entries, links=links)
         damaged = document.damaged
         if not damaged:
             return frozenset()
@@ -246,6 +258,9 @@ def _spliced(
     here: list[FiledEntry],
     gone: frozenset[str],
     kept: frozenset[str],
+    links: Links,
 ) -> str:
     entries = [each.known.entry for each in here]
-    return splice(text, _kind(file), owner_words(file.owner), entries, gone, path=file.path, untouched=kept)
+    return splice(
+        text, _kind(file), owner_words(file.owner), entries, gone, path=file.path, untouched=kept, links=links
+    )

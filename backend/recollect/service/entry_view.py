@@ -6,6 +6,7 @@ from recollect.errors import NotFound
 from recollect.memory import entry_links
 from recollect.memory.access import Caller
 from recollect.memory.entry_owner import is_agents
+from recollect.memory.entry_references import SUPERSEDED_BY, SUPERSEDES
 from recollect.memory.known_entry import KnownEntry
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.cited_turns import CitedTurns, Quote
@@ -69,8 +70,8 @@ class EntryView:
     async def linked(self, known: KnownEntry) -> tuple[tuple[str, KnownEntry], ...]:
         """The entries that this one names, by how it names them."""
         by_relation = {
-            entry_links.SUPERSEDES: entry_links.superseded_ids(known.entry),
-            entry_links.SUPERSEDED_BY: entry_links.successor_ids(known.entry),
+            SUPERSEDES: entry_links.superseded_ids(known.entry),
+            SUPERSEDED_BY: entry_links.successor_ids(known.entry),
             entry_links.MADE_OF: entry_links.origin_ids(known.entry),
         }
         return tuple(

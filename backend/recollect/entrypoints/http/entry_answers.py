@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from recollect.memory import entry_links
 from recollect.memory.entry_owner import owner_words
+from recollect.memory.entry_references import SUPERSEDED_BY, SUPERSEDES
 from recollect.memory.entry_versions import Version
 from recollect.memory.known_entry import KnownEntry
 from recollect.memory.line_values import read_time
@@ -14,9 +15,7 @@ from recollect.service.cited_turns import Quote
 from recollect.service.entries import DeletedEntry, Deletion, ShownEntry
 from recollect.service.why import Reason
 
-_TOLD_APART = frozenset(
-    ["pinned", "edited", "cell", entry_links.UNTIL, entry_links.SUPERSEDED_BY, entry_links.SUPERSEDES]
-)
+_TOLD_APART = frozenset(["pinned", "edited", "cell", entry_links.UNTIL, SUPERSEDED_BY, SUPERSEDES])
 
 
 class EntryState(BaseModel):
