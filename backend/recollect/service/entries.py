@@ -42,7 +42,7 @@ def nothing_follows(change: EntryChange, kinds: frozenset[str]) -> Sequence[Entr
 class EntryFilter:
     """Which entries somebody wants to see. `agent_id`: that agent's instead of the user's.
 
-    Where only cases and skills are wanted and no agent is named: those of every agent that the user may see.
+    Where only cases are wanted and no agent is named: those of every agent that the user may see.
     """
 
     user_id: str | None = None

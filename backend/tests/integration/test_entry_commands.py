@@ -13,7 +13,7 @@ from tests.http_client import QUICK, opened
 from tests.processes import Server, recollect, recollect_json
 from tests.unit.made_entries import DAY, WHEN, known
 
-COMMANDS = ["entries", "show", "edit", "pin", "unpin", "delete", "history", "undo", "why"]
+COMMANDS = ["entries", "skills", "show", "edit", "pin", "unpin", "delete", "history", "undo", "why"]
 BOB = "default/users/bob"
 FILLED = [
     known("fa-1", turns=("t-1",), extra={"subject": "Ann"}),
@@ -58,6 +58,21 @@ def test_entries_are_listed_for_people_and_for_scripts(home: Path) -> None:
     ]
     found = recollect_json(home, "entries", "--user", "ann", "--kind", "facts", "--until", "2026-05-09")
     assert [entry["id"] for entry in found["entries"]] == ["fa-1"]
+
+
+def test_skills_are_files_and_no_kind_of_entries(home: Path) -> None:
+    refused = recollect(home, "entries", "--kind", "skills")
+    assert refused.returncode == 1
+    assert "kind" in refused.stderr
+    folder = home / "vault/default/agents/clerk/skills/free-disk"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: free-disk\ndescription: How to free a disk.\n---\n")
+    assert said(home, "skills").splitlines() == [
+        "free-disk (agent clerk, of 0 cases)",
+        "  How to free a disk.",
+        "  default/agents/clerk/skills/free-disk/SKILL.md",
+    ]
+    assert [skill["name"] for skill in recollect_json(home, "skills")["skills"]] == ["free-disk"]
 
 
 def test_a_long_list_says_how_to_go_on(home: Path) -> None:

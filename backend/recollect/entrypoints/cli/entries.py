@@ -1,4 +1,4 @@
-"""`recollect entries`, `show`, `edit`, `pin`, `unpin`, `delete`, `history`, `undo` and `why`."""
+"""`recollect entries`, `skills`, `show`, `edit`, `pin`, `unpin`, `delete`, `history`, `undo` and `why`."""
 
 import sys
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 _ENTRIES = "/api/v1/memory/entries"
+_SKILLS = "/api/v1/memory/skills"
 
 Home = Annotated[
     Path | None,
@@ -22,6 +23,7 @@ def add_commands(cli: typer.Typer) -> None:
     """Put the commands on entries beside the others."""
     examples: dict[Callable[..., None], str] = {
         entries: "Examples: recollect entries --user ann --kind facts  |  recollect entries --since 2026-05-01 --json",
+        skills: "Example: recollect skills --user ann",
         show: "Example: recollect show fa-3f9a2c71d0b4",
         edit: "Examples: recollect edit fa-3f9a2c71d0b4 --text 'Ann lives in Porto.'"
         "  |  recollect edit ep-3f9a2c71d0b4 --title 'The move' --file move.md",
@@ -38,12 +40,10 @@ def add_commands(cli: typer.Typer) -> None:
 
 def entries(
     user: Annotated[str | None, typer.Option(help="Whose; unset: everybody's in the space.")] = None,
-    agent: Annotated[str | None, typer.Option(help="This agent's cases and skills.")] = None,
+    agent: Annotated[str | None, typer.Option(help="This agent's cases.")] = None,
     kinds: Annotated[
         list[str] | None,
-        typer.Option(
-            "--kind", help="episodes, facts, foresight, profile, cases or skills; may be given again."
-        ),
+        typer.Option("--kind", help="episodes, facts, foresight, profile or cases; may be given again."),
     ] = None,
     since: Annotated[str | None, typer.Option(help="From this day or time on, UTC: 2026-05-08.")] = None,
     until: Annotated[str | None, typer.Option(help="Before this day or time, UTC.")] = None,
@@ -68,6 +68,22 @@ def entries(
     }
     found = with_home(home, lambda client: client.call("GET", _ENTRIES, params=query), space)
     print_json(found) if json else print_entries(found)
+
+
+def skills(
+    user: Annotated[str | None, typer.Option(help="Whose; unset: everybody's in the space.")] = None,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """List the skills that agents learned, and their files."""
+    from recollect.entrypoints.cli.main import with_home
+    from recollect.entrypoints.cli.rendering import print_json
+    from recollect.entrypoints.cli.rendering_entries import print_skills
+
+    query = {} if user is None else {"user_id": user}
+    found = with_home(home, lambda client: client.call("GET", _SKILLS, params=query), space)
+    print_json(found) if json else print_skills(found)
 
 
 def show(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:

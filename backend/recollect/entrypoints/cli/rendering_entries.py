@@ -25,6 +25,14 @@ def print_entries(found: Json) -> None:
         say(f"there is more: --after {found['next']}")
 
 
+def print_skills(found: Json) -> None:
+    for skill in found["skills"]:
+        cases = len(skill["cases"])
+        say(f"{skill['name']} (agent {skill['agent']}, of {cases} case{'' if cases == 1 else 's'})")
+        say(f"  {_first_words(skill['description'])}")
+        say(f"  {skill['path']}")
+
+
 def print_entry(entry: Json) -> None:
     say(entry["title"])
     _quoted(entry["text"] if entry["text"] != entry["title"] else "", "  ")

@@ -141,7 +141,7 @@ class ReprocessBody(Body):
     user_id: Id | None = Field(None, description="Whose; unset: the key's user, else everybody's.")
     thread_id: Id | None = Field(None, description="Only this thread.")
     strategies: Annotated[list[str], Field(max_length=20)] = Field(
-        default_factory=list, description="Any of episode, facts, foresight, case; none: all of them."
+        default_factory=list, description="Any of episode, facts, foresight, case; none: all that are on."
     )
     ask_again: bool = Field(False, description="Drop the model's kept answers, so that it is asked anew.")
 

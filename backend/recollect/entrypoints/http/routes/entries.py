@@ -35,9 +35,9 @@ async def list_entries(
     caller: Calling,
     request: Request,
     user_id: UserQuery = None,
-    agent_id: Annotated[Id | None, Query(description="An agent's instead: cases and skills.")] = None,
+    agent_id: Annotated[Id | None, Query(description="This agent's cases instead.")] = None,
     kind: Annotated[
-        list[Kind] | None, Query(max_length=6, description="Only these; may be given again.")
+        list[Kind] | None, Query(max_length=5, description="Only these; may be given again.")
     ] = None,
     since: Annotated[Moment | None, Query(description="Only what happened at this time or later.")] = None,
     until: Annotated[Moment | None, Query(description="Only what happened before this time.")] = None,
