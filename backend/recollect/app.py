@@ -196,7 +196,9 @@ class App:
         )
         self.entries = Entries(self.entry_store, self.THREADS, self.transcripts, self._after_a_person)
         self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)
-        self.reprocessor = Reprocessor(self.THREADS, self.cell_texts, self.model_answers, self.job_queue)
+        self.reprocessor = Reprocessor(
+            self.THREADS, self.cell_texts, self.model_answers, self.job_queue, self.tuning
+        )
         self.watcher = VaultWatcher(settings.vault_path)
         self.hand_edits = HandEdits(
             self.transcripts,

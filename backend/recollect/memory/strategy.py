@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from recollect.memory.known_entry import EntryJob
 from recollect.memory.model import JsonObject
@@ -13,6 +13,9 @@ STRATEGY = "strategy"
 """The kind of job that runs a strategy."""
 HELD = 253_402_300_799_000
 """When a job is due that waits for more events of its kind: at the end of all times, unless they come."""
+
+CAUSES = "causes"
+"""In a job's payload: what set it off."""
 
 Event = Literal["memcell closed", "facts changed", "case written"]
 
@@ -81,10 +84,13 @@ class Tuning:
     triggers: Mapping[str, Trigger]
     """By name; those that are off are not among them."""
 
-    def after(self, event: Event, space: str, owner: str, now: int) -> list[EntryJob]:
-        """What a change of an owner's entries sets off."""
+    def after(
+        self, event: Event, space: str, owner: str, now: int, cause: "Cause | None" = None
+    ) -> list[EntryJob]:
+        """What a change of an owner's entries sets off. Its receipts go to the memcell that is the `cause`."""
+        about: JsonObject = {} if cause is None else {CAUSES: [cause.as_json()]}
         return [
-            _job(strategy, self.triggers[strategy.name], space, owner, {}, now)
+            _job(strategy, self.triggers[strategy.name], space, owner, about, now)
             for strategy in self._on(event)
         ]
 
@@ -107,6 +113,23 @@ class Tuning:
 
     def _on(self, event: Event) -> list[Strategy]:
         return [each for each in STRATEGIES if each.on == event and each.name in self.triggers]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A memcell of which entries were made or changed, and which ones."""
+
+    thread_id: str
+    cell: str
+    entry_ids: tuple[str, ...] = ()
+
+    def as_json(self) -> JsonObject:
+        return {"thread": self.thread_id, "cell": self.cell, "entries": list(self.entry_ids)}
+
+
+def causes_of(payload: Mapping[str, Any]) -> list[Cause]:
+    """The memcells that set off a job, those included for which one that waited already does."""
+    return [Cause(each["thread"], each["cell"], tuple(each["entries"])) for each in payload.get(CAUSES, ())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from recollect.memory.stored_cell import StoredCell
 from recollect.memory.vault_paths import agent_folder
 from recollect.service.extract import Extracted, Extractor
 from recollect.service.ports import CellTexts, EntryStore, PeopleStore
-from recollect.service.remember import NOTHING, Remembering
+from recollect.service.remember import Remembering
+from recollect.service.strategy_receipts import NOTHING
 
 CASE = "case"
 _KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}

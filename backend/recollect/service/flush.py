@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from recollect.memory.access import Caller
 from recollect.memory.job import Job
 from recollect.memory.model import JsonObject, Memcell, Thread
-from recollect.memory.strategy import STRATEGIES, STRATEGY, own_lane
+from recollect.memory.strategy import STRATEGIES, STRATEGY, causes_of, own_lane
 from recollect.memory.vault_paths import agent_folder, owner_folder
 from recollect.service.ports import CellStore, JobRunner, ThreadStore
 from recollect.service.threads import owned_thread
@@ -94,7 +94,8 @@ async def _states(
                 rest = {name: value for name, value in detail.items() if name != "state"}
                 states[memcell].append(StrategyState(stage, str(detail["state"]), rest))
     for job in await _strategy_jobs(jobs, thread):
-        if (memcell := str(job.payload.get("cell"))) in states:
+        about = {str(job.payload.get("cell")), *(cause.cell for cause in causes_of(job.payload))}
+        for memcell in sorted(about & memcells):
             detail = {"error": job.error} if job.error else {}
             if job.state != "dead":
                 detail["next_try"] = job.run_at

@@ -1,12 +1,18 @@
 """The profile page of a user follows the facts that hold about them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from recollect.memory.entry_links import origin_ids
 from recollect.memory.job import Job
 from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
+from recollect.memory.model import JsonObject
 from recollect.memory.profile import PROFILE_ATTRIBUTES, USER, profile_of
+from recollect.memory.strategy import Cause, causes_of
+from recollect.service.extract import RULES
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import EntryStore
+from recollect.service.strategy_receipts import NOTHING, leave_receipts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +47,27 @@ class Profiles:
                 for line in known.values()
                 if line.entry_id not in page and not line.is_edited and not line.is_pinned
             ]
+            written = tuple(line for line in put if line.entry_id not in buried)
             await self.entries.apply(
                 EntryChange(
-                    space,
-                    owner,
-                    "consolidation",
-                    "the facts changed",
-                    put=tuple(line for line in put if line.entry_id not in buried),
-                    remove=tuple(gone),
+                    space, owner, "consolidation", "the facts changed", put=written, remove=tuple(gone)
                 )
             )
+        await leave_receipts(
+            self.entries,
+            space,
+            owner,
+            PROFILE,
+            [(cause, _told(cause, written)) for cause in causes_of(job.payload)],
+        )
+
+
+def _told(cause: Cause, lines: Sequence[KnownEntry]) -> JsonObject:
+    """What stands on the page of what a memcell says; the same however often the page is made."""
+    wrote = [line.entry_id for line in lines if set(origin_ids(line.entry)) & set(cause.entry_ids)]
+    if not wrote:
+        return {"state": NOTHING, "why": "nothing of it belongs on the page"}
+    return {"state": "extracted", "wrote": wrote, "by": RULES}
 
 
 def _as_version(line: KnownEntry, known: KnownEntry | None) -> KnownEntry:

@@ -22,14 +22,14 @@ from recollect.memory.model import JsonObject
 from recollect.memory.profile import USER
 from recollect.memory.remembered import Known, Origin, Outcome, entries_of, remember
 from recollect.memory.stored_cell import StoredCell
-from recollect.memory.strategy import Event, Tuning
+from recollect.memory.strategy import Cause, Event, Tuning
 from recollect.memory.text_key import text_key
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.extract import Extracted, Extractor
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, PeopleStore
+from recollect.service.strategy_receipts import NOTHING
 
-NOTHING = "nothing worth keeping"
 _KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight"}
 _MOST_ALIKE = 200
 """So many of the newest that may say the same are compared."""
@@ -114,14 +114,15 @@ class Remembering:
                 put=tuple(outcome.put.values()),
                 remove=tuple(outcome.remove),
                 receipt=EntryReceipt(cell.thread.thread_id, cell.memcell_id, origin.strategy, detail),
-                extra_jobs=self._follow_ups(event, space, owner) if tells else (),
+                extra_jobs=self._follow_ups(event, origin, tuple(outcome.put)) if tells else (),
             )
         )
         self.fail_points.reach("remember.applied")
         return outcome
 
-    def _follow_ups(self, event: Event, space: str, owner: str) -> tuple[EntryJob, ...]:
-        return tuple(self.tuning().after(event, space, owner, self.clock()))
+    def _follow_ups(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[EntryJob, ...]:
+        cause = Cause(origin.cell.thread.thread_id, origin.cell.memcell_id, changed)
+        return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
 
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
         """Those with the same words, and the newest about the same attribute of the same subject."""

@@ -1,12 +1,12 @@
 """Reprocess: make the memories of memcells anew, with the model and the prompts that are in force now."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from recollect.errors import InvalidInput, NotFound
 from recollect.memory.access import Caller
 from recollect.memory.known_entry import EntryJob
-from recollect.memory.strategy import STRATEGIES, STRATEGY, memory_lane
+from recollect.memory.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
 from recollect.memory.vault_paths import agent_folder, owner_folder
 from recollect.service.ports import CellTexts, JobQueue, ModelAnswers, ThreadStore
 from recollect.service.threads import owned_thread
@@ -30,6 +30,7 @@ class Reprocessor:
     cells: CellTexts
     answers: ModelAnswers
     queue: JobQueue
+    tuning: Callable[[], Tuning]
 
     async def reprocess(
         self,
@@ -40,7 +41,10 @@ class Reprocessor:
         strategies: Sequence[str] = (),
         ask_again: bool = False,
     ) -> Queued:
-        """`ask_again`: kept answers of the model are dropped, so that it is asked anew."""
+        """`strategies`: only these, also where they are switched off; none: all that are on.
+
+        `ask_again`: kept answers of the model are dropped, so that it is asked anew.
+        """
         names = [strategy.name for strategy in ON_CELLS]
         unknown = [name for name in strategies if name not in names]
         if unknown:
@@ -52,12 +56,13 @@ class Reprocessor:
         user_id = caller.user_id or user_id
         if thread_id is not None:
             await owned_thread(self.threads, caller, thread_id, user_id)
+        wanted = strategies or [name for name in names if name in self.tuning().triggers]
         found = await self.cells.cells_of(caller.space, user_id, thread_id)
         jobs = 0
         for thread, cell in found:
             if ask_again:
                 await self.answers.forget_cells(caller.space, [cell])
-            jobs += await self._queue(caller.space, thread, cell, strategies or names)
+            jobs += await self._queue(caller.space, thread, cell, wanted)
         return Queued(len(found), jobs)
 
     async def _queue(self, space: str, thread_id: str, cell: str, strategies: Sequence[str]) -> int:

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from recollect.errors import NotFound
 from recollect.memory.extraction.skill import (
     Case,
     Skill,
@@ -17,15 +16,17 @@ from recollect.memory.extraction.skill import (
     similar_cases,
 )
 from recollect.memory.job import Job
-from recollect.memory.known_entry import CASES, EntryChange, EntryReceipt, KnownEntry
+from recollect.memory.known_entry import CASES, KnownEntry
 from recollect.memory.model import JsonObject
+from recollect.memory.strategy import Cause, causes_of
 from recollect.service.ports import EntryStore, ModelAnswers
-from recollect.service.remember import NOTHING
 from recollect.service.skill_making import SkillMaker, SkillOrder
 from recollect.service.skill_shelf import SkillShelf
+from recollect.service.strategy_receipts import NOTHING, leave_receipts
 
 SKILL = "skill"
 _MOST_CASES = 500
+_NO_CHANGE: JsonObject = {"state": NOTHING, "why": "it changes no skill"}
 
 
 @dataclass(slots=True)
@@ -56,6 +57,22 @@ class _Agent:
     def tell(self, cases: Iterable[Case], detail: JsonObject) -> None:
         self.told |= {case.case_id: detail for case in cases}
 
+    def receipts(self, causes: Iterable[Cause]) -> list[tuple[Cause, JsonObject]]:
+        """For the memcell of each case that there is something to tell of; for one that set this off, in any case."""
+        by_cell = {(cause.thread_id, cause.cell): (cause, self._standing(cause)) for cause in causes}
+        for case_id, detail in self.told.items():
+            case = self.known[case_id]
+            cause = Cause(case.sources[0].thread_id, case.cell, (case_id,))
+            by_cell[cause.thread_id, cause.cell] = (cause, detail)
+        return list(by_cell.values())
+
+    def _standing(self, cause: Cause) -> JsonObject:
+        """For one that changes nothing, or whose run was cut short after all was made."""
+        names = [
+            name for name, skill in self.skills.items() if not set(skill.cases).isdisjoint(cause.entry_ids)
+        ]
+        return {"state": "extracted", "skill": names[0]} if names else _NO_CHANGE
+
 
 @dataclass(frozen=True, slots=True)
 class Skills:
@@ -80,7 +97,7 @@ class Skills:
             await self._follow_changes(agent, skill, [case for cases in by_user for case in cases])
         for cases in by_user:
             await self._learn(agent, cases)
-        await self._leave_receipts(agent)
+        await leave_receipts(self.entries, space, owner, SKILL, agent.receipts(causes_of(job.payload)))
         # They quote cases, of which any may be forgotten later.
         await self.answers.forget_cells(space, [owner])
 
@@ -133,17 +150,6 @@ class Skills:
         put = await self.shelf.put(agent.owner, replace(made, edited=skill.edited), instead_of=skill.name)
         agent.skills = others | {put.name: put}
         agent.tell(rest, {"state": "extracted", "skill": put.name, **told})
-
-    async def _leave_receipts(self, agent: _Agent) -> None:
-        for case_id, detail in agent.told.items():
-            case = agent.known[case_id]
-            receipt = EntryReceipt(case.sources[0].thread_id, case.cell, SKILL, detail)
-            try:
-                await self.entries.apply(
-                    EntryChange(agent.space, agent.owner, "extraction", SKILL, receipt=receipt)
-                )
-            except NotFound:
-                continue  # Its thread was forgotten meanwhile, with all of its receipts.
 
 
 def _link(owner: str, entry: KnownEntry) -> str:

@@ -91,5 +91,6 @@ def build_memory(
             "skill": skills.handle,
         },
         parts.tuning,
+        parts.entries,
     )
     return MemoryWork(work, cases.from_turns)

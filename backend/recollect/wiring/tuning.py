@@ -22,13 +22,19 @@ class LiveTuning:
         self._stamp = self._stamped()
         self._looked = clock()
         self._tuning = _tuning(settings)
-        self.problem: str | None = None
+        self._problem: str | None = None
 
     def __call__(self) -> Tuning:
         if self._clock() - self._looked >= _LOOK_SECONDS:
             self._looked = self._clock()
             self._look()
         return self._tuning
+
+    @property
+    def problem(self) -> str | None:
+        """Why the settings as they are now are not in force, in words."""
+        self()
+        return self._problem
 
     def _look(self) -> None:
         stamp = self._stamped()
@@ -37,11 +43,11 @@ class LiveTuning:
         self._stamp = stamp
         try:
             self._tuning = _tuning(load_settings(home=self._home))
-            self.problem = None
+            self._problem = None
             _log.info("the strategies follow the changed settings")
         except HomeUnusable as error:
-            self.problem = f"the changed settings are not in force: {error.message}"
-            _log.error("%s", self.problem)
+            self._problem = f"the changed settings are not in force: {error.message}"
+            _log.error("%s", self._problem)
 
     def _stamped(self) -> tuple[int, int] | None:
         try:

@@ -72,6 +72,13 @@ async def fact(home: Home, text: str) -> KnownEntry:
     return found
 
 
+async def told_of(home: Home, thread: str, strategy: str) -> Json:
+    """The receipt that a strategy left with the only memcell of a thread."""
+    ((cell, _),) = await home.app.cells.list_cells("default", thread)
+    receipts = await home.app.cells.receipts("default", thread, [cell.memcell_id])
+    return receipts[cell.memcell_id][strategy]
+
+
 async def run_again(home: Home, *, ask_again: bool = False) -> None:
     """All that was made of memcells is made anew."""
     await home.app.reprocessor.reprocess(NOBODY, ask_again=ask_again)
@@ -91,12 +98,43 @@ async def test_a_strategy_is_switched_off_and_on_while_the_server_runs(tmp_path:
         assert states(on)["facts"]["state"] == "extracted"
 
 
+async def test_a_strategy_that_is_switched_off_before_its_turn_says_so(tmp_path: Path) -> None:
+    async with remembering(tmp_path, strategies={"episode": {"idle_seconds": 600}}) as home:
+        await close(home, "t1", said(BERLIN))
+        await set_up(home, "[strategies.episode]\nenabled = false\n")
+        await flush(home, "t1")
+        assert await told_of(home, "t1", "episode") == {"state": "off", "why": "the strategy is switched off"}
+        assert await entries(home, "episodes") == []
+
+
+async def test_what_is_switched_off_is_made_anew_only_where_it_is_named(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await set_up(home, "[strategies.facts]\nenabled = false\n")
+        await remember(home, "t1", said(BERLIN), user_id="ann")
+        await run_again(home)
+        assert await texts(home, "facts") == []
+        await home.app.reprocessor.reprocess(NOBODY, strategies=["facts"])
+        await home.drain()
+        assert "ann lives in Berlin." in await texts(home, "facts")
+
+
 async def test_settings_that_cannot_be_read_change_nothing_and_are_shown(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         await set_up(home, "[strategies.facts]\nevery = 'often'\n")
         flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
         assert states(flushed)["facts"]["state"] == "extracted"
         assert "not in force" in (home.app.tuning.problem or "")
+
+
+async def test_settings_that_cannot_be_read_show_before_anything_is_made(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        (tmp_path / "recollect.toml").write_text("[strategies.facts\n", encoding="utf-8")
+
+        async def told() -> bool:
+            health = (await home.client.get("/health")).json()
+            return any("not in force" in problem for problem in health["degraded"])
+
+        await eventually(told)
 
 
 async def test_a_strategy_for_every_second_memcell_then_works_on_both(tmp_path: Path) -> None:
@@ -175,6 +213,53 @@ async def test_the_mode_says_whose_memory_is_made(mode: str, made: list[str], tm
     async with remembering(tmp_path, memorize={"mode": mode}) as home:
         flushed = await remember(home, "t1", tool_task("a", MAY_8), user_id="ann")
         assert sorted(states(flushed)) == made
+
+
+# What the profile tells.
+
+
+@pytest.mark.parametrize("most", [100, 1], ids=["one job for all", "a job for each"])
+async def test_the_profile_leaves_a_receipt_with_every_memcell_that_set_it_off(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.infra.sql.entry_jobs._MOST_CAUSES", most)
+    async with remembering(tmp_path, strategies={"profile": {"idle_seconds": 600}}) as home:
+        await close(home, "t1", said(BERLIN))
+        await eventually(lambda: jobs_of(home, "profile"))
+        flushed = await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+        lines = {line.entry_id: line.entry.text for line in await entries(home, "profile")}
+        assert states(flushed)["profile"]["state"] == "extracted"
+        wrote = [lines[name] for name in states(flushed)["profile"]["detail"]["wrote"]]
+        assert any("Lisbon" in line for line in wrote)
+        told = await told_of(home, "t1", "profile")
+        assert "ann's name is Ann." in [lines.get(name) for name in told["wrote"]]
+
+
+async def test_a_profile_that_takes_up_nothing_says_so(model: MortalModel, tmp_path: Path) -> None:
+    fact = {"text": "Ann saw Berlin.", "turns": [1], "subject": "Ann", "attribute": "did", "value": ""}
+    answer = {"title": "Berlin", "episode": "Ann saw Berlin.", "facts": [fact], "foresight": []}
+    model.control(answer=answer, only="memory")
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said([("user", "I saw Berlin.")]), user_id="ann")
+        assert states(flushed)["profile"] == {
+            "strategy": "profile",
+            "state": "nothing worth keeping",
+            "detail": {"why": "nothing of it belongs on the page"},
+        }
+
+
+async def test_a_flush_does_not_take_a_profile_that_failed_for_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> list[KnownEntry]:
+        raise ValueError("the page is torn")
+
+    monkeypatch.setattr("recollect.service.profiles.profile_of", broken)
+    async with remembering(tmp_path, jobs={"max_attempts": 1}) as home:
+        flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
+        assert flushed["status"] != "done"
+        assert states(flushed)["profile"]["state"] == "failed"
+        assert "the page is torn" in states(flushed)["profile"]["detail"]["error"]
 
 
 # What a person says.

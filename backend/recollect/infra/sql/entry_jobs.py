@@ -3,11 +3,15 @@
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from recollect.infra.sql.database import Database
-from recollect.infra.sql.job_rows import NewJob, queue_jobs
+from recollect.infra.sql.job_rows import NewJob, add_causes, count_causes, queue_jobs, waiting_twin
 from recollect.memory.known_entry import EntryJob
-from recollect.memory.strategy import HELD, own_lane
+from recollect.memory.model import JsonObject
+from recollect.memory.strategy import CAUSES, HELD, own_lane
+
+_MOST_CAUSES = 100
 
 COUNT_EVENT = """
 INSERT INTO strategy_counts (lane, strategy, events) VALUES (?, ?, 1)
@@ -35,8 +39,20 @@ def queue_entry_jobs(
             connection.execute(RELEASE, (run_at, lane, new.kind, HELD))
         if is_turn and job.restart:
             connection.execute(RESTART, (run_at, new.lane, new.kind, HELD))
-        due.append(new)
+        due.append(_joined(connection, new, job.payload[CAUSES]) if CAUSES in job.payload else new)
     return queue_jobs(connection, due, now) if due else None
+
+
+def _joined(connection: sqlite3.Connection, new: NewJob, causes: Sequence[JsonObject]) -> NewJob:
+    """One like it that waits takes its causes; where that has many, a job beside it does: each writes all of them."""
+    number = 1
+    while (twin := waiting_twin(connection, new)) is not None:
+        if count_causes(connection, twin) < _MOST_CAUSES:
+            add_causes(connection, twin, causes)
+            break
+        number += 1
+        new = replace(new, dedupe=f"{new.dedupe.partition('+')[0]}+{number}")
+    return new
 
 
 def _is_its_turn(connection: sqlite3.Connection, job: EntryJob) -> bool:

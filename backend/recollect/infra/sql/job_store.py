@@ -7,8 +7,10 @@ from typing import Any
 
 from recollect.errors import NotFound
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.job_rows import add_causes
 from recollect.infra.sql.rows import json_or_none, named_rows
 from recollect.memory.job import Job, JobState
+from recollect.memory.strategy import CAUSES
 
 MAX_INTERRUPTIONS = 25
 JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
@@ -135,6 +137,8 @@ class SqlJobStore:
                 ).rowcount
                 return job.job_id if changed else None
             connection.execute("DELETE FROM jobs WHERE pk = :pk", mine)
+            if causes := job.payload.get(CAUSES):
+                add_causes(connection, twin[0], causes)
             # The twin takes over the wait, or a job that keeps failing would never back off.
             connection.execute(
                 "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ? WHERE pk = ?",
