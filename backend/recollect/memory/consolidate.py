@@ -29,6 +29,7 @@ _numbers = re.compile(r"\d+(?:[.,:]\d+)*").findall
 _NEGATIONS = frozenset(
     ["not", "never", "no", "don't", "doesn't", "didn't", "isn't", "without", "不", "没", "沒", "别"]
 )
+_named = re.compile(r"\bnamed\b").sub
 _capitalised = re.compile(r"\b[A-Z][\w-]*").findall
 _within = re.compile(r"(?<=[^.!?\s]\s)[A-Z][\w-]*").findall
 """Capitalised words that begin no sentence: names."""
@@ -42,11 +43,16 @@ def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
         return False
     mine, others = one.entry.extra, other.entry.extra
     if _attribute(one) not in ("", "did", "other") and _attribute(one) == _attribute(other):
-        if text_key(mine.get("value", "")) == text_key(others.get("value", "")):
+        if _value_key(mine.get("value", "")) == _value_key(others.get("value", "")):
             return True
         if _attribute(one) in FUNCTIONAL:
             return False
     return shared_words(one.entry.text, other.entry.text) >= NEAR
+
+
+def _value_key(value: str) -> str:
+    """A dog named Rex is a dog called Rex."""
+    return text_key(_named("called", value))
 
 
 def is_perhaps_same(one: KnownEntry, other: KnownEntry) -> bool:

@@ -71,6 +71,7 @@ class Corpus:
         self.is_entry = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.is_episode = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.until = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
         """When an entry ceased to hold; 0 while it holds."""
         self.thread_codes: dict[str, int] = {}
         self.sender_codes: dict[str, int] = {}
@@ -243,6 +244,7 @@ class Corpus:
         self.is_entry[place] = row.is_entry
         self.is_episode[place] = row.type == EPISODES
         self.until[place] = row.until
+        self.pinned[place] = row.pinned
         for name, turn_id in map(named_turn, row.sources):
             self._sources.add(place, self._thread_code(name), turn_number(turn_id) or 0)
         self.senders[place] = self.sender_codes.setdefault(row.sender, len(self.sender_codes))
@@ -330,7 +332,7 @@ class Corpus:
         capacity = max(size, len(self.times) * 3 // 2)
         for name in (
             "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
-            "instructs", "prefers", "tells_time", "tells_number", "question_share", "is_entry", "is_episode", "until", "embedded",
+            "instructs", "prefers", "tells_time", "tells_number", "question_share", "is_entry", "is_episode", "until", "pinned", "embedded",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
         content = self._content

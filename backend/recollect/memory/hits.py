@@ -238,15 +238,16 @@ def _candidates(
 
 
 def _shows_entry(entry: IndexRow, cited: Cited, scope: Scope, without: Set[int]) -> bool:
-    """Not one that came from turns of which any is passed over, or none is left; nor, unless it is asked for, one
-    that says again what a turn says: that one it has brought along.
+    """Not one that came from turns of which any is passed over, or none is left; nor, unless it is asked for, or a
+    person wrote or pinned it, one that says again what a turn says: that one it has brought along.
     """
     if not without.isdisjoint(cited.places) or (entry.sources and not cited.places):
         return False
     if not scope.takes_entry(entry, cited.rows):
         return False
     turns = [turn for turn in cited.rows if scope.takes(turn)]
-    return scope.asks_for(entry) or not turns or not restates(entry, turns)
+    is_wanted = entry.edited or entry.pinned or scope.asks_for(entry)
+    return is_wanted or not turns or not restates(entry, turns)
 
 
 def _stretch(rows: Sequence[IndexRow], middle: IndexRow) -> IndexRow:

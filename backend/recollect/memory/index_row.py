@@ -44,6 +44,8 @@ class IndexRow:
     """Of an entry: when it ceased to hold, in UTC milliseconds; 0 while it holds."""
     pinned: bool = False
     """Of an entry: a person wants it kept in view."""
+    edited: bool = False
+    """Of an entry: a person wrote it, whatever the turns say that it came from."""
 
     @property
     def is_entry(self) -> bool:
@@ -56,7 +58,7 @@ class IndexRow:
         fields = (
             self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
             "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
-            "\x01".join(self.sources), str(self.until), str(self.pinned),
+            "\x01".join(self.sources), str(self.until), str(self.pinned), str(self.edited),
         )  # fmt: skip
         return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
 

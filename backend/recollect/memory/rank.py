@@ -70,7 +70,9 @@ class Weights:
     held: float = 0.5
     """An entry that held at the time that the query names."""
     superseded: float = -1.0
-    """An entry that did not hold then, or that holds no more where no time is named."""
+    """An entry that did not hold then, or that holds no more, or not yet, where no time is named."""
+    pinned: float = 0.5
+    """An entry that a person pinned, with a word of the query."""
     centred: bool = True
     """Whether vectors are taken relative to the owner's mean."""
 
@@ -153,9 +155,11 @@ def score(
         parts |= {
             "validity": holds,
             "turns": standing(corpus, view, total - own),
-            "brought": brought(corpus, view, np.where(holds < 0, np.float32(0), weights.brought * own)),
+            "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
+            "brought": brought(corpus, view, np.float32(weights.brought) * own, holds),
         }
-        total = total + parts["validity"] + parts["turns"] + parts["brought"]
+        for name in ("validity", "turns", "pinned", "brought"):
+            total += parts[name]
     return Scores(total, parts)
 
 

@@ -18,7 +18,7 @@ from recollect.memory.note import Note
 from recollect.memory.vault_paths import is_markdown, thread_folder
 from recollect.memory.words import words_in
 
-FORMAT = 3
+FORMAT = 4
 """Of rows and words. Raise it when either changes: every index is then made anew."""
 _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
@@ -89,6 +89,7 @@ def _entry_row(note: Note, kind: str, entry: Entry) -> IndexRow:
         sources=tuple(dict.fromkeys(source_of(*turn) for turn in turns if turn is not None)),
         until=_time(entry.extra.get("until", "")),
         pinned=entry.extra.get("pinned") == "yes",
+        edited=entry.extra.get("edited") == "yes",
     )
 
 

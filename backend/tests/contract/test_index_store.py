@@ -73,6 +73,7 @@ def row(row_id: str, text: str = "hello", **fields: object) -> IndexRow:
         sources=("default/users/ann/threads/t1#t-1", "other"),
         until=1_778_248_980_001,
         pinned=True,
+        edited=True,
     )
     return replace(whole, **fields)  # type: ignore[arg-type]
 

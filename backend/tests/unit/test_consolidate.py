@@ -74,6 +74,14 @@ def test_the_same_value_of_an_attribute_is_said_in_many_ways() -> None:
     assert is_same_statement(short, long)
 
 
+def test_a_dog_named_rex_is_a_dog_called_rex() -> None:
+    one, other = (
+        fact(f"Ann has a dog {word} Rex.", attribute="has_pet", value=f"a dog {word} Rex")
+        for word in ("called", "named")
+    )
+    assert is_same_statement(one, other)
+
+
 def test_another_value_of_an_attribute_with_one_value_is_another_statement() -> None:
     assert not is_same_statement(lives_in("Berlin", 1), lives_in("Lisbon", 2))
 

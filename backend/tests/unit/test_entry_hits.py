@@ -49,6 +49,11 @@ def test_an_entry_that_says_a_turn_again_is_shown_where_it_is_asked_for() -> Non
     assert hits(MOVE, types=frozenset(["turn", "fact"])).keys() == {"t1:1", "t2:1", "fa-2"}
 
 
+@pytest.mark.parametrize("mark", ["edited", "pinned"])
+def test_an_entry_that_a_person_wrote_or_pinned_gives_way_to_no_turn(mark: str) -> None:
+    assert hits(replace(MOVE, **{mark: True})).keys() == {"t1:1", "t2:1", "fa-2"}  # type: ignore[arg-type]
+
+
 def test_an_entry_that_says_more_than_its_turns_stands_beside_them() -> None:
     news = remembered("fa-3", "Porto became the home town of Marta Silva, a nurse by profession", "t1:2")
     assert hits(news).keys() == {"t1:1", "t1:2", "t2:1", "fa-3"}

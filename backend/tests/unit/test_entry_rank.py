@@ -106,9 +106,43 @@ def test_what_held_at_the_time_that_is_named_comes_first() -> None:
     assert total(rows, query, "fa-2", now=T0 + DAY) > total(rows, query, "fa-3", now=T0 + DAY)
 
 
-def test_what_is_superseded_brings_nothing_along() -> None:
+def test_what_is_superseded_holds_its_turns_back() -> None:
     old = replace(MOVE, until=T0)
-    assert total((*TALK, old), "Lisbon", "t1:1", now=T0 + DAY) == total(TALK, "Lisbon", "t1:1", now=T0 + DAY)
+    assert total((*TALK, old), "Lisbon", "t1:1", now=T0 + DAY) < total(TALK, "Lisbon", "t1:1", now=T0 + DAY)
+
+
+def test_a_turn_is_not_held_back_by_what_is_superseded_where_another_of_its_entries_answers() -> None:
+    old = replace(MOVE, row_id="fa-9", until=T0)
+    rows = (*TALK, MOVE)
+    assert total((*rows, old), "Lisbon", "t1:1", now=T0 + DAY) >= total(rows, "Lisbon", "t1:1", now=T0 + DAY)
+
+
+@pytest.mark.parametrize(
+    ("query", "now", "first"),
+    [
+        ("Where does Ann live?", T0 + 2 * DAY, "t1:2"),
+        ("Where did Ann live in April 2023?", T0 + 2 * DAY, "t1:1"),
+        ("Where does Ann live?", T0 - 10 * DAY, "t1:1"),
+    ],
+    ids=["now", "at a time that is named", "asked earlier"],
+)
+def test_of_two_turns_the_one_comes_first_whose_fact_held_then(query: str, now: int, first: str) -> None:
+    turns = (
+        said(1, "I live in Berlin", timestamp=T0 - 60 * DAY),
+        said(2, "I live in Lisbon", timestamp=T0),
+        said(1, "Else", thread="t3"),
+    )
+    old = remembered("fa-2", "Ann lives in Berlin", "t1:1", timestamp=T0 - 60 * DAY, until=T0)
+    new = remembered("fa-3", "Ann lives in Lisbon", "t1:2", timestamp=T0)
+    ranked = sorted(("t1:1", "t1:2"), key=lambda turn: -total((*turns, old, new), query, turn, now=now))
+    assert ranked[0] == first
+
+
+def test_what_a_person_pinned_comes_first_of_what_answers() -> None:
+    tea, coffee = (remembered(f"fa-{word}", f"Ann likes {word}", "t1:2") for word in ("tea", "coffee"))
+    rows = (*TALK, tea, replace(coffee, pinned=True))
+    assert total(rows, "What does Ann like?", "fa-coffee") > total(rows, "What does Ann like?", "fa-tea")
+    assert total(rows, "tea", "fa-tea") > total(rows, "tea", "fa-coffee")
 
 
 def test_the_parts_of_entries_and_of_what_they_bring_add_up() -> None:

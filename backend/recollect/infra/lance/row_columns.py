@@ -38,6 +38,7 @@ SCHEMA = pa.schema(
         pa.field("sources", _TEXTS),
         pa.field("until", pa.int64()),
         pa.field("pinned", pa.bool_()),
+        pa.field("edited", pa.bool_()),
         pa.field("timestamp", pa.int64()),
         pa.field("owner", _TEXT),
         pa.field("digest", _TEXT),
@@ -48,7 +49,7 @@ SCHEMA = pa.schema(
 _ORDER = [("thread_id", "ascending"), ("position", "ascending"), ("row_id", "ascending")]
 _OF_ROW = (
     "row_id", "type", "text", "timestamp", "thread_id", "position", "message_ids", "role", "sender", "agent_id",
-    "tags", "path", "sources", "until", "pinned",
+    "tags", "path", "sources", "until", "pinned", "edited",
 )  # fmt: skip
 """The columns that make an IndexRow, in the order of its fields."""
 
