@@ -40,7 +40,7 @@ from recollect.infra.sql.thread_store import SqlThreadStore
 from recollect.infra.sql.transcript_store import SqlTranscriptStore
 from recollect.infra.vault import Vault
 from recollect.infra.vault_watcher import VaultWatcher
-from recollect.memory.forgetting import OVERWRITE, SETTLE, USER
+from recollect.memory.forgetting import NOTE, OVERWRITE, SETTLE, USER
 from recollect.memory.identity import thread_key
 from recollect.memory.job import (
     BOUNDARY,
@@ -63,6 +63,7 @@ from recollect.service.entries import Entries
 from recollect.service.entry_files import EntryFiles
 from recollect.service.follow_up import SkillWork
 from recollect.service.forget import Purger, PurgeSteps
+from recollect.service.forget_note import NotePurger
 from recollect.service.forget_settle import Overwriter, Rework, Settler
 from recollect.service.forget_turn import TurnPurger
 from recollect.service.forget_user import UserPurger
@@ -312,7 +313,10 @@ class App:
             self.fail_points,
         )
         overwriter = Overwriter(self.forgetting, self.transcripts, self.fail_points)
-        steps = {SETTLE: settler.handle, USER: user.handle, OVERWRITE: overwriter.handle}
+        note = NotePurger(self.forgetting, self.vault, self.notes, index, settler, self.transcripts)
+        steps = {
+            SETTLE: settler.handle, USER: user.handle, NOTE: note.handle, OVERWRITE: overwriter.handle
+        }  # fmt: skip
         return PurgeSteps(purger.handle, turns.handle, steps)
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from recollect.errors import Conflict, NotFound
 from recollect.memory.forgetting import (
+    NOTE,
     OVERWRITE,
     OVERWRITE_LANE,
     SETTLE,
@@ -56,6 +57,12 @@ class FakeForgetting:
         self._queue(task, forget_lane(task.thread_key), task.as_payload(SETTLE))
         return Forgotten(len(places), len(derived), turn_ids=tuple(named))
 
+    async def turns_to_forget(
+        self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
+    ) -> tuple[str, ...]:
+        rows = self._journal.existing(space, thread_id)
+        return tuple(turn_id(place) for place in self._chosen(rows, turn_ids, answers=answers))
+
     async def forget_user(self, space: str, user_id: str) -> Forgotten:
         theirs = [rows for (where, _), rows in self._journal.rows.items() if where == space]
         theirs = [rows for rows in theirs if rows.thread.user_id == user_id]
@@ -75,6 +82,15 @@ class FakeForgetting:
         if theirs or known:
             await self.queue_overwriting(space)
         return Forgotten(turns, len(known), len(theirs))
+
+    async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
+        task = Task(space, user_id, "", None, at=self._journal.clock())
+        first: JsonObject = {"step": NOTE, "user_id": user_id, "path": path, "digest": digest}
+        for payload in (first, {**first, "at": task.at, "waits": True}):
+            self._queue(task, forget_lane(owner_folder(space, user_id)), payload)
+
+    async def forget_quotes(self, space: str, user_id: str, path: str) -> None:
+        """There are no prompts."""
 
     async def waits_for(self, task: Task) -> str | None:
         jobs = await self._journal.jobs.list_jobs(space=task.space, limit=10_000)

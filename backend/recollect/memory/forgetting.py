@@ -15,6 +15,8 @@ OVERWRITE = "overwrite"
 """The last step: the free space of the journal."""
 USER = "user"
 """Of a user: everything at once."""
+NOTE = "note"
+"""Of a note: its file, its rows in the index, and the prompts that quoted it."""
 
 
 @dataclass(frozen=True, slots=True)

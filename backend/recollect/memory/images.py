@@ -87,6 +87,12 @@ def is_content_of(name: str, content: bytes) -> bool:
     return image_name(content, name.rpartition(".")[2]) == name
 
 
+def media_type(name: str) -> str:
+    """As a browser wants to be told: a picture, whatever the bytes pretend to be."""
+    kind = name.rpartition(".")[2]
+    return f"image/{'jpeg' if kind == 'jpg' else kind}"
+
+
 def reference(name: str) -> str:
     return f"{SCHEME}images/{name}"
 

@@ -7,9 +7,10 @@ from recollect.failpoints import FailPoints
 from recollect.memory.access import Caller
 from recollect.memory.identity import text_digest, thread_key
 from recollect.memory.job import Job
+from recollect.memory.known_entry import KnownEntry
 from recollect.memory.tombstones import TombstoneFile, render_tombstones
 from recollect.memory.vault_paths import forgotten_path, thread_folder
-from recollect.service.ports import ThreadStore, TranscriptStore, Vault
+from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.threads import owned_thread
 
 Handler = Callable[[Job], Awaitable[None]]
@@ -86,6 +87,23 @@ async def put_tombstones(vault: Vault, file: TombstoneFile) -> None:
     text, path = render_tombstones(file), forgotten_path(file.space, file.user_id, file.thread_key)
     earlier = await vault.read(path)
     await vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What forgetting some turns would take along."""
+
+    turns: int
+    entries: tuple[KnownEntry, ...]
+    """Memories that came from any of them, whoever's they are."""
+
+
+async def what_goes_with_thread(
+    threads: ThreadStore, entries: EntryStore, caller: Caller, thread_id: str, user_id: str | None
+) -> Forgetting:
+    """What `delete_thread` would forget now. Changes nothing."""
+    thread = await owned_thread(threads, caller, thread_id, user_id)
+    return Forgetting(thread.turn_count, tuple(await entries.citing(caller.space, thread_id, None)))
 
 
 async def delete_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:

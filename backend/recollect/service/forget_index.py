@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from recollect.errors import IndexUnavailable
-from recollect.memory.index_row import TURN, StoredRows
+from recollect.memory.index_row import TURN, IndexRow
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.index_words import WordIndexer
 from recollect.service.indexer import Indexer
@@ -39,20 +39,12 @@ class IndexForgetter:
 
     async def forget_entries(self, owner: str, entry_ids: Sequence[str]) -> None:
         """Their files no longer hold them; what else is in these files is looked at again."""
-        await self.indexer.ensure_live()
         wanted = frozenset(entry_ids)
-        async with self.words.locks.of(owner):
-            for generation in self.generations():
-                try:
-                    stored = await self.words.store.load(generation, owner)
-                except IndexUnavailable:
-                    await self._start_over(generation, owner)
-                    continue
-                ids, paths = _rows_of(stored, wanted)
-                # In this order: rows that nobody knows of are put again; rows that are not there would be missed.
-                await self.words.ledger.record_notes(generation, owner, [], paths)
-                await self._remove(generation, owner, ids)
-        self.indexer.notes_changed([owner])
+        await self._forget_rows(owner, lambda row: row.row_id in wanted)
+
+    async def forget_note(self, owner: str, path: str) -> None:
+        """All that stood in the file. What stands there now is looked at again."""
+        await self._forget_rows(owner, lambda row: row.path == path)
 
     async def forget_user(self, space: str, user_id: str) -> None:
         """Their tables go, whatever is in them."""
@@ -64,6 +56,23 @@ class IndexForgetter:
             self.words.corpora.drop(owner)
         self.indexer.notes_changed([owner])
         self.indexer.catch_up()
+
+    async def _forget_rows(self, owner: str, is_gone: Callable[[IndexRow], bool]) -> None:
+        """Of notes and files of entries."""
+        await self.indexer.ensure_live()
+        async with self.words.locks.of(owner):
+            for generation in self.generations():
+                try:
+                    stored = await self.words.store.load(generation, owner)
+                except IndexUnavailable:
+                    await self._start_over(generation, owner)
+                    continue
+                gone = [row for row in stored.rows if row.type != TURN and is_gone(row)]
+                paths = list(dict.fromkeys(row.path for row in gone))
+                # In this order: rows that nobody knows of are put again; rows that are not there would be missed.
+                await self.words.ledger.record_notes(generation, owner, [], paths)
+                await self._remove(generation, owner, [row.row_id for row in gone])
+        self.indexer.notes_changed([owner])
 
     async def _remove(self, generation: str, owner: str, ids: Sequence[str]) -> None:
         if ids:
@@ -80,9 +89,3 @@ class IndexForgetter:
         await self.words.start_over(generation, owner, space, user_id)
         self.words.corpora.drop(owner)
         self.indexer.catch_up()
-
-
-def _rows_of(stored: StoredRows, entry_ids: frozenset[str]) -> tuple[list[str], list[str]]:
-    """The ids of the rows of these entries, and the files that they stand for."""
-    found = [row for row in stored.rows if row.type != TURN and row.row_id in entry_ids]
-    return [row.row_id for row in found], list(dict.fromkeys(row.path for row in found))

@@ -8,7 +8,7 @@ from recollect.memory.forgetting import Forgotten
 from recollect.memory.job import Job
 from recollect.memory.transcript_state import StoredPart
 from recollect.memory.vault_paths import thread_folder, transcript_path
-from recollect.service.forget import write_tombstones
+from recollect.service.forget import Forgetting, write_tombstones
 from recollect.service.forget_ports import (
     ForgetImages,
     ForgettingIndex,
@@ -16,7 +16,7 @@ from recollect.service.forget_ports import (
     LeftoverRemover,
     no_leftovers,
 )
-from recollect.service.ports import ThreadStore, TranscriptStore, Vault
+from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.threads import owned_thread
 from recollect.service.transcribe import Transcriber
 
@@ -37,6 +37,23 @@ async def forget_turn(
     """
     await owned_thread(threads, caller, thread_id, user_id)
     return await store.forget_turns(caller.space, thread_id, [turn_id], answers=answers)
+
+
+async def what_goes_with_turn(
+    threads: ThreadStore,
+    store: ForgettingStore,
+    entries: EntryStore,
+    caller: Caller,
+    thread_id: str,
+    turn_id: str,
+    user_id: str | None,
+    *,
+    answers: bool = False,
+) -> Forgetting:
+    """What `forget_turn` would forget now, and raises what that would raise. Changes nothing."""
+    await owned_thread(threads, caller, thread_id, user_id)
+    turn_ids = await store.turns_to_forget(caller.space, thread_id, [turn_id], answers=answers)
+    return Forgetting(len(turn_ids), tuple(await entries.citing(caller.space, thread_id, turn_ids)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from recollect.memory.images import (
     image_parts,
     image_url,
     is_content_of,
+    is_image_name,
     put_back,
     reference,
     references_in,
@@ -28,7 +29,7 @@ from recollect.memory.model import JsonObject, NewTurn, Turn
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import ImageReferences, ImageStore, ThreadStore, Vault
-from recollect.service.threads import DEFAULT_USER, add_turn
+from recollect.service.threads import DEFAULT_USER, add_turn, owned_thread
 
 _LEAST_TELLING = 32
 """Characters of base64: a shorter text could be anything, such as the name of a role."""
@@ -128,6 +129,18 @@ class Images:
         if not wanted:
             return Opened(list(messages))
         return Opened(put_back(messages, urls), tuple(missing), sent)
+
+    async def shown(
+        self, threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, name: str
+    ) -> bytes:
+        """An image of a thread's owner. Raises NotFound where there is none, or not for this caller."""
+        thread = await owned_thread(threads, caller, thread_id, user_id)
+        content = None
+        if is_image_name(name):
+            content = await self._store.read(caller.space, thread.user_id, name)
+        if content is None or not await asyncio.to_thread(is_content_of, name, content):
+            raise NotFound(f"there is no image {name!r}")
+        return content
 
     async def forget_unused(self, space: str, user_id: str) -> None:
         """Remove the images that no turn of the user refers to any more.

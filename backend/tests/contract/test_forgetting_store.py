@@ -14,7 +14,7 @@ from recollect.infra.sql.entry_store import SqlEntryStore
 from recollect.infra.sql.forget_store import SqlForgetting
 from recollect.infra.sql.job_store import SqlJobStore
 from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.memory.forgetting import OVERWRITE, SETTLE, USER, Derived, Task
+from recollect.memory.forgetting import NOTE, OVERWRITE, SETTLE, USER, Derived, Task
 from recollect.memory.identity import message_key, thread_key
 from recollect.memory.job import ENTRIES, PURGE, TRANSCRIBE, Job
 from recollect.memory.known_entry import FACTS, EntryChange, EntryJob, KnownEntry, Source
@@ -130,6 +130,17 @@ async def test_with_answers_goes_what_was_answered_until_the_user_spoke_again(me
     assert await memory.texts() == ["two"]
 
 
+async def test_what_would_go_is_told_and_stays(memory: Memory) -> None:
+    await memory.say("t1", "one")
+    await memory.say("t1", "yes", role="assistant")
+    await memory.say("t1", "two")
+    assert await memory.store.turns_to_forget("default", "t1", ["t-1"]) == ("t-1",)
+    assert await memory.store.turns_to_forget("default", "t1", ["t-1"], answers=True) == ("t-1", "t-2")
+    with pytest.raises(NotFound):
+        await memory.store.turns_to_forget("default", "t1", ["t-9"])
+    assert (await memory.texts(), await memory.steps()) == (["one", "yes", "two"], [])
+
+
 @pytest.mark.parametrize("place", [("none", "t-1"), ("t1", "t-9"), ("t1", "nonsense")])
 async def test_what_is_not_there_is_not_found_and_nothing_changes(
     memory: Memory, place: tuple[str, str]
@@ -139,6 +150,17 @@ async def test_what_is_not_there_is_not_found_and_nothing_changes(
         await memory.store.forget_turns("default", place[0], ["t-1", place[1]])
     assert await memory.texts() == ["one"]
     assert await memory.steps() == []
+
+
+async def test_of_a_note_the_file_goes_first_and_then_what_came_late(memory: Memory) -> None:
+    await memory.store.forget_note("default", "ann", f"{ANN}/notes/porto.md", "d1")
+    first, second = [job for job in await memory.listed() if job.kind == PURGE]
+    for job in (first, second):
+        assert (job.payload["step"], job.payload["path"], job.payload["digest"]) == (
+            NOTE, f"{ANN}/notes/porto.md", "d1",
+        )  # fmt: skip
+    assert (first.lane, first.payload.get("waits")) == (second.lane, None)
+    assert second.payload["waits"] is True
 
 
 async def test_a_user_goes_whole_and_nobody_else(memory: Memory) -> None:

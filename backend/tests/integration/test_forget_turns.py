@@ -117,6 +117,24 @@ async def test_an_entry_of_several_turns_goes_when_one_is_forgotten(home: Home) 
     await in_order(home)
 
 
+async def test_what_would_go_along_is_told_before_and_is_what_goes(home: Home) -> None:
+    await put(home, known("fa-1", "a walrus", turns=("t-1", "t-2")), known("fa-2", "stays", turns=("t-2",)))
+    told = (await home.client.get("/api/v1/threads/t1/turns/t-1/deletion")).raise_for_status().json()
+    assert (told["turns"], told["entries"]) == (1, 1)
+    assert [(each["id"], each["text"]) for each in told["goes_along"]] == [("fa-1", "a walrus")]
+    whole = (await home.client.get("/api/v1/threads/t1/deletion")).raise_for_status().json()
+    assert (whole["turns"], whole["entries"]) == (4, 2)
+    assert len(await home.app.entry_store.list_entries("default")) == 2, "nothing is changed by asking"
+    gone = await forgotten(home)
+    assert (gone["forgotten"], gone["entries"]) == (1, 1)
+
+
+async def test_what_would_go_of_anothers_is_not_told(home: Home) -> None:
+    for path in ("threads/t1/deletion", "threads/t1/turns/t-1/deletion", "threads/t1/turns/t-99/deletion"):
+        answer = await home.client.get(f"/api/v1/{path}", params={"user_id": "bob"})
+        assert answer.status_code == 404, path
+
+
 async def test_what_a_forgotten_fact_had_superseded_holds_again(home: Home) -> None:
     old = known("fa-1", turns=("t-2",), extra={"superseded_by": "fa-2", "until": "2026-05-08T14:03:00.000Z"})
     new = known("fa-2", turns=("t-1",), when=WHEN + DAY, extra={"supersedes": "fa-1"})

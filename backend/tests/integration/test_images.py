@@ -314,3 +314,45 @@ def test_a_kill_while_an_image_is_kept_accepts_no_turn(
         assert coverage(server.client)["messages"] == 0
         show(server.client, "t1", image(url_of(CAT)))
         assert (folder_of(server) / name_of(CAT)).read_bytes() == CAT
+
+
+def image_of(client: httpx2.Client, thread: str, name: str, **query: str) -> httpx2.Response:
+    return client.get(f"{thread_path(thread)}/images/{name}", params=query)
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "jpg", "gif", "webp"])
+def test_an_image_is_handed_out_as_it_came_and_as_nothing_but_a_picture(
+    client: httpx2.Client, ann: str, kind: str
+) -> None:
+    hostile = b"<script>alert(1)</script><svg onload=alert(2)>" + ann.encode()
+    show(client, f"{ann}-1", image(url_of(hostile, kind)), user_id=ann)
+    answer = image_of(client, f"{ann}-1", name_of(hostile, kind), user_id=ann)
+    assert (answer.status_code, answer.content) == (200, hostile)
+    assert answer.headers["content-type"] == f"image/{kind.replace('jpg', 'jpeg')}"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"] == "default-src 'none'; sandbox"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_nobody_elses_image_is_handed_out(client: httpx2.Client, ann: str) -> None:
+    cat, bob = CAT + ann.encode(), f"bob-{ann}"
+    show(client, f"{ann}-1", image(url_of(cat)), user_id=ann)
+    show(client, f"{bob}-1", user_id=bob)
+    asked = [
+        image_of(client, f"{ann}-1", name_of(cat), user_id=bob),
+        image_of(client, f"{bob}-1", name_of(cat), user_id=bob),
+        image_of(client, f"{bob}-1", name_of(cat), user_id=ann),
+        image_of(client, "no-such-thread", name_of(cat), user_id=ann),
+    ]
+    assert [answer.status_code for answer in asked] == [404] * 4
+
+
+def test_what_is_no_image_of_the_vault_is_not_there(server: Server, client: httpx2.Client, ann: str) -> None:
+    cat = CAT + ann.encode()
+    show(client, f"{ann}-1", image(url_of(cat)), user_id=ann)
+    folder = folder_of(server, ann)
+    (folder / "secret.svg").write_text("<svg onload=alert(1)>")
+    for name in ("secret.svg", "..%2Fpreferences.md", name_of(DOG), name_of(cat).upper()):
+        assert image_of(client, f"{ann}-1", name, user_id=ann).status_code == 404, name
+    (folder / name_of(cat)).write_bytes(b"exchanged")
+    assert image_of(client, f"{ann}-1", name_of(cat), user_id=ann).status_code == 404

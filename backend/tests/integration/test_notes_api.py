@@ -79,6 +79,51 @@ async def test_what_is_no_note_is_refused_by_name(home: Home) -> None:
     assert (too_long.status_code, too_long.json()["error"]["field"]) == (422, "text")
 
 
+async def forget(home: Home, name: str, user_id: str = "ann") -> httpx2.Response:
+    return await home.client.delete(f"{NOTES}/{name}", params={"user_id": user_id})
+
+
+async def test_a_forgotten_note_is_gone_from_the_vault_the_list_and_every_search(home: Home) -> None:
+    note, other = (await bring(home)).json(), (await bring(home, "other.md", "Quite another matter.")).json()
+    asked = {"user_id": "ann", "query": "Rua das Flores"}
+    await home.client.post("/api/v1/memory/search", json=asked)
+    answer = (await forget(home, note["name"])).raise_for_status().json()
+    assert answer == {"name": note["name"], "deleted": True}
+    assert await names(home) == [other["name"]]
+    await home.drain()
+    assert not (home.app.vault.root / note["path"]).exists()
+    assert await names(home) == [other["name"]]
+    hits = (await home.client.post("/api/v1/memory/search", json=asked)).json()["hits"]
+    assert [hit["path"] for hit in hits if hit["path"] == note["path"]] == []
+    assert (await home.app.forgotten_verifier.verify()).problems == []
+    assert [path for path in home.app.settings.home.rglob("*") if holds(path, b"Flores")] == []
+    assert (await forget(home, note["name"])).status_code == 404
+
+
+def holds(path: Path, words: bytes) -> bool:
+    return path.is_file() and words.lower() in path.read_bytes().lower()
+
+
+async def test_a_note_of_the_same_name_that_is_brought_after_that_stays(home: Home) -> None:
+    name = (await bring(home)).json()["name"]
+    (await forget(home, name)).raise_for_status()
+    await home.drain()
+    again = await bring(home, text="Said anew.")
+    assert again.status_code == 201
+    await home.drain()
+    assert (await home.client.get(f"{NOTES}/{name}", params={"user_id": "ann"})).json()[
+        "text"
+    ] == "Said anew."
+
+
+async def test_a_note_that_is_edited_before_its_file_is_removed_is_kept(home: Home) -> None:
+    """A job that runs late, or again, removes the version that was forgotten, and no other."""
+    note = (await bring(home)).json()
+    await home.app.forgetting.forget_note("default", "ann", note["path"], "the digest of another text")
+    await home.drain()
+    assert (home.app.vault.root / note["path"]).read_bytes() == TEXT.encode()
+
+
 async def test_anothers_notes_are_not_there(home: Home) -> None:
     name = (await bring(home)).json()["name"]
     made = await home.client.post(
@@ -88,7 +133,10 @@ async def test_anothers_notes_are_not_there(home: Home) -> None:
         assert (await bob.get(NOTES)).json() == {"notes": []}
         refused = [
             await bob.get(f"{NOTES}/{name}"),
+            await bob.delete(f"{NOTES}/{name}"),
+            await bob.delete(f"{NOTES}/{name}", params={"user_id": "ann"}),
             await bob.get(NOTES, params={"user_id": "ann"}),
             await bob.post(NOTES, json={"user_id": "ann", "name": "n", "text": "t"}),
         ]
-    assert [answer.status_code for answer in refused] == [404, 404, 404]
+    assert [answer.status_code for answer in refused] == [404] * 5
+    assert len(list(home.app.vault.root.rglob("notes/*.md"))) == 1

@@ -47,3 +47,8 @@ class NoteTextAnswer(NoteAnswer):
 
 class NotesAnswer(BaseModel):
     notes: list[NoteAnswer]
+
+
+class ForgottenNoteAnswer(BaseModel):
+    name: str
+    deleted: bool = True

@@ -27,6 +27,7 @@ from recollect.entrypoints.http.routes import (
     entries,
     figures,
     forgetting,
+    images,
     memory,
     notes,
     openai,
@@ -56,7 +57,8 @@ def create_api() -> FastAPI:
         redirect_slashes=False,
     )
     for module in (
-        memory, entries, notes, skills, threads, forgetting, chat, openai, people, operations, figures, operator,
+        memory, entries, notes, skills, threads, images, forgetting, chat, openai, people, operations, figures,
+        operator,
     ):  # fmt: skip
         api.include_router(module.router)
     for door in (whoami, web):

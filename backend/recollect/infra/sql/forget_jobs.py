@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.memory.forgetting import OVERWRITE, OVERWRITE_LANE, SETTLE, USER, Task, forget_lane
+from recollect.memory.forgetting import NOTE, OVERWRITE, OVERWRITE_LANE, SETTLE, USER, Task, forget_lane
 from recollect.memory.job import PURGE, TRANSCRIBE, vault_lane
 from recollect.memory.model import JsonObject
 from recollect.memory.vault_paths import owner_folder
@@ -48,6 +48,14 @@ def queue_user_purge(connection: sqlite3.Connection, task: Task, now: int) -> in
     """Once now, and once more when whatever still worked for the user has ended."""
     lane = forget_lane(owner_folder(task.space, task.user_id))
     payloads = [{"step": USER, "user_id": task.user_id}, {**task.as_payload(USER), "waits": True}]
+    return queue_jobs(connection, [_job(task, lane, payload, now) for payload in payloads], now)
+
+
+def queue_note_purge(connection: sqlite3.Connection, task: Task, path: str, digest: str, now: int) -> int:
+    """Once now, and once more when whatever had read the note has ended."""
+    lane = forget_lane(owner_folder(task.space, task.user_id))
+    first: JsonObject = {"step": NOTE, "user_id": task.user_id, "path": path, "digest": digest}
+    payloads = [first, {**first, "at": now, "waits": True}]
     return queue_jobs(connection, [_job(task, lane, payload, now) for payload in payloads], now)
 
 

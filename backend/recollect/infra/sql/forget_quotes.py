@@ -10,6 +10,7 @@ WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND EXISTS
     SELECT 1 FROM json_each(b.memories_json)
     WHERE key IN (SELECT value FROM json_each(:memories))
         OR (:thread_key IS NOT NULL AND substr(key, 1, length(:thread_key) + 1) = :thread_key || ':')
+        OR (:note IS NOT NULL AND substr(key, 1, length(:note) + 1) = :note || '#')
 )"""
 
 LATE = """
@@ -25,13 +26,18 @@ def end_quoting_epochs(
     user_id: str | None,
     memories: Sequence[str],
     thread_key: str | None = None,
+    note: str | None = None,
 ) -> list[int]:
-    """Whoever was sent any of these memories, or any turn of the thread, as a memory. Returns those threads."""
+    """Whoever was sent as a memory any of these, any turn of the thread, or any passage of the note (by its path).
+
+    Returns those threads.
+    """
     bound = {
         "space": space,
         "user_id": user_id,
         "memories": json.dumps(list(memories)),
         "thread_key": thread_key,
+        "note": note,
     }
     found = [pk for (pk,) in connection.execute(QUOTING, bound)]
     end_epochs(connection, found)

@@ -9,9 +9,10 @@ from recollect.infra.sql.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.sql.forget import forget_owner, forget_user
 from recollect.infra.sql.forget_entries import forget_derived, remove_entries
 from recollect.infra.sql.forget_jobs import queue_overwriting, settle_job
+from recollect.infra.sql.forget_notes import forget_note, forget_quotes
 from recollect.infra.sql.forget_quotes import end_late_epochs, end_quoting_epochs
 from recollect.infra.sql.forget_title import clear_title, title_job
-from recollect.infra.sql.forget_turns import forget_some
+from recollect.infra.sql.forget_turns import forget_some, to_forget
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
 from recollect.infra.sql.rows import named_rows
 from recollect.memory.forgetting import Forgotten, Task
@@ -83,6 +84,14 @@ class SqlForgetting:
         self._on_change(space, thread_id)
         return forgotten
 
+    async def turns_to_forget(
+        self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
+    ) -> tuple[str, ...]:
+        """Those that `forget_turns` would forget now: chosen by the same statements, and nothing is changed."""
+        return await self._database.write(
+            lambda connection: to_forget(connection, space, thread_id, turn_ids, answers=answers)
+        )
+
     async def forget_user(self, space: str, user_id: str) -> Forgotten:
         """All of a user's threads, entries and notes; nothing, where there is none."""
         now = self._clock()
@@ -96,6 +105,18 @@ class SqlForgetting:
         )
         self._on_due(due)
         return forgotten
+
+    async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
+        """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file."""
+        now = self._clock()
+        due = await self._database.write(
+            lambda connection: forget_note(connection, space, user_id, path, digest, now)
+        )
+        self._on_due(due)
+
+    async def forget_quotes(self, space: str, user_id: str, path: str) -> None:
+        """Prompts that quote a note."""
+        await self._database.write(lambda connection: forget_quotes(connection, space, user_id, path))
 
     async def waits_for(self, task: Task) -> str | None:
         """What has to end before a forgetting can be finished, in words."""

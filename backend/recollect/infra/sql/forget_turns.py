@@ -107,6 +107,14 @@ def forget_some(
     return Forgotten(len(turns), len(derived), turn_ids=tuple(turn.turn_id for turn in turns)), due
 
 
+def to_forget(
+    connection: sqlite3.Connection, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool
+) -> tuple[str, ...]:
+    """The turns that `forget_some` would forget. Raises as it does."""
+    rows = _chosen(connection, _head(connection, space, thread_id), turn_ids, answers=answers)
+    return tuple(turn_id(row["position"]) for row in rows)
+
+
 def _head(connection: sqlite3.Connection, space: str, thread_id: str) -> _Thread:
     row = connection.execute(
         "SELECT pk, user_id, title FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)

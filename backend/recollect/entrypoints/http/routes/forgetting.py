@@ -1,4 +1,4 @@
-"""Forgetting a message, or a user."""
+"""Forgetting a message, or a user; and what would go along."""
 
 from typing import Annotated
 
@@ -6,11 +6,17 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.entry_answers import NamedEntry
 from recollect.entrypoints.http.errors import documented
-from recollect.service.forget_turn import forget_turn
+from recollect.service.forget import Forgetting, what_goes_with_thread
+from recollect.service.forget_turn import forget_turn, what_goes_with_turn
 from recollect.service.forget_user import forget_user
 
 router = APIRouter(prefix="/api/v1", tags=["forgetting"])
+_MOST_NAMED = 100
+WithAnswers = Annotated[
+    bool, Query(description="With what assistant and tools answered to it, in every branch.")
+]
 
 
 class ForgottenTurnAnswer(BaseModel):
@@ -27,6 +33,50 @@ class ForgottenUserAnswer(BaseModel):
     entries: int = Field(description="How many memories went: the user's, and what agents learned from them.")
 
 
+class ForgettingAnswer(BaseModel):
+    """What forgetting a message, or a thread, would take along."""
+
+    thread_id: str
+    turns: int = Field(description="How many turns would be forgotten.")
+    entries: int = Field(description="How many memories would go, because they came from them.")
+    goes_along: list[NamedEntry] = Field(description=f"Those memories; of very many the first {_MOST_NAMED}.")
+
+    @classmethod
+    def of(cls, thread_id: str, forgetting: Forgetting) -> "ForgettingAnswer":
+        named = [NamedEntry.of(each) for each in forgetting.entries[:_MOST_NAMED]]
+        return cls(
+            thread_id=thread_id, turns=forgetting.turns, entries=len(forgetting.entries), goes_along=named
+        )
+
+
+@router.get("/threads/{thread_id}/deletion", responses=documented(404))
+async def thread_deletion(
+    home: Home, caller: Calling, thread_id: PathId, request: Request, user_id: UserQuery = None
+) -> ForgettingAnswer:
+    """What deleting a thread would take along. Nothing is changed."""
+    note(request, thread=thread_id, user=user_id)
+    goes = await what_goes_with_thread(home.THREADS, home.entry_store, caller, thread_id, user_id)
+    return ForgettingAnswer.of(thread_id, goes)
+
+
+@router.get("/threads/{thread_id}/turns/{turn_id}/deletion", responses=documented(404, 409))
+async def turn_deletion(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    turn_id: PathId,
+    request: Request,
+    user_id: UserQuery = None,
+    answers: WithAnswers = False,
+) -> ForgettingAnswer:
+    """What forgetting one turn would take along. Nothing is changed. 409: it is still being written."""
+    note(request, thread=thread_id, user=user_id)
+    goes = await what_goes_with_turn(
+        home.THREADS, home.forgetting, home.entry_store, caller, thread_id, turn_id, user_id, answers=answers
+    )
+    return ForgettingAnswer.of(thread_id, goes)
+
+
 @router.delete("/threads/{thread_id}/turns/{turn_id}", responses=documented(404, 409))
 async def delete_turn(
     home: Home,
@@ -35,9 +85,7 @@ async def delete_turn(
     turn_id: PathId,
     request: Request,
     user_id: UserQuery = None,
-    answers: Annotated[
-        bool, Query(description="With what assistant and tools answered to it, in every branch.")
-    ] = False,
+    answers: WithAnswers = False,
 ) -> ForgottenTurnAnswer:
     """Forget one turn and all that came from it. 409: it is still being written; cancel it first."""
     note(request, thread=thread_id, user=user_id)

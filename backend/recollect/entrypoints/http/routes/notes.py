@@ -4,7 +4,14 @@ from fastapi import APIRouter, Request, Response
 
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented
-from recollect.entrypoints.http.note_bodies import NoteAnswer, NoteBody, NotesAnswer, NoteTextAnswer
+from recollect.entrypoints.http.note_bodies import (
+    ForgottenNoteAnswer,
+    NoteAnswer,
+    NoteBody,
+    NotesAnswer,
+    NoteTextAnswer,
+)
+from recollect.service.forget_note import forget_note
 
 router = APIRouter(prefix="/api/v1/memory/notes", tags=["memory"])
 
@@ -38,3 +45,13 @@ async def get_note(
     """One note with its text; a slash in its name comes as `%2F`."""
     note(request, user=user_id)
     return NoteTextAnswer.told(await home.user_notes.get_note(caller, user_id, name))
+
+
+@router.delete("/{name}", responses=documented(404))
+async def delete_note(
+    home: Home, caller: Calling, name: PathId, request: Request, user_id: UserQuery = None
+) -> ForgottenNoteAnswer:
+    """Forget a note: its file, what the index holds of it, and the prompts that quoted it."""
+    note(request, user=user_id)
+    await forget_note(home.user_notes, home.forgetting, caller, user_id, name)
+    return ForgottenNoteAnswer(name=name)
