@@ -22,8 +22,12 @@ export function onKeyWanted(listener) {
 
 /** A path of the API; each part is encoded, so that an id may hold anything. */
 export function apiPath(...parts) {
-  return `api/v1/${parts.map(encodeURIComponent).join("/")}`;
+  return `api/v1/${parts.map(encoded).join("/")}`;
 }
+
+/** Browsers take "." and ".." out of an address however they are written: such a path is marked, and refused by `send`. */
+const encoded = (part) => (part === "." || part === ".." ? part.replaceAll(".", "%2E") : encodeURIComponent(part));
+const NO_ADDRESS = /\/(%2E){1,2}(\/|$)/;
 
 /** `get(apiPath("threads"), {limit: 10})`. Parameters that are null, undefined or "" are left out. */
 export const get = (path, query, options) => call("GET", path, { query, ...options });
@@ -31,6 +35,11 @@ export const post = (path, body, options) => call("POST", path, { body, ...optio
 export const patch = (path, body, options) => call("PATCH", path, { body, ...options });
 export const put = (path, body, options) => call("PUT", path, { body, ...options });
 export const remove = (path, query, options) => call("DELETE", path, { query, ...options });
+
+/** An answer that is a file. */
+export async function getBlob(path, query, options) {
+  return (await send("GET", path, { query, ...options })).blob();
+}
 
 async function call(method, path, options = {}) {
   const response = await send(method, path, options);
@@ -45,6 +54,7 @@ export async function* events(path, { method = "GET", ...options } = {}) {
 }
 
 async function send(method, path, { query, body, headers, signal } = {}) {
+  if (NO_ADDRESS.test(path)) throw new ApiError(0, { code: "no_address", message: "A browser can't ask for the id “.” or “..”: no address names it. Use the command line." });
   const request = { method, signal, cache: "no-store", headers: { ...headers } };
   const key = kept("key");
   if (key) request.headers.Authorization = `Bearer ${key}`;

@@ -3,9 +3,9 @@ const channel = "BroadcastChannel" in window ? new BroadcastChannel("recollect")
 const listeners = new Set();
 channel?.addEventListener("message", (event) => tell(event.data));
 
-/** A thread was written to, renamed, pinned or deleted. Other tabs hear of it, and the rest of this one. */
-export function threadChanged(threadId) {
-  const change = { threadId };
+/** A thread was written to, renamed, pinned or deleted. Other tabs hear of it, and the rest of this one. `forgotten`: turns of it are gone. */
+export function threadChanged(threadId, { forgotten = false } = {}) {
+  const change = { threadId, forgotten };
   channel?.postMessage(change);
   tell(change);
 }

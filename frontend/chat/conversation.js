@@ -11,11 +11,14 @@ import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
+import { editedParts } from "./parts.js";
 import { ThreadMenu } from "./thread_list.js";
 import { threadName } from "./thread_name.js";
 import { BEGINNING, versionsOf } from "./turns.js";
 
 const NEAR = 120;
+/** Earlier turns are read when the reader is so near to the first that is here. */
+const EARLIER = 480;
 const TITLE_WAITS_MS = [1500, 4000, 10_000];
 
 /** `onOpened` is called when the first message of a new thread is on its way. */
@@ -41,10 +44,11 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
   const tree = useRef(talk.tree);
   tree.current = talk.tree;
   const actions = useMemo(() => ({
-    edit: (turn, content) => send({ content, parent: tree.current.parents.get(turn.turn_id) ?? BEGINNING }),
+    edit: (turn, content) => send({ content, parts: editedParts(turn, content), parent: tree.current.parents.get(turn.turn_id) ?? BEGINNING }),
     again: (turn) => send({ parent: tree.current.parents.get(turn.turn_id) }),
     show: talk.show,
-  }), [send, talk.show]);
+    forgotten: () => threadChanged(threadId, { forgotten: true }),
+  }), [send, talk.show, threadId]);
   const empty = !talk.loading && !talk.error && !talk.turns.length && !talk.pending;
   const missing = talk.error?.status === 404 && !talk.turns.length;
   const title = talk.thread ? threadName(talk.thread) : talk.turns.length ? "New chat" : "";
@@ -139,19 +143,26 @@ function useScrolling(talk, focusTurn) {
     if (talk.pending) atEnd.current = true;
   }, [talk.pending]);
   useEffect(() => {
-    if (focusTurn === undefined || focused.current || talk.loading) return;
+    if (focusTurn === undefined || focused.current || talk.loading || talk.error) return;
     const target = document.getElementById(`turn-${focusTurn}`);
     if (target) {
       focused.current = true;
       target.scrollIntoView({ block: "center" });
+    } else if (talk.next !== null) {
+      talk.readEarlier(focusTurn);
     } else {
-      talk.readEarlier();
+      focused.current = true;
+      toast("That message is not here any more.");
     }
+  });
+  // Where so little is shown that nobody can scroll: a tall screen, or a branch of few turns.
+  useEffect(() => {
+    if (!talk.loading && !talk.error && talk.next !== null && element.current.scrollTop < EARLIER) talk.readEarlier();
   });
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = element.current;
     atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
-    if (scrollTop < 4 * NEAR) talk.readEarlier();
+    if (scrollTop < EARLIER) talk.readEarlier();
   };
   return { element, onScroll };
 }

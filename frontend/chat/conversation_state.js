@@ -3,11 +3,13 @@ import { ApiError, apiPath, get, post } from "../api.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "../view.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
 import { ask, join } from "./following.js";
-import { BEGINNING, isOpen, leafBelow, merged, pathTo, treeOf } from "./turns.js";
+import { BEGINNING, isOpen, leafBelow, merged, pathTo, placeOf, treeOf } from "./turns.js";
 
 const NOTHING = { thread: null, turns: [], receipts: {}, problems: {}, next: null, loading: true, error: null, pending: null };
 /** So many turns at a time: what is above is read when it is scrolled to. */
 const PAGE = 20;
+/** So much of an answer's length makes its next drawing wait for a millisecond: all of it is read anew each time. */
+const LETTERS_A_MS = 100;
 const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /**
@@ -55,33 +57,37 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     }
   }, [threadId, user]);
 
-  const read = useCallback(async () => {
+  /** `anew`: all that is shown, since some of it may be gone. */
+  const read = useCallback(async ({ anew = false } = {}) => {
     try {
       const [thread, page] = await Promise.all([
         get(apiPath("threads", threadId), { user_id: user }, { signal: stopping.signal }),
-        readTurns(threadId, user, null, stopping.signal),
+        readTurns(threadId, user, null, stopping.signal, anew ? Math.max(PAGE, turns.current.length) : PAGE),
       ]);
+      const isFollowed = (turn) => following.current.has(turn.turn_id);
       change((before) => ({
         thread,
         // What streams here is newer than what was read.
-        turns: merged(before.turns, page.turns.filter((turn) => !following.current.has(turn.turn_id))),
+        turns: merged(anew ? before.turns.filter(isFollowed) : before.turns, page.turns.filter((turn) => !isFollowed(turn))),
         receipts: { ...before.receipts, ...page.receipts },
-        next: before.turns.length ? before.next : page.next,
+        next: before.turns.length && !anew ? before.next : page.next,
         loading: false,
         error: null,
       }));
       await nextDraw();
       await followOpen();
     } catch (error) {
-      if (!stopping.signal.aborted) change(() => ({ error, loading: false }));
+      if (stopping.signal.aborted) return;
+      // Deleted meanwhile: nothing of it stays in sight.
+      change(() => (error.status === 404 ? { ...NOTHING, error, loading: false } : { error, loading: false }));
     }
   }, [threadId, user]);
 
   useEffect(() => {
     if (!isNew) read();
-    const returned = () => document.visibilityState === "visible" && turns.current.length && read();
+    const returned = () => document.visibilityState === "visible" && turns.current.length && read({ anew: true });
     document.addEventListener("visibilitychange", returned);
-    const silence = onThreadChanged((changed) => changed.threadId === threadId && turns.current.length && read());
+    const silence = onThreadChanged(({ threadId: changed, forgotten: anew }) => changed === threadId && turns.current.length && read({ anew }));
     return () => {
       document.removeEventListener("visibilitychange", returned);
       silence();
@@ -89,11 +95,13 @@ export function useConversation(threadId, user, isNew, focusTurn) {
   }, [threadId, user]);
 
   const reading = useRef(false);
-  const readEarlier = useCallback(async () => {
+  /** A page of them, or as many as it takes to reach a turn. */
+  const readEarlier = useCallback(async (reach) => {
     if (state.next === null || reading.current) return;
     reading.current = true;
     try {
-      const page = await readTurns(threadId, user, state.next, stopping.signal);
+      const most = reach === undefined ? PAGE : Math.max(PAGE, placeOf(state.next) - placeOf(reach) + PAGE / 2 || 0);
+      const page = await readTurns(threadId, user, state.next, stopping.signal, most);
       change((before) => ({
         turns: merged(page.turns, before.turns),
         receipts: { ...page.receipts, ...before.receipts },
@@ -106,10 +114,10 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     }
   }, [threadId, user, state.next]);
 
-  /** `content`, or none for another answer to `parent`. Raises what kept it from being taken. */
-  const send = useCallback(async ({ content, parent }) => {
+  /** `content` (with what else it holds, as `parts`), or none for another answer to `parent`. Raises what kept it from being taken. */
+  const send = useCallback(async ({ content, parts, parent }) => {
     const last = turns.current.at(-1)?.turn_id;
-    const body = { user_id: user, content, time_zone: TIME_ZONE };
+    const body = { user_id: user, ...(parts ? { parts } : { content }), time_zone: TIME_ZONE };
     if (parent !== undefined && (parent !== last || content === undefined)) body.parent_id = parent;
     change(() => ({ pending: { content: content ?? null, parent: parent ?? null } }));
     setLeaf(parent === undefined ? null : parent);
@@ -133,9 +141,8 @@ export function useConversation(threadId, user, isNew, focusTurn) {
 
   const stop = useCallback(() => post(apiPath("threads", threadId, "cancel"), { user_id: user, all: true }), [threadId, user]);
 
-  const tree = useMemo(() => treeOf(state.turns), [state.turns]);
-  const last = state.turns.at(-1)?.turn_id ?? BEGINNING;
-  const end = leaf === null || leaf === BEGINNING ? (leaf ?? last) : state.pending ? leaf : leafBelow(tree, leaf);
+  const tree = useMemo(() => treeOf(state.turns, state.next === null), [state.turns, state.next]);
+  const end = endOf(state, tree, leaf);
   const path = useMemo(() => pathTo(state.turns, tree, end), [state.turns, tree, end]);
   return {
     ...state,
@@ -152,17 +159,25 @@ export function useConversation(threadId, user, isNew, focusTurn) {
   };
 }
 
-async function readTurns(threadId, user, before, signal) {
-  const query = { user_id: user, receipts: true, max_turns: PAGE, before };
-  const { turns, receipts } = await get(apiPath("threads", threadId, "turns"), query, { signal });
-  return { turns, receipts, next: turns.length < PAGE ? null : turns[0].turn_id };
+/** Where the branch ends that is shown: below the chosen turn, or with the newest where that is not here (yet, or any more). */
+function endOf({ turns, pending }, tree, chosen) {
+  if (chosen === BEGINNING || (chosen !== null && pending)) return chosen;
+  if (chosen !== null && tree.parents.has(chosen)) return leafBelow(tree, chosen);
+  return turns.at(-1)?.turn_id ?? BEGINNING;
 }
 
-/** An answer that grows: drawn once a frame, however many pieces come. */
+async function readTurns(threadId, user, before, signal, most = PAGE) {
+  const query = { user_id: user, receipts: true, max_turns: most, before };
+  const { turns, receipts } = await get(apiPath("threads", threadId, "turns"), query, { signal });
+  return { turns, receipts, next: turns.length < most ? null : turns[0].turn_id };
+}
+
+/** An answer that grows: drawn once a frame at most, however many pieces come, and the longer it is the more seldom. */
 class LiveText {
   constructor(change) {
     this.change = change;
     this.turnId = null;
+    this.timer = null;
     this.frame = null;
   }
 
@@ -176,11 +191,13 @@ class LiveText {
 
   add(kind, text) {
     this.texts[kind] += text;
-    this.frame ??= requestAnimationFrame(() => this.draw());
+    this.timer ??= setTimeout(() => {
+      this.frame = requestAnimationFrame(() => this.draw());
+    }, this.texts.delta.length / LETTERS_A_MS);
   }
 
   draw() {
-    this.frame = null;
+    this.timer = this.frame = null;
     this.turn = { ...this.turn, content: this.texts.delta, reasoning: this.texts.reasoning || null };
     this.change((before) => ({ turns: merged(before.turns, [this.turn]) }));
   }
@@ -195,8 +212,9 @@ class LiveText {
   }
 
   stop() {
+    clearTimeout(this.timer);
     if (this.frame !== null) cancelAnimationFrame(this.frame);
-    this.frame = null;
+    this.timer = this.frame = null;
   }
 }
 

@@ -6,7 +6,9 @@ import { Markdown } from "../ui/markdown.js";
 import { fullTime, shortTime } from "../ui/times.js";
 import { sentence } from "../ui/words.js";
 import { html, useEffect, useRef, useState } from "../view.js";
+import { ForgetMessageDialog } from "./forget.js";
 import { Meter } from "./meter.js";
+import { Parts, wordsOf } from "./parts.js";
 import { isOpen } from "./turns.js";
 import { UsedMemories } from "./used_memories.js";
 
@@ -20,8 +22,9 @@ export function Message({ turn, threadId, receipt, problem, versions, actions, b
     ${turn.role !== "user" && html`<header><span class="speaker">${speaker}</span>${turn.model && html`<span class="muted">${turn.model}</span>`}</header>`}
     ${turn.reasoning && html`<${Reasoning} text=${turn.reasoning} open=${turn.status === "streaming" && !turn.content} />`}
     ${editing
-      ? html`<${Editor} text=${turn.content} onCancel=${() => setEditing(false)} onSave=${(text) => { setEditing(false); actions.edit(turn, text); }} />`
+      ? html`<${Editor} text=${wordsOf(turn)} onCancel=${() => setEditing(false)} onSave=${(text) => { setEditing(false); actions.edit(turn, text); }} />`
       : html`<${Words} turn=${turn} />`}
+    <${Parts} threadId=${threadId} parts=${turn.parts} />
     ${turn.tool_calls?.length > 0 && html`<${ToolCalls} calls=${turn.tool_calls} />`}
     <${Outcome} turn=${turn} problem=${problem ?? receipt?.error} />
     ${!isOpen(turn) && !editing && html`<${Foot} ...${{ turn, threadId, receipt, versions, actions, busy }} onEdit=${() => setEditing(true)} />`}
@@ -29,16 +32,11 @@ export function Message({ turn, threadId, receipt, problem, versions, actions, b
 }
 
 function Words({ turn }) {
-  if (turn.role === "assistant" && isOpen(turn) && !turn.content) return html`<p class="thinking" role="status"><span class="hidden-label">The answer is on its way</span><i></i><i></i><i></i></p>`;
-  if (turn.role === "user") return html`<div class="bubble"><p class="verbatim">${turn.content}</p><${Parts} parts=${turn.parts} /></div>`;
-  if (turn.role === "assistant") return html`<${Markdown} text=${turn.content} live=${turn.status === "streaming"} />`;
-  return html`<p class="verbatim aside">${turn.content}</p>`;
-}
-
-/** What a message holds beside its text: shown by its kind, as images are files of the vault. */
-function Parts({ parts }) {
-  const others = (parts ?? []).filter((part) => part.type !== "text");
-  return others.length > 0 && html`<p>${others.map((part) => html`<span class="chip"><${Icon} name="file" size=${14} />${part.type === "image_url" ? "image" : part.type}</span>`)}</p>`;
+  const words = wordsOf(turn);
+  if (turn.role === "assistant" && isOpen(turn) && !words) return html`<p class="thinking" role="status"><span class="hidden-label">The answer is on its way</span><i></i><i></i><i></i></p>`;
+  if (turn.role === "user") return html`<div class="bubble">${words && html`<p class="verbatim">${words}</p>`}</div>`;
+  if (turn.role === "assistant") return html`<${Markdown} text=${words} live=${turn.status === "streaming"} />`;
+  return html`<p class="verbatim aside">${words}</p>`;
 }
 
 function Reasoning({ text, open }) {
@@ -57,19 +55,22 @@ function Outcome({ turn, problem }) {
 
 function Foot({ turn, threadId, receipt, versions, actions, busy, onEdit }) {
   const [shown, setShown] = useState(false);
+  const [forgetting, setForgetting] = useState(false);
   const memories = receipt?.recall?.memories ?? [];
   return html`<footer>
       <${Versions} turn=${turn} versions=${versions} onShow=${actions.show} />
-      ${turn.content && html`<${CopyButton} text=${turn.content} label="Copy text" />`}
+      ${wordsOf(turn) && html`<${CopyButton} text=${wordsOf(turn)} label="Copy text" />`}
       ${turn.role === "user" && html`<button class="quiet icon-only" aria-label="Edit message" title="Edit" disabled=${busy} onClick=${onEdit}><${Icon} name="edit" size=${16} /></button>`}
       ${turn.role === "assistant" && html`<button class="quiet icon-only" aria-label="Answer again" title="Answer again" disabled=${busy} onClick=${() => actions.again(turn)}><${Icon} name="again" size=${16} /></button>`}
       ${turn.role === "assistant" && receipt && html`<a class="button quiet icon-only" aria-label="What was sent" title="What was sent" href=${href("prompt", [threadId, turn.turn_id])}><${Icon} name="prompt" size=${16} /></a>`}
+      <button class="quiet icon-only" aria-label="Forget message" title="Forget" disabled=${busy} onClick=${() => setForgetting(true)}><${Icon} name="trash" size=${16} /></button>
       ${memories.length > 0 && html`<button class="small memories-button" aria-expanded=${shown} onClick=${() => setShown(!shown)}>
         <${Icon} name="memory" size=${14} />${memories.length === 1 ? "1 memory used" : `${memories.length} memories used`}
       </button>`}
       ${receipt && html`<${Meter} receipt=${receipt} />`}
       ${turn.role === "user" && html`<time class="muted" datetime=${new Date(turn.timestamp).toISOString()} title=${fullTime(turn.timestamp)}>${shortTime(turn.timestamp)}</time>`}
     </footer>
+    ${forgetting && html`<${ForgetMessageDialog} threadId=${threadId} turn=${turn} onForgotten=${actions.forgotten} onClose=${() => setForgetting(false)} />`}
     ${shown && html`<${UsedMemories} memories=${memories} />`}`;
 }
 

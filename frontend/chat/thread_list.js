@@ -1,8 +1,8 @@
 // The threads at the side: the last used first, pinned ones above; found by title, or by what was said in them.
-import { apiPath, get, patch, post, remove } from "../api.js";
-import { go, href } from "../router.js";
+import { apiPath, get, patch, post } from "../api.js";
+import { currentRoute, go, href } from "../router.js";
 import { useSession } from "../session.js";
-import { ConfirmDialog, TextDialog } from "../ui/dialog.js";
+import { TextDialog } from "../ui/dialog.js";
 import { Icon } from "../ui/icons.js";
 import { Menu } from "../ui/menu.js";
 import { usePages } from "../ui/pages.js";
@@ -12,6 +12,7 @@ import { toast } from "../ui/toast.js";
 import { VirtualList } from "../ui/virtual_list.js";
 import { html, useCallback, useEffect, useState } from "../view.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
+import { ForgetThreadDialog } from "./forget.js";
 import { threadName } from "./thread_name.js";
 
 const ROW = 44;
@@ -118,11 +119,9 @@ export function ThreadMenu({ thread }) {
     await patch(path, { user_id: user, ...changes });
     threadChanged(thread.thread_id);
   };
-  const forget = async () => {
-    const { forgotten } = await remove(path, { user_id: user });
+  const forgotten = () => {
     threadChanged(thread.thread_id);
-    go("chat");
-    toast(forgotten === 1 ? "1 message was forgotten." : `${forgotten} messages were forgotten.`);
+    if (currentRoute().parts[0] === thread.thread_id) go("chat");
   };
   const items = [
     { label: "Rename", icon: "edit", onSelect: () => setAsking("rename") },
@@ -131,9 +130,7 @@ export function ThreadMenu({ thread }) {
   ];
   return html`<${Menu} label=${`Actions for ${name}`} items=${items} />
     ${asking === "rename" && html`<${TextDialog} title="Rename chat" label="Title" value=${thread.title ?? ""} onClose=${close} onSubmit=${(title) => change({ title })} />`}
-    ${asking === "delete" && html`<${ConfirmDialog} title="Delete this chat?" confirm="Delete" danger onClose=${close} onConfirm=${forget}>
-      <p>“${name}” and all of its messages are forgotten, with the memories that were made of them alone. This can't be undone.</p>
-    <//>`}`;
+    ${asking === "delete" && html`<${ForgetThreadDialog} threadId=${thread.thread_id} name=${name} onForgotten=${forgotten} onClose=${close} />`}`;
 }
 
 /** A value once it has stayed the same for a while. */

@@ -12,11 +12,14 @@ export function merged(turns, more) {
   return [...byId.values()].sort((one, other) => placeOf(one.turn_id) - placeOf(other.turn_id));
 }
 
-/** `parents`: of each turn the id of the one before it; `children`: of each turn those that follow it, oldest first. */
-export function treeOf(turns) {
+/**
+ * `parents`: of each turn the id of the one before it; `children`: of each turn those that follow it, oldest first.
+ * `isWhole`: the thread begins with these turns; else others stand before them.
+ */
+export function treeOf(turns, isWhole) {
   const parents = new Map();
   const children = new Map();
-  let before = BEGINNING;
+  let before = isWhole || !turns.length ? BEGINNING : `t-${placeOf(turns[0].turn_id) - 1}`;
   for (const { turn_id: id, parent_id: parent } of turns) {
     const follows = parent ?? before;
     parents.set(id, follows);

@@ -6,7 +6,7 @@ import { useLoaded } from "../ui/pages.js";
 import { Loading, Problem } from "../ui/states.js";
 import { toast } from "../ui/toast.js";
 import { html } from "../view.js";
-import { kindName } from "./kinds.js";
+import { NamedEntries } from "./named_entries.js";
 
 export function ForgetDialog({ entry, onForgotten, onClose }) {
   const { user } = useSession();
@@ -29,13 +29,6 @@ export function ForgetDialog({ entry, onForgotten, onClose }) {
 function Along({ deletion }) {
   const { goes_along: goes, changes } = deletion;
   if (!goes.length && !changes.length) return html`<p>Nothing else goes along.</p>`;
-  return html`${goes.length > 0 && html`<${Named} label="Goes along, because it was made of this alone:" entries=${goes} />`}
-  ${changes.length > 0 && html`<${Named} label="Stays, and no longer names it; what it had superseded holds again:" entries=${changes} />`}`;
-}
-
-function Named({ label, entries }) {
-  return html`<div>
-    <p>${label}</p>
-    <ul class="along" aria-label=${label}>${entries.map((each) => html`<li key=${each.id}>${kindName(each.kind)}: ${each.text}</li>`)}</ul>
-  </div>`;
+  return html`${goes.length > 0 && html`<${NamedEntries} label="Goes along, because it was made of this alone:" entries=${goes} />`}
+  ${changes.length > 0 && html`<${NamedEntries} label="Stays, and no longer names it; what it had superseded holds again:" entries=${changes} />`}`;
 }

@@ -1,14 +1,16 @@
 // Notes: Markdown that a person brought along or put into the vault.
-import { apiPath, get } from "../api.js";
-import { href } from "../router.js";
+import { apiPath, get, remove } from "../api.js";
+import { go, href } from "../router.js";
 import { useSession } from "../session.js";
+import { ConfirmDialog } from "../ui/dialog.js";
 import { Icon } from "../ui/icons.js";
 import { Markdown } from "../ui/markdown.js";
 import { useLoaded } from "../ui/pages.js";
 import { Empty, Loading, Problem } from "../ui/states.js";
 import { fullTime, shortDay } from "../ui/times.js";
+import { toast } from "../ui/toast.js";
 import { VirtualList } from "../ui/virtual_list.js";
-import { html, useCallback } from "../view.js";
+import { html, useCallback, useState } from "../view.js";
 import { BringButton, useImporting } from "./note_drop.js";
 
 const ROW = 56;
@@ -25,7 +27,7 @@ export function Notes({ chosen }) {
     </section>
     <section class="pane-detail" aria-label="The chosen note">
       ${chosen
-        ? html`<a class="button quiet back" href=${href("memory", ["notes"])}><${Icon} name="left" />Back to the list</a><${Note} key=${`${chosen} ${brought}`} name=${chosen} />`
+        ? html`<a class="button quiet back" href=${href("memory", ["notes"])}><${Icon} name="left" />Back to the list</a><${Note} key=${`${chosen} ${brought}`} name=${chosen} onForgotten=${list.reload} />`
         : html`<${Empty} icon="file" title="Choose a note" />`}
     </section>
   </div>`;
@@ -45,8 +47,9 @@ function List({ list, chosen }) {
   return html`<div class="pane-scroll"><${VirtualList} items=${list.value.notes} keyOf=${keyOf} rowHeight=${ROW} row=${row} label="Notes" /></div>`;
 }
 
-function Note({ name }) {
+function Note({ name, onForgotten }) {
   const { user } = useSession();
+  const [forgetting, setForgetting] = useState(false);
   const note = useLoaded((signal) => get(apiPath("memory", "notes", name), { user_id: user }, { signal }), [user, name]);
   if (note.error) return html`<${Problem} error=${note.error} onRetry=${note.reload} />`;
   if (!note.value) return html`<${Loading} />`;
@@ -54,6 +57,22 @@ function Note({ name }) {
     <p class="row-head"><span class="chip good">Note</span><time class="row-time" datetime=${new Date(note.value.modified).toISOString()}>${fullTime(note.value.modified)}</time></p>
     <h2>${name}</h2>
     <div class="entry-text"><${Markdown} text=${note.value.text} /></div>
+    <div class="entry-actions"><button class="danger-text" onClick=${() => setForgetting(true)}><${Icon} name="trash" />Forget</button></div>
     <p class="muted small-text">${note.value.path}</p>
+    ${forgetting && html`<${ForgetNoteDialog} name=${name} onForgotten=${onForgotten} onClose=${() => setForgetting(false)} />`}
   </article>`;
+}
+
+function ForgetNoteDialog({ name, onForgotten, onClose }) {
+  const { user } = useSession();
+  const forget = async () => {
+    await remove(apiPath("memory", "notes", name), { user_id: user });
+    toast(`${name} was forgotten.`);
+    go("memory", ["notes"], {}, { replace: true });
+    onForgotten();
+  };
+  return html`<${ConfirmDialog} title="Forget this note?" confirm="Forget for good" danger onConfirm=${forget} onClose=${onClose}>
+    <p><strong>${name}</strong></p>
+    <p>Its file goes from the vault, and with it what search and prompts hold of it. This can't be undone. No memory was made of it.</p>
+  <//>`;
 }

@@ -36,10 +36,14 @@ function kindOf(messages, index, words = messages.findLastIndex((message) => mes
   const text = textOf(messages[index]);
   if (role === "system") return "instructions";
   if (role === "user" && text.startsWith("[Summary]") && index < words) return "summary";
-  if (index === words) return text.startsWith("[Context]") ? "context and words" : "words";
-  if (index === words - 1 && role === "user" && text.startsWith("[Context]")) return "context";
+  const hasBlock = words > 0 && isBlock(messages[words - 1]);
+  // Where the block is a message of its own, words that begin like one are words.
+  if (index === words) return isBlock(messages[index]) && !hasBlock ? "context and words" : "words";
+  if (index === words - 1 && hasBlock) return "context";
   return "history";
 }
+
+const isBlock = (message) => message.role === "user" && textOf(message).startsWith("[Context]");
 
 /** A message's content as text; what is no text is shown as it was sent. */
 export function textOf(message) {

@@ -1,5 +1,5 @@
-// Dialogs on the browser's own <dialog>: it traps focus, closes on Escape and gives focus back.
-import { html, useEffect, useId, useRef, useState } from "../view.js";
+// Dialogs on the browser's own <dialog>: it traps focus and closes on Escape.
+import { html, useId, useLayoutEffect, useRef, useState } from "../view.js";
 import { Icon } from "./icons.js";
 import { sentence } from "./words.js";
 
@@ -7,10 +7,16 @@ import { sentence } from "./words.js";
 export function Dialog({ title, onClose, children, wide = false }) {
   const element = useRef(null);
   const label = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = element.current;
+    const before = document.activeElement;
     dialog.showModal();
-    return () => dialog.close();
+    return () => {
+      dialog.close();
+      // The browser gives focus back to what is there when it closes by itself; this one is taken out of the page.
+      const goesTo = before?.isConnected && before !== document.body ? before : document.getElementById("main");
+      goesTo?.focus();
+    };
   }, []);
   const cancelled = (event) => {
     event.preventDefault();

@@ -1,14 +1,12 @@
 // Markdown. What reads it is loaded with the first text that wants it; until then the text is shown as it is.
 import { html, useEffect, useMemo, useState } from "../view.js";
 
-/** Beyond this a text stays as it is: reading it as Markdown would hold up the page. */
-const LONGEST = 100_000;
 let reader = null;
 
 /** `live`: the text is still growing, so code in it is not coloured yet. */
 export function Markdown({ text, live = false }) {
   const ready = useReader();
-  const elements = useMemo(() => (ready && text.length <= LONGEST ? reader.elementsOf(text, live) : null), [ready, text, live]);
+  const elements = useMemo(() => (ready ? reader.elementsOf(text, live) : null), [ready, text, live]);
   return html`<div class="markdown">${elements ?? html`<p class="verbatim">${text}</p>`}</div>`;
 }
 

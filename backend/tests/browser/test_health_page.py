@@ -1,14 +1,11 @@
 """The Health page: coverage, jobs with retry, models, the cache as a plot, the index, what is degraded."""
 
 import re
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 
 from playwright.sync_api import expect
 
-from recollect.memory.identity import thread_key
-from recollect.memory.job import vault_lane
+from tests.browser.jobs import bury_a_job
 from tests.browser.site import Site, Visit
 from tests.processes import StandInModel, wait_until
 
@@ -65,13 +62,3 @@ def test_a_job_that_failed_for_good_is_shown_and_retried(site: Site, visit: Visi
     expect(jobs).to_contain_text("None.")
     wait_until(lambda: not site.get("jobs")["jobs"], "every job done")
     expect(page.get_by_role("region", name="Status")).to_contain_text("All is well")
-
-
-def bury_a_job(site: Site, thread: str) -> None:
-    """As if writing the thread's transcript had failed for good."""
-    with closing(sqlite3.connect(site.home / "journal.db", timeout=10)) as journal, journal:
-        journal.execute(
-            "INSERT INTO jobs (kind, lane, space, thread_id, state, attempts, run_at, created, error)"
-            " VALUES ('transcribe', ?, 'default', ?, 'dead', 8, 0, 0, 'OSError: told to fail')",
-            (vault_lane(thread_key("default", thread)), thread),
-        )

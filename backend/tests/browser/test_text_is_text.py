@@ -1,11 +1,14 @@
 """HTML, SVG and script in messages, memories, titles, ids and notes are shown as text and never become markup."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.jobs import bury_a_job
 from tests.browser.site import Site, Visit
 from tests.processes import StandInModel
 
@@ -104,3 +107,46 @@ def test_in_an_address(hostile: Site, page: Page) -> None:
         goto(page, hostile, *parts)
         expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
         assert_whole(page)
+
+
+def test_in_names_of_models_tools_agents_and_jobs_and_in_the_words_of_errors(
+    tmp_path: Path, model: StandInModel, visit: Visits
+) -> None:
+    with Site(tmp_path / "home", model) as site:
+        call = {"id": HOSTILE, "type": "function", "function": {"name": HOSTILE, "arguments": HOSTILE}}
+        told = {"model": HOSTILE, "reasoning": HOSTILE, "tool_calls": [call], "status": "partial"}
+        site.post("threads/t1/turns", user_id=USER, role="user", content="Hello", sender_id=HOSTILE)
+        site.post("threads/t1/turns", user_id=USER, role="assistant", content=MARKDOWN, **told)
+        site.post("threads/t1/turns", user_id=USER, role="tool", content=HOSTILE, tool_call_id=HOSTILE)
+        bury_a_job(site, "t1", HOSTILE)
+        page = visit(site, USER).page
+        goto(page, site, "chat", "t1")
+        expect(page.get_by_role("log").get_by_text(HOSTILE).first).to_be_visible()
+        page.get_by_text("Thoughts").click()
+        expect(page.locator(".tool-calls")).to_contain_text(HOSTILE)
+        assert_whole(page)
+        goto(page, site, "health")
+        expect(page.get_by_role("region", name="Jobs").first).to_contain_text(HOSTILE)
+        assert_whole(page)
+
+
+DEEP = {
+    "quotes": ">" * 50_000,
+    "lists": "- " * 25_000 + "x",
+    "emphasis": "*" * 20_000 + "a" + "*" * 20_000,
+    "pairs": "*a" * 40_000,
+    "nested": "\n".join(f"{'  ' * depth}- a" for depth in range(200)),
+    "brackets": "[" * 50_000,
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_no_text_is_too_deep_or_too_dear_to_be_shown(site: Site, visit: Visits, kind: str) -> None:
+    user, thread = f"deep-{kind}", f"deep-{kind}"
+    for content in (DEEP[kind], "Said after it."):
+        site.post(f"threads/{thread}/turns", user_id=user, role="assistant", content=content)
+    page = visit(site, user).page
+    goto(page, site, "chat", thread)
+    expect(page.get_by_role("log")).to_contain_text("Said after it.")
+    shown = page.get_by_role("article").first.locator(".markdown")
+    expect(shown).to_contain_text(re.compile("[>*a\\[x]"))
