@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.axe import grave_problems
 from tests.browser.demo import CHAT, LAST_ANSWER, USER, DemoSite
 from tests.browser.site import Visit
-from tests.processes import StandInModel, wait_until
+from tests.processes import StandInModel
 
 Visits = Callable[..., Visit]
 PHONE = {"width": 390, "height": 844}
@@ -62,22 +62,36 @@ def test_axe_finds_no_serious_problem_in_a_memory_and_its_dialogs(site: DemoSite
     assert grave_problems(page) == []
 
 
-def test_nothing_is_wider_than_a_phone(site: DemoSite, visit: Visits) -> None:
+def test_nothing_is_ever_wider_than_a_phone(site: DemoSite, visit: Visits) -> None:
     seen = visit(site, USER, viewport=PHONE, has_touch=True)
+    seen.context.add_init_script(WATCH_WIDTH)
     for name in PAGES:
         page = show(seen, name)
-        # What comes after the first text (a table, code in colours) may move things for a moment.
-        wait_until(
-            lambda: seen.page.evaluate(BEYOND) == [], f"{name} within the screen", seconds=5, every=0.1
-        )
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        page.wait_for_load_state("networkidle")
+        # Three frames later all that came with the last answer is drawn.
+        frames = page.evaluate("() => frames_seen")
+        page.wait_for_function("before => frames_seen >= before + 3", arg=frames)
+        assert page.evaluate("() => Object.values(beyond)") == [], name
 
 
-BEYOND = """() => [...document.querySelectorAll('main *, nav *')].filter((element) => {
-    const {left, right, width} = element.getBoundingClientRect();
-    const scrolls = element.closest('.table, pre, .plot, .virtual-row, .tabs, .side, svg');
-    return !scrolls && width > 1 && (right > innerWidth + 1 || left < -1);
-}).map((element) => element.outerHTML.slice(0, 120))"""
+WATCH_WIDTH = """
+window.beyond = {};
+window.frames_seen = 0;
+const look = () => {
+    for (const element of document.querySelectorAll('main *, nav *')) {
+        const {left, right, width} = element.getBoundingClientRect();
+        const scrolls = element.closest('.table, pre, .plot, .virtual-row, .tabs, .side, svg');
+        if (scrolls || width <= 1 || (right <= innerWidth + 1 && left >= -1)) continue;
+        const told = `${location.hash}: ${element.outerHTML.slice(0, 120)} from ${left} to ${right}`;
+        beyond[element.outerHTML.slice(0, 120)] ??= told;
+    }
+    if (document.documentElement.scrollWidth > innerWidth) beyond.whole ??= `${location.hash}: the page itself`;
+    frames_seen += 1;
+    requestAnimationFrame(look);
+};
+requestAnimationFrame(look);
+"""
+"""Looks at every frame that is drawn, so that nothing passes by unseen."""
 
 
 def test_a_phone_does_all_that_a_desk_does(site: DemoSite, visit: Visits) -> None:
@@ -140,3 +154,19 @@ def test_pages_ask_no_other_host_and_the_first_load_is_small(
     show(seen, "chat")
     total = sum(sizes.values())
     assert total < 200_000, f"{total} bytes: {sorted(sizes.items(), key=lambda item: -item[1])[:5]}"
+
+
+def test_the_keyboard_alone_renames_a_chat_and_focus_comes_back(site: DemoSite, visit: Visits) -> None:
+    page = show(visit(site, USER), "chat")
+    actions = page.get_by_role("region", name="Conversation").get_by_role(
+        "button", name="Actions for Packing for Lisbon"
+    )
+    for close in ("Escape", "Enter"):
+        actions.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("menuitem", name="Rename")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog").get_by_label("Title")).to_be_focused()
+        page.keyboard.press(close)
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(actions).to_be_focused()
