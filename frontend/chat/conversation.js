@@ -9,6 +9,7 @@ import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useStat
 import { threadChanged } from "./changes.js";
 import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
+import { useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { editedParts } from "./parts.js";
@@ -25,7 +26,7 @@ const TITLE_WAITS_MS = [1500, 4000, 10_000];
 export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, onMenu }) {
   const { user } = useSession();
   const talk = useConversation(threadId, user, isNew, focusTurn);
-  const [text, setText] = useState("");
+  const [text, setText] = useDraft(user, isNew && !talk.turns.length ? null : threadId);
   useTitle(talk, threadId, user);
 
   const send = useCallback(async (message) => {

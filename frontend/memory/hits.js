@@ -2,7 +2,6 @@
 import { apiPath, post } from "../api.js";
 import { href } from "../router.js";
 import { useSession } from "../session.js";
-import { Icon } from "../ui/icons.js";
 import { useLoaded } from "../ui/pages.js";
 import { Empty, Loading, Problem } from "../ui/states.js";
 import { fullTime, shortDay } from "../ui/times.js";

@@ -50,6 +50,20 @@ def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(
     assert [turn["content"] for turn in turns()] == ["Count for me.", ANSWER]
 
 
+def test_a_reload_keeps_what_is_being_typed_until_it_is_sent(site: Site, visit: Visits) -> None:
+    page = visit(site, "drafter").open("chat")
+    typed = page.get_by_role("textbox", name="Message")
+    for words in ("A question that", "Another one that"):
+        typed.fill(f"{words} takes long to write")
+        page.reload()
+        expect(typed).to_have_value(f"{words} takes long to write")
+        typed.press("Enter")
+        expect(log(page)).to_contain_text(f"{words} takes long to write")
+        expect(page.get_by_role("button", name="Answer again").last).to_be_enabled()
+        page.reload()
+        expect(typed).to_have_value("")
+
+
 def test_two_tabs_see_the_same_stream(site: Site, model: StandInModel, visit: Visits) -> None:
     model.control(answer=ANSWER, chunk_delay_seconds=0.1, only="chat")
     tabs = visit(site, "tabs")

@@ -1,0 +1,27 @@
+// What is typed and not sent yet: a reload of this tab doesn't lose it. It goes with the tab.
+import { useEffect, useState } from "../view.js";
+
+/** `[text, setText]` of a user's chat; `threadId` is null for one that hasn't begun. */
+export function useDraft(user, threadId) {
+  const name = `recollect.draft ${JSON.stringify([user, threadId])}`;
+  const [text, setText] = useState(() => read(name));
+  useEffect(() => write(name, text), [name, text]);
+  return [text, setText];
+}
+
+function read(name) {
+  try {
+    return sessionStorage.getItem(name) ?? "";
+  } catch {
+    return ""; // A browser that keeps nothing has no drafts.
+  }
+}
+
+function write(name, text) {
+  try {
+    if (text) sessionStorage.setItem(name, text);
+    else sessionStorage.removeItem(name);
+  } catch {
+    // It lasts as long as the page, then.
+  }
+}
