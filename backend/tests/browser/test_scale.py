@@ -1,7 +1,6 @@
 """5,000 threads and 50,000 entries: pages are small, lists stay quick, nothing jumps while they are scrolled."""
 
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -69,7 +68,8 @@ LISTS = pytest.mark.parametrize("shown", [CHATS, MEMORIES], ids=["chats", "memor
 def test_the_last_pages_of_a_list_come_as_quickly_as_the_first(site: Site, shown: List) -> None:
     first = paging_seconds(site, shown, None)
     last = paging_seconds(site, shown, shown.near_the_end(site))
-    assert statistics.median(last) < 2 * statistics.median(first) + 0.05, (first, last)
+    # The quickest of each: what is slow by itself is so each time.
+    assert min(last) < 2 * min(first) + 0.05, (first, last)
 
 
 def paging_seconds(site: Site, shown: List, after: str | None) -> list[float]:
