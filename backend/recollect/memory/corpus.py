@@ -71,8 +71,8 @@ class Corpus:
         self.is_entry = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.is_episode = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.until = np.zeros(_FIRST_CAPACITY, np.int64)
-        self.pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
         """When an entry ceased to hold; 0 while it holds."""
+        self.pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.thread_codes: dict[str, int] = {}
         self.sender_codes: dict[str, int] = {}
         self.names: Mapping[str, frozenset[str]] = {}
