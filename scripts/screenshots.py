@@ -45,7 +45,7 @@ def opens_fact(page: Page) -> None:
 
 
 def opens_skill(page: Page) -> None:
-    page.get_by_text("What it says").click()
+    page.get_by_text("What it says", exact=True).click()
 
 
 def explains_a_hit(page: Page) -> None:
