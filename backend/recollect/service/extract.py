@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from recollect.memory.extraction import case, case_rules, prompts, rules
-from recollect.memory.extraction.answer import ANSWER_SCHEMA, parse_memcell_answer
+from recollect.memory.extraction.answer import ANSWER_SCHEMA, lacking, parse_memcell_answer
 from recollect.memory.extraction.draft import CellText, Extraction
 from recollect.memory.extraction.grounding import ground
 from recollect.memory.model import JsonObject
@@ -57,6 +57,7 @@ class Extractor:
                 ANSWER_SCHEMA,
                 lambda text: parse_memcell_answer(text, cell),
                 Appended(prompts.memcell_instruction(template, cell), lambda: self.live_prefix(stored)),
+                lacks=lacking,
             )
         )
         return Extracted(ground(parse_memcell_answer(kept.text, cell), cell), kept.model, cost)

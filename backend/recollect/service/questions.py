@@ -20,6 +20,10 @@ class ExtractionFailed(Exception):
     """The model's answer can't be used, not even after a second chance, or finds no end; this counts as an attempt."""
 
 
+def nothing_lacks(text: str) -> None:
+    """For answers that are whole, or can't be used."""
+
+
 @dataclass(frozen=True, slots=True)
 class Appended:
     """A question that follows the chat's own prompt, where the backend has that in its cache."""
@@ -45,6 +49,8 @@ class Question:
     """Raises ValueError, in words, for an answer that can't be used."""
     appended: Appended | None = None
     stage: Literal["extract", "skill"] = "extract"
+    lacks: Callable[[str], str | None] = nothing_lacks
+    """What is missing, in words, from an answer that can be used as far as it goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +67,38 @@ class Questions:
         kept = await self.answers.answer(question.space, question.subject, question.name, digest)
         if kept is not None:
             return kept, {}
-        answer = await self._ask(question)
-        kept = KeptAnswer(answer.text, answer.model or "a model", _cost(answer))
+        asked: list[Answer] = []
+        answer = await self._ask(question, asked)
+        kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked))
         await self.answers.keep(
             question.space, question.thread_id, question.subject, question.name, digest, kept
         )
         self.fail_points.reach(f"{question.stage}.answer_kept")
         return kept, dict(kept.usage)
 
-    async def _ask(self, question: Question) -> Answer:
-        """An answer that can be read, at the second chance at the latest."""
+    async def _ask(self, question: Question, asked: list[Answer]) -> Answer:
+        """An answer that can be read, at the second chance at the latest; one that lacks something where both do.
+
+        `asked` gets all that there were.
+        """
         appended = question.appended
         prefix = await appended.prefix() if appended is not None else None
         messages = (
             [appended.message] if prefix is not None and appended is not None else list(question.messages)
         )
-        answer = await self._once(question, messages, prefix)
-        try:
-            question.read(answer.text)
-            return answer
-        except ValueError as error:
-            first = str(error)
-        answer = await self._once(question, repair_messages(messages, answer.text, first), prefix)
-        try:
-            question.read(answer.text)
-            return answer
-        except ValueError as error:
-            raise ExtractionFailed(f"the model's answer can't be used: {error}") from None
+        first = await self._once(question, messages, prefix)
+        asked.append(first)
+        wrong = _wrong_with(question, first.text) or question.lacks(first.text)
+        if wrong is None:
+            return first
+        second = await self._once(question, repair_messages(messages, first.text, wrong), prefix)
+        asked.append(second)
+        unusable = _wrong_with(question, second.text)
+        if unusable is None:
+            return second
+        if _wrong_with(question, first.text) is None:
+            return first
+        raise ExtractionFailed(f"the model's answer can't be used: {unusable}")
 
     async def _once(
         self, question: Question, messages: Sequence[JsonObject], prefix: ChatPrefix | None
@@ -108,10 +119,26 @@ class Questions:
         return answer
 
 
-def _cost(answer: Answer) -> JsonObject:
-    told = {
-        "prompt_tokens": answer.usage.prompt_tokens,
-        "completion_tokens": answer.usage.completion_tokens,
-        "cached_tokens": answer.usage.cached_tokens,
+def _wrong_with(question: Question, text: str) -> str | None:
+    try:
+        question.read(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _cost(answers: Sequence[Answer]) -> JsonObject:
+    """Of all of them; what no answer tells is left out."""
+    told = [
+        {
+            "prompt_tokens": answer.usage.prompt_tokens,
+            "completion_tokens": answer.usage.completion_tokens,
+            "cached_tokens": answer.usage.cached_tokens,
+        }
+        for answer in answers
+    ]
+    return {
+        name: sum(each[name] or 0 for each in told)
+        for name in told[0]
+        if any(each[name] is not None for each in told)
     }
-    return {name: value for name, value in told.items() if value is not None}

@@ -89,7 +89,7 @@ async def test_one_call_serves_all_strategies_of_a_memcell(model: MortalModel, t
     assert [(name, told[name]["state"]) for name in STRATEGIES] == [
         (name, "extracted") for name in STRATEGIES
     ]
-    assert {each["detail"]["by"] for each in told.values()} == {"stand-in"}
+    assert {told[name]["detail"]["by"] for name in STRATEGIES} == {"stand-in"}
     assert ["cost" in told[name]["detail"] for name in STRATEGIES] == [True, False, False]
     assert model.asked() - before == 1
 
@@ -140,6 +140,19 @@ async def test_a_cut_off_answer_counts_as_far_as_it_goes_and_says_so(
     cut_off = [each["detail"].get("refused") for each in states(flushed).values()]
     assert {"the answer is cut off here": 1} in cut_off
     assert set(found) < set(FACTS_OF_TALK)
+
+
+async def test_a_cut_off_answer_gets_a_second_chance_and_the_receipt_counts_both(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    model.control("truncated", only="memory", times=1)
+    before = model.asked()
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        await all_is_remembered(home)
+    assert model.asked() - before == 2
+    cost = states(flushed)["episode"]["detail"]["cost"]["prompt_tokens"]
+    assert cost > 2 * 400
 
 
 async def test_an_answer_of_the_wrong_shape_gets_a_second_chance(model: MortalModel, tmp_path: Path) -> None:
@@ -254,7 +267,7 @@ async def test_names_numbers_and_messages_that_nobody_said_are_refused_and_count
     assert not [
         word for word in (b"Zephyr", b"horses", b"Bartholomew", b"Atlantis", b"was there") if word in written
     ]
-    refused = {name: each["detail"]["refused"] for name, each in states(flushed).items()}
+    refused = {name: states(flushed)[name]["detail"]["refused"] for name in STRATEGIES}
     assert sum(refused["facts"].values()) == 3
     assert refused["facts"]["it cites a message that is not there"] == 1
     assert (sum(refused["episode"].values()), sum(refused["foresight"].values())) == (1, 1)

@@ -64,6 +64,7 @@ _controls = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _sentence_end = re.compile(r"[.!?。！？…](?=\s|$|[^\x00-\x7f])")  # noqa: RUF001 - full-width punctuation
 _the_user = re.compile(r"\b(?:The|the) user\b|^User\b|该?用户")
 _THE_USER = frozenset(["user", "the user", "i", "me", "用户", "该用户", "我"])
+CUT_OFF = "the answer is cut off here"
 T = TypeVar("T")
 
 
@@ -76,12 +77,17 @@ def parse_memcell_answer(text: str, cell: CellText) -> Extraction:
     found = find_object(text, _FIELDS)
     refused: list[Refused] = []
     if found.cut_off_in is not None:
-        refused.append(Refused(_kind_of(found), "the answer is cut off here"))
+        refused.append(Refused(_kind_of(found), CUT_OFF))
     episode = _episode(found.value, cell)
     facts = _items(found.value, "facts", MAX_FACTS, lambda item: _fact(item, cell), refused)
     plans = _items(found.value, "foresight", MAX_PLANS, lambda item: _plan(item, cell), refused)
     drafts = [*([episode] if episode else []), *_merged(facts), *_merged(plans)]
     return Extraction(tuple(drafts), tuple(refused))
+
+
+def lacking(text: str) -> str | None:
+    """What is missing from an answer that can be read, in words."""
+    return None if find_object(text, _FIELDS).cut_off_in is None else CUT_OFF
 
 
 def items_of(value: JsonObject, name: str) -> list[Any]:
