@@ -15,7 +15,7 @@ from recollect.memory.access import Caller
 from recollect.memory.hits import Hit, Scope, Selection, tokens
 from recollect.memory.identity import turn_number
 from recollect.memory.index_row import IndexRow, Vectors
-from recollect.memory.known_entry import CASES
+from recollect.memory.known_entry import CASES, PROFILE
 from recollect.memory.model import JsonObject, Thread
 from recollect.memory.passages import best_passage
 from recollect.memory.query import read_query
@@ -287,14 +287,20 @@ def _fitting(
     said: set[str] = set()
     for number, memory in enumerate((*offered, *rest)):
         fits = careful_tokens(render_memories([*memories, memory])) <= max_tokens
-        if text_key(memory.text) in said:
+        if _statement(memory) in said:
             passed_over["says the same"] += 1
         elif fits and (len(memories) < _MOST_MEMORIES or number >= len(offered)):
             memories.append(memory)
-            said.add(text_key(memory.text))
+            said.add(_statement(memory))
         elif number < len(offered):
             passed_over["no room"] += 1
     return memories
+
+
+def _statement(memory: Memory) -> str:
+    """What it says: a line of the profile and its fact say the same, though the line has a title."""
+    _, _, line = memory.text.partition("\n") if memory.type == PROFILE else ("", "", "")
+    return text_key(line or memory.text)
 
 
 def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int) -> Memory:

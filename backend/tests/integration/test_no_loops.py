@@ -19,7 +19,7 @@ QUESTIONS = (
     "Where am I flying to?",
     "What is my name?",
 )
-RECALLED = ("Berlin", "nurse", "Rex", "Lisbon")
+RECALLED = ("Berlin", "nurse", "Rex", "Lisbon", "name is Ann")
 
 
 @pytest.fixture(scope="module")

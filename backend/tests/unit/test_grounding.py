@@ -9,6 +9,7 @@ from recollect.memory.extraction.grounding import (
     NO_PERSON,
     NO_TURN,
     OTHER_WORDS,
+    QUESTION,
     UNKNOWN_TURN,
     UNTOLD_NAME,
     UNTOLD_NUMBER,
@@ -36,6 +37,11 @@ def test_a_statement_that_cites_a_turn_of_another_cell_is_refused(kind: str) -> 
 def test_a_fact_that_cites_an_assistant_alone_is_refused() -> None:
     cell = cell_of(("user", "Where do I live?"), ("assistant", "You live in Berlin."))
     assert refusal(cell, statement("Ann lives in Berlin.", 2)) == NO_PERSON
+
+
+@pytest.mark.parametrize("question", ["Where does Ann live?", "Ann 住在哪里？"])  # noqa: RUF001
+def test_a_question_is_no_fact(question: str) -> None:
+    assert refusal(cell_of(("user", question)), statement(question)) == QUESTION
 
 
 def test_only_the_cited_turns_count() -> None:

@@ -86,6 +86,18 @@ def test_an_episode_does_not_tell_what_was_recalled() -> None:
     assert result.refused == (Refused("episodes", ONLY_RECALLED),)
 
 
+def test_an_episode_does_not_repeat_what_an_assistant_repeats_of_it() -> None:
+    cell = cell_of(
+        ("user", "I like tea. What is my name?"),
+        ("assistant", "I remember: My name is Ann. Name ann's name is Ann."),
+        recalled={"t-2": "My name is Ann. Name ann's name is Ann."},
+    )
+    text = "Ann likes tea. I remember: My name is Ann. Name ann's name is Ann."
+    result = grounded(cell, statement(text, 1, 2, kind="episodes"))
+    assert [draft.text for draft in result.drafts] == ["Ann likes tea."]
+    assert {each.reason for each in result.refused} == {ONLY_RECALLED}
+
+
 def test_what_a_person_says_is_said_though_it_was_recalled_too() -> None:
     cell = cell_of(
         ("user", "I live in Lisbon."), ("assistant", "I know!"), recalled={"t-2": "Ann lives in Lisbon."}

@@ -150,6 +150,14 @@ async def test_no_two_memories_say_the_same() -> None:
     assert recalled.passed_over == {"says the same": 1}
 
 
+async def test_a_line_of_the_profile_says_the_same_as_its_fact() -> None:
+    fact = IndexRow("fa-1", "facts", "Marta lives in Porto.", NOW)
+    line = IndexRow("pr-1", "profile", "Home\nMarta lives in Porto.", NOW)
+    recalled = await recall(Memories(fact, line))
+    assert texts(recalled) == ["Marta lives in Porto."]
+    assert recalled.passed_over == {"says the same": 1}
+
+
 async def test_a_memory_of_this_epoch_is_not_injected_twice() -> None:
     recalled = await recall(Memories(row()), known=Known(injected={"t0:1": digest_of(row())}))
     assert recalled.memories == ()

@@ -27,6 +27,7 @@ from recollect.memory.extraction.prompt_times import day_of
 from recollect.memory.model import Turn
 from recollect.memory.words import normal
 
+QUESTION = "it is a question"
 NO_TURN = "it cites no message"
 UNKNOWN_TURN = "it cites a message that is not there"
 NO_PERSON = "it cites no message of a person"
@@ -96,6 +97,8 @@ def unsupported(text: str, support: Support, names: frozenset[str], *, starts: b
 
 def _statement(draft: Draft, cell: CellText, said: SaidInCell) -> tuple[Draft | None, list[str]]:
     """A fact or a plan: kept or refused as a whole."""
+    if draft.text.rstrip().endswith(("?", "\uff1f")):
+        return None, [QUESTION]
     if not draft.turn_ids:
         return None, [NO_TURN]
     cited = [turn for turn in cell.turns if turn.turn_id in draft.turn_ids]
@@ -153,7 +156,7 @@ def _narrative(draft: Draft, cell: CellText, said: SaidInCell) -> tuple[Draft | 
     kept: list[str] = []
     reasons: list[str] = []
     for sentence in sentences_in(draft.text):
-        reason = unsupported(sentence, support, names)
+        reason = ONLY_RECALLED if said.is_repeated(sentence) else unsupported(sentence, support, names)
         if reason is None:
             kept.append(sentence.strip())
         elif unsupported(sentence, said.with_recalled(draft.turn_ids), names) is None:

@@ -9,12 +9,14 @@ from recollect.memory.extraction.draft import CellText
 from recollect.memory.extraction.grounding_dates import SaidTimes, without_dates
 from recollect.memory.extraction.grounding_words import content_terms, numbers_said, vocabulary
 from recollect.memory.model import Turn
+from recollect.memory.text_key import text_key
 from recollect.memory.words import normal
 
 _LOOKED_AT = 20_000
 """Characters of a turn; what stands further down supports nothing."""
 
 _ends = re.compile(r"(?<=[!?\u3002\uff01\uff1f;\uff1b\n])\s*|(?<=\.)(?!\d)\s+|(?<=\.[\"')\u201d])\s+")
+_colons = re.compile("[:\uff1a]").split
 _fenced = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _quoted_line = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _forwarded = re.compile(
@@ -94,6 +96,8 @@ class SaidInCell:
         self._supports: dict[tuple[str, frozenset[str]], Support] = {}
         self._own: dict[str, tuple[str, ...]] = {}
         self._commands: dict[str, frozenset[int]] = {}
+        self._repeated: set[str] = set()
+        """What assistants say again of what was recalled."""
         for turn in cell.turns:
             if turn.role == "user":
                 sentences = sentences_in(without_quotations(turn.content))
@@ -101,7 +105,9 @@ class SaidInCell:
                 self._commands[turn.turn_id] = frozenset(commanded(sentences))
             elif turn.role == "assistant":
                 sentences = sentences_in(turn.content)
-                self._own[turn.turn_id] = _not_recalled(sentences, cell.recalled.get(turn.turn_id, ""))
+                own = _not_recalled(sentences, cell.recalled.get(turn.turn_id, ""))
+                self._own[turn.turn_id] = own
+                self._repeated |= {text_key(each) for each in sentences if each not in own}
 
     def of_people(self, turn_ids: Iterable[str]) -> Support:
         """What people said in these turns, with what they affirmed, but for commands.
@@ -121,6 +127,12 @@ class SaidInCell:
     def with_recalled(self, turn_ids: Iterable[str]) -> Support:
         """Everything, what was recalled for these turns included."""
         return self._known("recalled", turn_ids, self._everything_and_recalled)
+
+    def is_repeated(self, sentence: str) -> bool:
+        """An assistant says just this, and only because it was recalled."""
+        key = text_key(sentence)
+        people = (self._own[turn.turn_id] for turn in self._cell.turns if turn.role == "user")
+        return key in self._repeated and not any(text_key(said) == key for own in people for said in own)
 
     def _known(
         self,
@@ -214,11 +226,15 @@ def after_command(sentence: str) -> str:
 
 
 def _not_recalled(sentences: Sequence[str], recalled: str) -> tuple[str, ...]:
-    """Without the sentences that say mostly what the memories in the prompt said."""
+    """Without the sentences that say mostly what the memories in the prompt said, all of it or behind a colon."""
     if not recalled:
         return tuple(sentences)
     known = vocabulary(recalled[:_LOOKED_AT])
-    return tuple(sentence for sentence in sentences if _share(sentence, known) <= 1 / 2)
+    return tuple(
+        sentence
+        for sentence in sentences
+        if all(_share(part, known) <= 1 / 2 for part in (sentence, _colons(sentence)[-1]))
+    )
 
 
 def _share(sentence: str, known: frozenset[str] | Mapping[str, object]) -> float:
