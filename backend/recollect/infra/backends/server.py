@@ -14,6 +14,7 @@ from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, Stream
 from recollect.infra.backends.address import api_root, server_root
 from recollect.infra.backends.endpoint import Endpoint
 from recollect.infra.backends.refusals import Quoter, body_error, refusal, seconds_to_wait
+from recollect.infra.http_pools import closing_to_the_end
 from recollect.memory.model import JsonObject
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -61,13 +62,15 @@ class ModelServer:
         self._monotonic = monotonic
         self._now = now
         self._dead_until = 0.0
-        self._client = httpx2.AsyncClient(
-            transport=transport,
-            trust_env=trust_proxies,
-            timeout=httpx2.Timeout(None, connect=self._patience.connect),
-            limits=httpx2.Limits(
-                max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
-            ),
+        self._client = closing_to_the_end(
+            httpx2.AsyncClient(
+                transport=transport,
+                trust_env=trust_proxies,
+                timeout=httpx2.Timeout(None, connect=self._patience.connect),
+                limits=httpx2.Limits(
+                    max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
+                ),
+            )
         )
 
     def idle_seconds(self) -> float:

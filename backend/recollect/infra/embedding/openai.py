@@ -14,6 +14,7 @@ from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.backends.address import api_root
 from recollect.infra.embedding.breaker import Breaker
 from recollect.infra.embedding.unit_vectors import unit_vectors, valid_text
+from recollect.infra.http_pools import closing_to_the_end
 from recollect.memory.index_row import Vectors
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -55,7 +56,7 @@ class OpenAiEmbedder:
         self._batch = batch
         self._breaker = Breaker(clock)
         self._owns_client = client is None
-        self._client = httpx2.AsyncClient() if client is None else client
+        self._client = closing_to_the_end(httpx2.AsyncClient()) if client is None else client
 
     @property
     def name(self) -> str:
