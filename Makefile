@@ -15,9 +15,8 @@ serve: installed ## install what is needed and start the server; it prints its a
 	@$(BIN)/recollect setup >&2 || echo "serve: starting without a model that could not be fetched; 'recollect setup' tries again" >&2
 	@exec $(BIN)/recollect serve
 
-test: installed-dev ## every test but stress and the long ones, about forty minutes on two cores
-	cd backend && $(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract tests/integration tests/browser \
-		tests/stress/test_kills.py tests/stress/test_index_kills.py tests/stress/test_forgetting_kills.py
+test: installed-dev ## every test in its quick size, stress included; more than forty minutes on two cores
+	cd backend && $(BIN)/pytest -n 2 --dist loadfile tests
 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract
