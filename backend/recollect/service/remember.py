@@ -207,4 +207,9 @@ def _told(extracted: Extracted, kind: Kind) -> JsonObject:
         if each.kind == kind:
             refused[each.reason] = refused.get(each.reason, 0) + 1
     told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": refused}
+    if extracted.extraction.is_missing(kind):
+        told |= {
+            "state": "failed",
+            "why": "the model's answer was cut off; 'recollect reprocess --ask-again' asks it anew",
+        }
     return {name: value for name, value in told.items() if value}

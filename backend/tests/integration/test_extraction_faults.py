@@ -140,6 +140,8 @@ async def test_a_cut_off_answer_counts_as_far_as_it_goes_and_says_so(
     cut_off = [each["detail"].get("refused") for each in states(flushed).values()]
     assert {"the answer is cut off here": 1} in cut_off
     assert set(found) < set(FACTS_OF_TALK)
+    assert states(flushed)["foresight"]["state"] == "failed"
+    assert "nothing worth keeping" not in [each["state"] for each in states(flushed).values()]
 
 
 async def test_a_cut_off_answer_gets_a_second_chance_and_the_receipt_counts_both(

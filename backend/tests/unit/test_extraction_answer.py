@@ -129,6 +129,20 @@ def test_complete_items_of_an_answer_that_is_cut_off_are_kept_and_the_rest_is_re
     ]
 
 
+@pytest.mark.parametrize(
+    ("cut_in", "missing"),
+    [
+        ("episode", ["episodes", "facts", "foresight"]),
+        ("facts", ["facts", "foresight"]),
+        ("foresight", ["foresight"]),
+    ],
+)
+def test_what_an_answer_that_is_cut_off_never_told_is_missing(cut_in: str, missing: list[str]) -> None:
+    cut = parse(WHOLE[: WHOLE.index(f'"{cut_in}": ') + len(cut_in) + 6])
+    assert [kind for kind in ("episodes", "facts", "foresight") if cut.is_missing(kind)] == missing
+    assert not any(parse(WHOLE).is_missing(kind) for kind in ("episodes", "facts", "foresight"))
+
+
 @given(st.integers(0, len(WHOLE)))
 def test_wherever_an_answer_is_cut_off_nothing_of_it_is_made_up(length: int) -> None:
     try:

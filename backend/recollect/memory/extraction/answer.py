@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from typing import Any, TypeVar
 
 from recollect.memory.extraction.answer_json import Found, find_object
-from recollect.memory.extraction.draft import ATTRIBUTES, CellText, Draft, Extraction, Kind, Refused
+from recollect.memory.extraction.draft import ATTRIBUTES, CUT_OFF, CellText, Draft, Extraction, Kind, Refused
 from recollect.memory.extraction.grounding_dates import days_named
 from recollect.memory.extraction.prompt_times import day_begins
 from recollect.memory.extraction.prompts import called
@@ -64,7 +64,6 @@ _controls = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _sentence_end = re.compile(r"[.!?。！？…](?=\s|$|[^\x00-\x7f])")  # noqa: RUF001 - full-width punctuation
 _the_user = re.compile(r"\b(?:The|the) user\b|^User\b|该?用户")
 _THE_USER = frozenset(["user", "the user", "i", "me", "用户", "该用户", "我"])
-CUT_OFF = "the answer is cut off here"
 T = TypeVar("T")
 
 

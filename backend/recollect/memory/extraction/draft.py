@@ -73,6 +73,11 @@ class Refused:
     reason: str
 
 
+CUT_OFF = "the answer is cut off here"
+_IN_ANSWERS: tuple[Kind, ...] = ("episodes", "facts", "foresight")
+"""The order in which an answer tells them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extraction:
     """What came out of a cell. The same cell gives the same drafts in the same order."""
@@ -82,3 +87,10 @@ class Extraction:
 
     def of(self, kind: Kind) -> tuple[Draft, ...]:
         return tuple(draft for draft in self.drafts if draft.kind == kind)
+
+    def is_missing(self, kind: Kind) -> bool:
+        """Nothing came of this kind, for the answer was cut off before or while it told."""
+        cut = next((each.kind for each in self.refused if each.reason == CUT_OFF), None)
+        if cut is None or self.of(kind):
+            return False
+        return kind == cut or kind in _IN_ANSWERS[_IN_ANSWERS.index(cut) :]
