@@ -185,8 +185,10 @@ class Api:
 
     async def drained(self, seconds: float = 60) -> None:
         """Until no job waits or runs; a dead one is an error."""
+        left: list[Json] = []
 
         async def is_nothing_left() -> bool:
+            nonlocal left
             left = (
                 (await self.client.get("/api/v1/jobs", params={"limit": 1000}))
                 .raise_for_status()
@@ -195,7 +197,10 @@ class Api:
             assert not [job for job in left if job["state"] == "dead"], left
             return not left
 
-        await eventually(is_nothing_left, seconds=seconds)
+        try:
+            await eventually(is_nothing_left, seconds=seconds)
+        except TimeoutError:
+            raise AssertionError(f"still there after {seconds:g} s: {left}") from None
 
     async def indexed(self, what: str = "indexed", seconds: float = 60) -> None:
         """Until the index (`embedded`: by meaning too) has all that memory works on."""
