@@ -293,7 +293,8 @@ async def test_after_a_burst_memory_and_file_handles_are_back_to_normal(
 ) -> None:
     model.control(chunk_delay_seconds=0.01)
     with Server(tmp_path / "home", chatting_settings(model, embedding=True)) as server:
-        await burst(server, figures, 10)  # So that all that is opened once is open.
+        # As many as later: idle connections to the model are kept until the next request, and are no growth.
+        await burst(server, figures, size.of(quick=30, long=60))
         handles, memory = file_handles(server.pid), memory_bytes(server.pid)
         for _ in range(size.of(quick=1, long=4)):
             await burst(server, figures, size.of(quick=30, long=60))
