@@ -1,4 +1,4 @@
-"""Pools of connections that outlive a cancelled request."""
+"""Pools of connections that leave none open which nobody needs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,6 +18,13 @@ def closing_to_the_end(client: httpx2.AsyncClient) -> httpx2.AsyncClient:
     if pool is not None:
         pool._close_connections = _shielded(pool._close_connections)  # noqa: SLF001
     return client
+
+
+async def close_expired(client: httpx2.AsyncClient) -> None:
+    """Close the connections that were idle for too long: the client itself does so with its next request alone."""
+    pool: Any = getattr(client._transport, "_pool", None)  # noqa: SLF001
+    if pool is not None:
+        await pool._close_connections(pool._assign_requests_to_connections())  # noqa: SLF001
 
 
 def _shielded(close: Callable[[list[Any]], Awaitable[None]]) -> Callable[[list[Any]], Awaitable[None]]:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from recollect.infra.backends import server
+from recollect.infra.backends.endpoint import Endpoint
 from recollect.infra.http_pools import closing_to_the_end
 from tests.eventually import eventually
 
@@ -55,3 +57,20 @@ async def test_a_request_that_is_cancelled_while_expired_connections_are_closed_
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
         await eventually(lambda: counting.open == 0)
+
+
+async def test_when_nobody_asks_any_more_no_connection_stays_open(
+    listener: tuple[Listener, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting, address = listener
+    monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", EXPIRY_SECONDS)
+    asked = server.ModelServer(Endpoint("default", address), trust_proxies=False)
+
+    async def ask() -> None:
+        with pytest.raises(server.NotJsonError):
+            await asked.ask("/", {})
+
+    await asyncio.gather(*(ask() for _ in range(MANY)))
+    assert counting.open == MANY
+    await eventually(lambda: counting.open == 0)
+    await asked.aclose()

@@ -14,7 +14,7 @@ from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, Stream
 from recollect.infra.backends.address import api_root, server_root
 from recollect.infra.backends.endpoint import Endpoint
 from recollect.infra.backends.refusals import Quoter, body_error, refusal, seconds_to_wait
-from recollect.infra.http_pools import closing_to_the_end
+from recollect.infra.http_pools import close_expired, closing_to_the_end
 from recollect.memory.model import JsonObject
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -23,6 +23,7 @@ MAX_ERROR_BYTES = 64 * 1024
 _NO_BYTE = "without sending a response"
 KEEP_ALIVE_SECONDS = 4
 """Servers close idle connections after 5 seconds and more: ours are closed before that."""
+_A_LITTLE_LATER = 0.25
 
 
 class StatusError(Exception):
@@ -62,6 +63,7 @@ class ModelServer:
         self._monotonic = monotonic
         self._now = now
         self._dead_until = 0.0
+        self._tidying: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._client = closing_to_the_end(
             httpx2.AsyncClient(
                 transport=transport,
@@ -78,6 +80,8 @@ class ModelServer:
         return 0.0 if self._heard_at is None else self._monotonic() - self._heard_at
 
     async def aclose(self) -> None:
+        if self._tidying is not None:
+            self._tidying.cancel()
         await self._client.aclose()
 
     async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
@@ -152,6 +156,18 @@ class ModelServer:
         except httpx2.RequestError as error:
             told = self.quoter.quote(str(error) or type(error).__name__).rstrip(".")
             raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
+        finally:
+            self._tidy_up_later()
+
+    def _tidy_up_later(self) -> None:
+        """After the last of many requests their connections are closed too, when nobody needs them any more."""
+        if self._tidying is not None:
+            self._tidying.cancel()
+        later = KEEP_ALIVE_SECONDS + _A_LITTLE_LATER
+        self._tidying = asyncio.get_running_loop().call_later(later, self._tidy_up)
+
+    def _tidy_up(self) -> None:
+        self._tidying = asyncio.create_task(close_expired(self._client))
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more.
