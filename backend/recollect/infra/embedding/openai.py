@@ -24,6 +24,9 @@ MAX_CHARS = 8000
 _REFUSALS = frozenset({400, 413, 422})
 """What a server answers to a text that it does not take; whatever else it answers may be better later."""
 
+_LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=2, keepalive_expiry=4)
+"""Many searches at once need many connections for a moment; the batches that follow need one."""
+
 
 class OpenAiEmbedder:
     """Calls may run at the same time; `aclose` ends its use.
@@ -56,7 +59,7 @@ class OpenAiEmbedder:
         self._batch = batch
         self._breaker = Breaker(clock)
         self._owns_client = client is None
-        self._client = closing_to_the_end(httpx2.AsyncClient()) if client is None else client
+        self._client = closing_to_the_end(httpx2.AsyncClient(limits=_LIMITS)) if client is None else client
 
     @property
     def name(self) -> str:
