@@ -1,11 +1,12 @@
 // What is typed and not sent yet: a reload of this tab doesn't lose it. It goes with the tab.
-import { useEffect, useState } from "../view.js";
+import { useLayoutEffect, useState } from "../view.js";
 
 /** `[text, setText]` of a user's chat; `threadId` is null for one that hasn't begun. */
 export function useDraft(user, threadId) {
   const name = `recollect.draft ${JSON.stringify([user, threadId])}`;
   const [text, setText] = useState(() => read(name));
-  useEffect(() => write(name, text), [name, text]);
+  // At once, not after the next frame: a reload may come before that.
+  useLayoutEffect(() => write(name, text), [name, text]);
   return [text, setText];
 }
 
