@@ -16,7 +16,6 @@ from recollect.infra.sql.append import (
     make_message_id,
     turn_row,
 )
-from recollect.infra.sql.chain_rows import follow_thread
 from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, named_rows, thread_of, turn_of
 from recollect.memory import identity
 from recollect.memory.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentTurn
@@ -122,7 +121,6 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
             "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
             (head.pk, asked.key, asked.digest, last_answer),
         )
-    follow_thread(connection, head.pk)  # Whoever resends these words meanwhile is known by them.
     return _accepted(connection, head.pk, before + len(asked.earlier), len(asked.turns))
 
 
