@@ -53,18 +53,17 @@ class SqlChainStore:
         What was said through other doors, or edited, since the owner's threads were last looked at is taken in first.
         """
         chains = chains_of(owner_root(space, user_id), said)
+        left: list[int] | None = None
 
         def find(connection: sqlite3.Connection) -> tuple[list[int], list[Sighting]]:
-            behind = [pk for (pk,) in connection.execute(BEHIND, (space, user_id))]
-            return behind, [] if behind else _begun(connection, space, user_id, chains, thread_id)
+            behind = left or [pk for (pk,) in connection.execute(BEHIND, (space, user_id))]
+            still_behind = follow_threads(connection, behind)
+            return still_behind, [] if still_behind else _begun(connection, space, user_id, chains, thread_id)
 
-        def take_in(connection: sqlite3.Connection) -> tuple[list[int], list[Sighting]]:
-            left = follow_threads(connection, behind)
-            return left, [] if left else _begun(connection, space, user_id, chains, thread_id)
-
-        behind, found = await self._database.query(find)
-        while behind:
-            behind, found = await self._database.write(take_in)
+        # On the writer: while the owner chats, some thread is nearly always behind.
+        left, found = await self._database.write(find)
+        while left:
+            left, found = await self._database.write(find)
         return found
 
     async def in_the_middle(
