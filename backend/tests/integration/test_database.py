@@ -183,6 +183,16 @@ async def test_a_query_that_raises_does_not_spoil_its_connection(database: Datab
         assert str(number) in await words(database)
 
 
+async def test_an_error_that_ended_the_view_itself_is_the_one_that_is_told(database: Database) -> None:
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("ROLLBACK")  # As SQLite does of itself when the disk fails.
+        raise ValueError("the disk fails")
+
+    with pytest.raises(ValueError, match="the disk fails"):
+        await database.query(fail)
+    assert await words(database) == set()
+
+
 async def test_queries_run_beside_each_other_and_beside_a_write(database: Database) -> None:
     together = threading.Barrier(3, timeout=10)
 

@@ -38,7 +38,8 @@ class Readers:
         try:
             return operation(connection)
         finally:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # A failing disk ends it itself, and its error must not be hidden.
+                connection.execute("ROLLBACK")
 
     def _connection(self) -> sqlite3.Connection:
         known: sqlite3.Connection | None = getattr(self._own, "connection", None)
