@@ -41,7 +41,8 @@ all that it was reminded of. `script` has the answers to chats whose last messag
 `caches` a prompt's usage tells how much of it began an earlier prompt.
 
 Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted
-together, so that overlaps show), what it asks for, its last user message, its session_id, the entities that its
+together, so that overlaps show; one whose client has hung up is over before the next begins, though the server may
+only notice later), what it asks for, its last user message, its session_id, the entities that its
 messages name, and whether it was `disturbed`: slowed down, or answered otherwise than politely.
 
 Embeddings are made of a text's words alone. `error`, `silent` and a delay work as above, and besides:
@@ -64,8 +65,9 @@ import math
 import os
 import random
 import re
+import select
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from typing import Any, Literal, Self
@@ -167,27 +169,59 @@ class Calls:
         return self.moments
 
 
+@dataclass
+class Connections:
+    """Those that the server has at the moment."""
+
+    open: Collection[Any] = ()
+
+    def is_over(self, client: tuple[str, int]) -> bool:
+        """Whether the client has hung up, which the kernel knows before the server has read it."""
+        for connection in self.open:
+            if connection.client == client:
+                return connection.transport.is_closing() or _has_hung_up(
+                    connection.transport.get_extra_info("socket").fileno()
+                )
+        return True
+
+
+def _has_hung_up(descriptor: int) -> bool:
+    watched = select.poll()
+    watched.register(descriptor, select.POLLRDHUP)
+    return bool(watched.poll(0))
+
+
 class InFlight:
     """Counts the completions that are under way, from arrival to the last byte or the client's going."""
 
-    def __init__(self, app: ASGIApp, *, calls: Calls, changed: asyncio.Condition) -> None:
+    def __init__(
+        self, app: ASGIApp, *, calls: Calls, changed: asyncio.Condition, connections: Connections
+    ) -> None:
         self.app = app
         self.calls = calls
         self.changed = changed
+        self.connections = connections
+        self.ends: dict[tuple[str, int], Callable[[], Awaitable[None]]] = {}
+        """Of the calls under way, by the client's address: what ends one."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("path") != COMPLETIONS:
             await self.app(scope, receive, send)
             return
+        for end_of_other in [end for client, end in self.ends.items() if self.connections.is_over(client)]:
+            await end_of_other()
         entry: dict[str, Any] = {"started": self.calls.next_moment(), "ended": None}
         self.calls.log.append(entry)
         scope["log_entry"] = entry
-        await self._count(+1)
 
         async def end() -> None:
             if entry["ended"] is None:
                 entry["ended"] = self.calls.next_moment()
+                del self.ends[scope["client"]]
                 await self._count(-1)
+
+        self.ends[scope["client"]] = end
+        await self._count(+1)
 
         async def sending(message: Message) -> None:
             # Before the last byte leaves: whoever has it may call again at once.
@@ -207,13 +241,13 @@ class InFlight:
             self.changed.notify_all()
 
 
-def create_app() -> FastAPI:
+def create_app(connections: Connections) -> FastAPI:
     app = FastAPI()
     calls = Calls()
     changed = asyncio.Condition()
     control = Control()
     chance = random.Random(control.seed)
-    app.add_middleware(InFlight, calls=calls, changed=changed)
+    app.add_middleware(InFlight, calls=calls, changed=changed, connections=connections)
 
     @app.post("/control")
     async def set_control(wanted: Control) -> Control:
@@ -523,8 +557,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     with socket.create_server(("127.0.0.1", parser.parse_args().port)) as listening:
         print(json.dumps({"port": listening.getsockname()[1]}), flush=True)  # noqa: T201
-        config = uvicorn.Config(create_app(), log_level="warning", access_log=False, lifespan="off")
-        uvicorn.Server(config).run(sockets=[listening])
+        connections = Connections()
+        app = create_app(connections)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+        connections.open = server.server_state.connections
+        server.run(sockets=[listening])
 
 
 if __name__ == "__main__":
