@@ -202,13 +202,13 @@ class HandEdits:
         if self._reader.failed(path):
             self._sweep_now.set()  # Perhaps it can be read in a moment.
             return
+        if found is not None and self._vault.is_own(path, found.digest):
+            return
         place = self._places.get(path)
         if place is None and found is not None:
             place = self._learn_place(path, found.text)
-        if found is not None and self._vault.is_own(path, found.digest):
-            return
         if place is None:
-            # So new that its place was not learned before a person came, or nobody's: the sweep tells.
+            # Written since the last sweep, and gone or no longer saying which it is; or nobody's: the sweep tells.
             self._sweep_now.set()
             return
         parts = await self._store.parts(place.space, place.thread_id)

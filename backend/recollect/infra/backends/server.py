@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,20 +60,25 @@ class ModelServer:
         self._patience = endpoint.patience
         self._api = api_root(endpoint.base_url)
         self._root = server_root(endpoint.base_url)
+        self._urls: dict[str, httpx2.URL] = {}
+        """By route: there are few, and to parse one takes longer than to write the request."""
         self._monotonic = monotonic
         self._now = now
         self._dead_until = 0.0
         self._tidying: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._timeout = httpx2.Timeout(None, connect=self._patience.connect)
+        limits = httpx2.Limits(
+            max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
+        )
+        if transport is None and not trust_proxies:
+            transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
         self._client = closing_to_the_end(
             httpx2.AsyncClient(
-                transport=transport,
-                trust_env=trust_proxies,
-                timeout=httpx2.Timeout(None, connect=self._patience.connect),
-                limits=httpx2.Limits(
-                    max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
-                ),
+                transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
             )
         )
+        self._direct = None if httpx2.URL(self._root).userinfo else transport
+        """What a server without a proxy or a password is asked through: all else that a client does costs time."""
 
     def idle_seconds(self) -> float:
         """How long it has sent nothing."""
@@ -93,18 +98,11 @@ class ModelServer:
         except TimeoutError:
             raise ModelTooSlow(f"{self.who} did not answer within {seconds:g} s.") from None
 
-    @asynccontextmanager
-    async def post(
+    def post(
         self, route: str, headers: dict[str, str], body: JsonObject
-    ) -> AsyncGenerator[httpx2.Response]:
+    ) -> AbstractAsyncContextManager[httpx2.Response]:
         """An answer whose head is there and says 200; its body is still to come."""
-        async with AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(self._patience.first_token):
-                    response = await stack.enter_async_context(self._open(route, headers, body))
-            except TimeoutError:
-                raise ModelTooSlow(self._silence(self._patience.first_token)) from None
-            yield response
+        return self._open(route, headers, body)
 
     async def chunks(self, response: httpx2.Response, patience: Callable[[], float]) -> AsyncGenerator[bytes]:
         """The pieces of a body as they come; `patience` says how long the next one may take."""
@@ -134,17 +132,8 @@ class ModelServer:
         self, route: str, headers: dict[str, str], body: JsonObject | None
     ) -> AsyncGenerator[httpx2.Response]:
         self._check_alive()
-        url = f"{self._root}{route}" if route.startswith("/") else f"{self._api}/{route}"
-        content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        typed = {} if body is None else {"Content-Type": "application/json"}
-        request = self._client.build_request(
-            "GET" if body is None else "POST",
-            url,
-            content=content,
-            headers={**typed, **headers, **self._endpoint.headers},
-        )
         try:
-            async with aclosing(await self._sent(request)) as response:
+            async with aclosing(await self._sent_in_time(self._request(route, headers, body))) as response:
                 self._dead_until = 0.0
                 self._heard()
                 if response.status_code != 200:
@@ -158,6 +147,32 @@ class ModelServer:
             raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
         finally:
             self._tidy_up_later()
+
+    def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        typed = {} if body is None else {"Content-Type": "application/json"}
+        make = self._client.build_request if self._direct is None else httpx2.Request
+        return make(
+            "GET" if body is None else "POST",
+            self._url(route),
+            content=content,
+            headers={**typed, **headers, **self._endpoint.headers},
+            extensions={"timeout": self._timeout.as_dict()},
+        )
+
+    def _url(self, route: str) -> httpx2.URL:
+        if route not in self._urls:
+            given = f"{self._root}{route}" if route.startswith("/") else f"{self._api}/{route}"
+            self._urls[route] = httpx2.URL(given)
+        return self._urls[route]
+
+    async def _sent_in_time(self, request: httpx2.Request) -> httpx2.Response:
+        seconds = self._patience.first_token
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._sent(request)
+        except TimeoutError:
+            raise ModelTooSlow(self._silence(seconds)) from None
 
     def _tidy_up_later(self) -> None:
         """After the last of many requests their connections are closed too, when nobody needs them any more."""
@@ -177,12 +192,17 @@ class ModelServer:
         connecting = _Connecting()
         request.extensions = {**request.extensions, "trace": connecting.trace}
         try:
-            return await self._client.send(request, stream=True)
+            return await self._send(request)
         except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
             taken_in = request.method == "POST" and connecting.is_new
             if taken_in or not _came_nothing(error):
                 raise
+            return await self._send(request)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        if self._direct is None:
             return await self._client.send(request, stream=True)
+        return await self._direct.handle_async_request(request)
 
     def _heard(self) -> None:
         self.last_activity = self._now()
@@ -237,9 +257,9 @@ def _came_nothing(error: httpx2.RequestError) -> bool:
     return not isinstance(error, httpx2.RemoteProtocolError) or _NO_BYTE in str(error)
 
 
-async def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
-    async for piece in response.aiter_bytes():
-        yield piece
+def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    is_plain = not response.is_stream_consumed and "content-encoding" not in response.headers
+    return response.aiter_raw() if is_plain else response.aiter_bytes()
 
 
 def _json(body: bytes, who: str) -> Any:
