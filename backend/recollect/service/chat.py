@@ -472,6 +472,8 @@ class Chat:
             _log.exception("what follows a chat turn could not be decided")
             jobs = ()
 
+        receipt = {**(prepared.sent.detail if prepared else {}), **detail}
+
         def store() -> Awaitable[Turn]:
             return self._store.finish(
                 thread.space,
@@ -481,7 +483,7 @@ class Chat:
                 status=outcome.status,
                 model=model,
                 payload=_beside_the_prompt(outcome.payload, prepared),
-                detail=detail,
+                detail=receipt,
                 jobs=jobs,
             )
 
@@ -495,7 +497,6 @@ class Chat:
                 storing.add_done_callback(self._unstored.discard)
             turn = replace(accepted.answer, content=texts[-1].content, status="failed")
             outcome.error = outcome.error or error
-        receipt = {**(prepared.sent.detail if prepared else {}), **detail}
         live.end(turn, receipt, outcome.error)
 
     async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:

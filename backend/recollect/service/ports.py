@@ -268,7 +268,10 @@ class ChatStore(Protocol):
         detail: JsonObject | None = None,
         jobs: Sequence[JobSpec] = (),
     ) -> Turn:
-        """`payload` is the request on the wire; its messages are None where they are the prompt's."""
+        """`payload` is the request on the wire; its messages are None where they are the prompt's.
+
+        `detail` is the whole receipt; None leaves it as it was when the answer began.
+        """
         ...
 
     async def conversation(

@@ -16,7 +16,14 @@ from recollect.infra.sql.append import (
     make_message_id,
     turn_row,
 )
-from recollect.infra.sql.rows import THREAD_COLUMNS, TURN_COLUMNS, dumped, named_rows, thread_of, turn_of
+from recollect.infra.sql.rows import (
+    THREAD_COLUMNS,
+    TURN_COLUMNS,
+    dumped,
+    named_rows,
+    thread_of,
+    turn_of,
+)
 from recollect.memory import identity
 from recollect.memory.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentTurn
 from recollect.memory.model import Append, NewTurn, Status, Turn
@@ -29,7 +36,7 @@ FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE h.space = :space AND h.thread_id = :thread_id AND t.position = :position"""
 
 TURNS_OF_REQUEST = f"""
-SELECT t.pk AS turn_pk, t.thread_pk, {_TURN}
+SELECT t.pk AS turn_pk, t.thread_pk, h.unasked, {_TURN}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE h.space = :space AND h.thread_id = :thread_id AND t.position BETWEEN :first AND :last"""
 
@@ -37,10 +44,17 @@ OPEN_TURNS = f"""
 SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {_TURN}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', 'streaming')"""
 
-TIP = f"""
+FAILED_TIP = f"""
 SELECT {TURN_COLUMNS} FROM turns
-WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
+WHERE thread_pk = (
+    SELECT pk FROM threads h WHERE space = :space AND thread_id = :thread_id AND 'failed' = (
+        SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1))
 ORDER BY position DESC LIMIT :limit"""
+
+THREAD_HEADER = f"pk, revision, {THREAD_COLUMNS}"
+"""Of a thread's row: what is told of it, and what a prompt needs besides."""
+
+ADVANCED = f"{ADVANCE_THREAD} RETURNING {THREAD_HEADER}"
 
 UPDATE_ANSWER = """
 UPDATE turns SET content = ?, reasoning = ?, tool_calls_json = ?, model = ?, status = ?, skip_reason = ?, timestamp = ?,
@@ -63,7 +77,8 @@ _LONGEST_PATH = 5_000
 """No chain of tool calls is longer."""
 
 
-def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
+def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Accepted, Mapping[str, Any]]:
+    """What was accepted, and the row of its thread."""
     if _went_unanswered(connection, asked):
         asked = replace(asked, turns=(), earlier=(), parent_id=None)
     elif asked.turns and asked.key and (overtaken := _overtaken(connection, asked)):
@@ -109,19 +124,24 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> Accepted:
         answer = NewTurn("assistant", "", now, "assistant", parent_id=link, status="queued")
         stored.append((number, answer, make_message_id(connection, head, append, now, number, given)))
     last_answer = number
+    turns = []
     for position, turn, message_id in stored:
         spare = before + len(given_turns) < position < last_answer
         reason = _skip_reason(turn, head, asked.skip_reason, spare=spare)
         digest = identity.turn_digest(turn, message_id)
         connection.execute(INSERT_TURN, turn_row(head.pk, position, message_id, turn, reason, now, digest))
-    connection.execute(BUFFER_NEW_TURNS, (asked.space, asked.thread_id, head.pk, before))
-    connection.execute(ADVANCE_THREAD, (number, len(stored), len(stored), head.lookalikes, now, head.pk))
+        turns.append(_stored(turn, position, message_id, reason))
+    if any(turn.skip_reason is None for turn in turns):
+        connection.execute(BUFFER_NEW_TURNS, (asked.space, asked.thread_id, head.pk, before))
+    (row,) = named_rows(connection, ADVANCED, (number, len(turns), len(turns), head.lookalikes, now, head.pk))
     if asked.key is not None:
         connection.execute(
             "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
             (head.pk, asked.key, asked.digest, last_answer),
         )
-    return _accepted(connection, head.pk, before + len(asked.earlier), len(asked.turns))
+    new = turns[len(asked.earlier) :]
+    count = len(asked.turns)
+    return Accepted(thread_of(row), tuple(new[:count]), tuple(new[count:])), row
 
 
 def _went_unanswered(connection: sqlite3.Connection, asked: Asked) -> bool:
@@ -129,8 +149,8 @@ def _went_unanswered(connection: sqlite3.Connection, asked: Asked) -> bool:
     if not asked.turns:
         return False
     place = {"space": asked.space, "thread_id": asked.thread_id, "limit": len(asked.turns) + 1}
-    found = list(named_rows(connection, TIP, place))
-    if len(found) <= len(asked.turns) or found[0]["status"] != "failed" or found[0]["content"]:
+    found = list(named_rows(connection, FAILED_TIP, place))
+    if len(found) <= len(asked.turns) or found[0]["content"]:
         return False
     tip = [turn_of(row) for row in found]
     if asked.parent_id not in (None, tip[-1].parent_id, identity.turn_id(identity.place_of(tip[-1]) - 1)):
@@ -149,17 +169,24 @@ def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
     return turn.role, turn.content, turn.parts, turn.tool_call_id
 
 
-def _accepted(connection: sqlite3.Connection, thread_pk: int, before: int, count: int) -> Accepted:
-    (thread,) = named_rows(connection, f"SELECT {THREAD_COLUMNS} FROM threads WHERE pk = ?", (thread_pk,))
-    turns = [
-        turn_of(row)
-        for row in named_rows(
-            connection,
-            f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position > ? ORDER BY position",
-            (thread_pk, before),
-        )
-    ]
-    return Accepted(thread_of(thread), tuple(turns[:count]), tuple(turns[count:]))
+def _stored(turn: NewTurn, position: int, message_id: str, skip_reason: str | None) -> Turn:
+    """As it would be read again."""
+    return Turn(
+        turn_id=identity.turn_id(position),
+        message_id=message_id,
+        role=turn.role,
+        sender_id=turn.sender_id,
+        content=turn.content,
+        timestamp=turn.timestamp,
+        parts=turn.parts,
+        tool_calls=turn.tool_calls,
+        tool_call_id=turn.tool_call_id,
+        reasoning=turn.reasoning,
+        parent_id=turn.parent_id,
+        model=turn.model,
+        status=turn.status,
+        skip_reason=skip_reason,
+    )
 
 
 def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: set[str]) -> None:
@@ -247,6 +274,7 @@ def update_turn(
     """Write a turn with another status: empty answers are left alone by memory."""
     said_nothing = turn.role == "assistant" and not (turn.content.strip() or turn.tool_calls)
     over = status not in ("queued", "streaming")
+    was_skipped = turn.skip_reason is not None
     reason = turn.skip_reason or ("no answer" if said_nothing and over else None)
     turn = replace(turn, status=status, skip_reason=reason)
     connection.execute(
@@ -256,7 +284,7 @@ def update_turn(
             identity.turn_digest(turn, turn.message_id), turn_pk,
         ),
     )  # fmt: skip
-    if reason is not None:
+    if reason is not None and not was_skipped:
         connection.execute(
             "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?", (thread_pk, turn_pk)
         )

@@ -70,15 +70,16 @@ class SqlChatStore:
     async def accept(self, asked: Asked) -> Accepted:
         """Durable when it returns, with status `queued`. Raises NotFound for another user's thread."""
         now = self._clock()
-        return await self._database.write(lambda connection: accept(connection, asked, now))
+        accepted, _ = await self._database.write(lambda connection: accept(connection, asked, now))
+        return accepted
 
     async def accept_next(self, asked: Asked, most_turns: int) -> tuple[Accepted, Conversation]:
         """Accept what is answered at once, nothing being answered before it, with what its prompt is made of."""
         now = self._clock()
 
         def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation]:
-            accepted = accept(connection, asked, now)
-            return accepted, conversation_of(connection, asked.space, asked.thread_id, accepted, most_turns)
+            accepted, thread = accept(connection, asked, now)
+            return accepted, conversation_of(connection, thread, accepted, most_turns)
 
         return await self._database.write(accept_and_read)
 
@@ -139,8 +140,9 @@ class SqlChatStore:
             thread_pk = rows[turn.message_id]["thread_pk"]
             follow_thread(connection, thread_pk)
             if not accepted.thread.incognito:
-                set_payload(connection, thread_pk, identity.place_of(turn), payload, detail or {})
-            return turn, self._queue(connection, thread_pk, accepted, jobs, now)
+                set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
+            unasked = rows[turn.message_id]["unasked"]
+            return turn, self._queue(connection, unasked, accepted, jobs, now)
 
         turn, due = await self._database.write(finish)
         if due is not None:
@@ -151,7 +153,7 @@ class SqlChatStore:
     def _queue(
         self,
         connection: sqlite3.Connection,
-        thread_pk: int,
+        unasked: int,
         accepted: Accepted,
         jobs: Sequence[JobSpec],
         now: int,
@@ -160,7 +162,6 @@ class SqlChatStore:
         thread = accepted.thread
         if thread.incognito:
             return None
-        (unasked,) = connection.execute("SELECT unasked FROM threads WHERE pk = ?", (thread_pk,)).fetchone()
         due = queue_follow_up(connection, thread.space, thread.thread_id, unasked, now, self._schedule)
         follow = [
             NewJob(job.kind, job.lane, job.space, job.thread_id, now, json.dumps(job.payload), job.dedupe)

@@ -1,16 +1,20 @@
 """What a thread's next prompt is made of, read in one go."""
 
 import sqlite3
+from collections.abc import Mapping
+from typing import Any
 
-from recollect.infra.sql.chat_rows import path_of, row_of_answer
+from recollect.infra.sql.chat_rows import THREAD_HEADER, path_of, row_of_answer
 from recollect.infra.sql.prompt_rows import last_prompt
-from recollect.infra.sql.rows import THREAD_COLUMNS, named_rows, thread_of
+from recollect.infra.sql.rows import named_rows, thread_of
 from recollect.memory import identity
 from recollect.memory.chat import Accepted, Conversation, Epoch, Summary
 
 NEWEST_EPOCH = """
-SELECT number, first_position, reason, system_digest, backend, revision, summary
-FROM epochs WHERE thread_pk = ? ORDER BY number DESC LIMIT 1"""
+SELECT e.number, e.first_position, e.reason, e.system_digest, e.backend, e.revision, e.summary,
+    s.cut, s.digest, s.text
+FROM epochs e LEFT JOIN summaries s ON s.thread_pk = e.thread_pk AND s.epoch = e.number
+WHERE e.thread_pk = ? ORDER BY e.number DESC LIMIT 1"""
 
 ANSWERED = """
 SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :place AND role = 'assistant'
@@ -21,7 +25,7 @@ SYSTEM_TEXTS = """
 SELECT content FROM turns WHERE thread_pk = ? AND role = 'system' AND position < ? ORDER BY position"""
 
 
-THREAD = f"SELECT pk, revision, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?"
+THREAD = f"SELECT {THREAD_HEADER} FROM threads WHERE space = ? AND thread_id = ?"
 
 
 def conversation_if_there(
@@ -29,26 +33,24 @@ def conversation_if_there(
 ) -> Conversation:
     """Raises NotFound where the thread was forgotten since this was accepted."""
     row_of_answer(connection, space, thread_id, accepted.answer)
-    return conversation_of(connection, space, thread_id, accepted, most_turns)
+    (thread,) = named_rows(connection, THREAD, (space, thread_id))
+    return conversation_of(connection, thread, accepted, most_turns)
 
 
 def conversation_of(
-    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, most_turns: int
+    connection: sqlite3.Connection, thread: Mapping[str, Any], accepted: Accepted, most_turns: int
 ) -> Conversation:
-    (found,) = named_rows(connection, THREAD, (space, thread_id))
-    pk = found["pk"]
-    newest = list(named_rows(connection, NEWEST_EPOCH, (pk,)))
-    epoch = Epoch(**newest[0]) if newest else None
+    """`thread` is its row, with the columns of THREAD_HEADER."""
+    pk = thread["pk"]
+    newest = connection.execute(NEWEST_EPOCH, (pk,)).fetchone()
+    epoch = Epoch(*newest[:7]) if newest else None
+    summed_up = newest[7:] if newest and newest[7] is not None else None
     first_new = accepted.turns[0] if accepted.turns else accepted.answers[0]
     systems = connection.execute(SYSTEM_TEXTS, (pk, identity.place_of(accepted.answers[0])))
-    summed_up = connection.execute(
-        "SELECT cut, digest, text FROM summaries WHERE thread_pk = ? AND epoch = ?",
-        (pk, epoch.number if epoch else 0),
-    ).fetchone()
     path = path_of(connection, pk, first_new, epoch, most_turns)
     return Conversation(
-        thread=thread_of(found),
-        revision=found["revision"],
+        thread=thread_of(thread),
+        revision=thread["revision"],
         epoch=epoch,
         path=path,
         was_answered=bool(path) and _was_answered(connection, pk, path[-1].position),

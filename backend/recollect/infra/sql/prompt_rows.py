@@ -56,18 +56,13 @@ def set_payload(
     thread_pk: int,
     position: int,
     payload: JsonObject | None,
-    detail: JsonObject,
+    detail: JsonObject | None,
 ) -> None:
     """The request on the wire, without its messages (None) where they are those of the prompt; and what came of it."""
-    row = connection.execute(
-        "SELECT detail_json FROM prompts WHERE thread_pk = ? AND position = ? AND base IS NULL",
-        (thread_pk, position),
-    ).fetchone()
-    if row is None:
-        return
     connection.execute(
-        "UPDATE prompts SET payload_json = ?, detail_json = ? WHERE thread_pk = ? AND position = ?",
-        (dumped(payload), dumped({**json.loads(row[0]), **detail}), thread_pk, position),
+        "UPDATE prompts SET payload_json = ?, detail_json = coalesce(?, detail_json)"
+        " WHERE thread_pk = ? AND position = ? AND base IS NULL",
+        (dumped(payload), dumped(detail), thread_pk, position),
     )
 
 
