@@ -74,7 +74,7 @@ class JobEngine:
     async def start(self, pools: Pools) -> None:
         self._pools = pools
         self._wake, self._ended_one, self._starting = asyncio.Event(), asyncio.Event(), asyncio.Lock()
-        interrupted = await self._store.recover()
+        interrupted, _ = await self._store.recover()
         if interrupted:
             _log.info("%d jobs were interrupted by the last stop and run again", interrupted)
         self._due = self._lost_checked = self._clock()
@@ -214,15 +214,20 @@ class JobEngine:
             await self._sleep_until_due()
 
     async def _free_lost_jobs(self) -> None:
-        """A job that says it runs and has no runner here runs again: the journal could not be written, say."""
+        """A job that says it runs and has no runner here runs again, unpunished: the journal could not be written, say.
+
+        Jobs are looked for after that in any case: one that stood behind a lost one in its lane may be due, and
+        nobody else would tell.
+        """
         now = self._clock()
         if abs(now - self._lost_checked) >= _LONGEST_WAIT_SECONDS * 1000:
             back = self._lost_checked - now
             self._lost_checked = now
             if back > 0:
                 await self._store.shift(now, back)
-            if await self._store.recover(but_not=list(self._running)) or back > 0:
-                self._due = now
+            _, heirs = await self._store.recover(but_not=list(self._running), counted=False)
+            self._heirs.update((job, twin) for job, twin in heirs.items() if job in self._waiting)
+            self._due = now
 
     async def _start_due_jobs(self) -> None:
         while free := self._free_workers():

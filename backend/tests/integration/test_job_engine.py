@@ -1,6 +1,7 @@
 """The job engine on a real file: order, bounds, retries, leases, deaths and stops; and every real handler twice."""
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,6 +30,7 @@ from recollect.memory.job import (
     vault_lane,
 )
 from recollect.memory.model import Append, NewTurn
+from recollect.memory.strategy import CAUSES
 from recollect.settings import JobSettings, MemorizeSettings, Settings
 from tests.eventually import eventually
 from tests.fakes import START, FakeClock
@@ -779,6 +781,118 @@ async def test_a_job_nobody_could_put_back_does_not_wait_for_its_lease(bench: Be
         await bench.store.claim(bench.clock(), bench.clock() + 3_600_000, [(["lost"], 1)])
         bench.let_time_pass(engine, 6000)
         assert await asyncio.wait_for(done.wait(), SOON)
+
+
+class FullDisk(SqlJobStore):
+    """Refuses to put a job back while the disk is full."""
+
+    is_full = True
+    has_refused = False
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.found_nothing = asyncio.Event()
+        """Jobs were looked for after it refused, and none was due."""
+
+    async def put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> int | None:
+        if self.is_full:
+            self.has_refused = True
+            raise StorageUnavailable("the disk is full")
+        return await super().put_back(job, run_at, attempts=attempts, error=error)
+
+    async def claim(
+        self, now: int, leased_until: int, free: Sequence[tuple[Sequence[str], int]]
+    ) -> tuple[list[Job], int | None]:
+        had_refused = self.has_refused
+        jobs, due = await super().claim(now, leased_until, free)
+        if had_refused and not jobs and due is None:
+            self.found_nothing.set()
+        return jobs, due
+
+
+async def test_the_twin_of_a_job_nobody_could_put_back_runs_though_nothing_else_goes_on(bench: Bench) -> None:
+    """It stood behind that one in its lane, so nobody knows yet that it is due."""
+    store = FullDisk(bench.database)
+    handler = Hanging()
+
+    async def meets_a_full_disk(job: Job) -> None:
+        await handler(job)
+        if store.is_full:
+            raise StorageUnavailable("the disk is full")
+
+    async with bench.running({"a": meets_a_full_disk}, store=store) as engine:
+        await bench.queue(engine, "a")
+        await handler.started.wait()
+        twin = await bench.queue(engine, "a")
+        handler.release.set()
+        await asyncio.wait_for(store.found_nothing.wait(), SOON)
+        store.is_full = False
+        bench.clock.advance(6000)
+        await bench.queue(engine, "a", lane="another", due=3_600_000)
+        assert await engine.wait_for(twin, SOON)
+    assert len(handler.seen) == 2
+
+
+async def test_who_waits_for_a_job_nobody_could_put_back_is_told_when_its_twin_is_done(bench: Bench) -> None:
+    store = FullDisk(bench.database)
+    handler = Hanging(times=2)
+
+    async def meets_a_full_disk(job: Job) -> None:
+        await handler(job)
+        if store.is_full:
+            raise StorageUnavailable("the disk is full")
+
+    async with bench.running({"a": meets_a_full_disk}, store=store) as engine:
+        first = await bench.queue(engine, "a")
+        await handler.started.wait()
+        waiting = asyncio.create_task(engine.wait_for(first, SOON))
+        await bench.queue(engine, "a")
+        handler.release.set()
+        await asyncio.wait_for(store.found_nothing.wait(), SOON)
+        store.is_full = False
+        handler.release.clear()
+        handler.started.clear()
+        bench.let_time_pass(engine, 6000)
+        await asyncio.wait_for(handler.started.wait(), SOON)
+        finished_early, _ = await asyncio.wait({waiting}, timeout=1)
+        handler.release.set()
+        assert await waiting
+    assert not finished_early
+
+
+async def test_a_job_nobody_could_put_back_leaves_its_causes_to_its_twin(bench: Bench) -> None:
+    causes = [{"thread": "t", "cell": f"mc_{number}", "entries": []} for number in range(2)]
+    for cause in causes:
+        payload = json.dumps({CAUSES: [cause]})
+        job = NewJob("a", "a", "default", None, bench.clock(), payload)
+        await queue_now(bench.database, job, bench.clock())
+        if cause is causes[0]:
+            await bench.store.claim(bench.clock(), bench.clock() + 60_000, [(["a"], 1)])
+    assert await bench.store.recover() == (0, {1: 2})
+    assert (await bench.job(2)).payload[CAUSES] == [causes[1], causes[0]]
+
+
+async def test_a_full_disk_is_no_interruption_however_often_it_loses_a_job(bench: Bench) -> None:
+    store = FullDisk(bench.database)
+    tries = 0
+
+    async def meets_a_full_disk(_job: Job) -> None:
+        nonlocal tries
+        tries += 1
+        if store.is_full:
+            raise StorageUnavailable("the disk is full")
+
+    async with bench.running({"a": meets_a_full_disk}, store=store) as engine:
+        job_id = await bench.queue(engine, "a")
+        for number in range(1, MAX_INTERRUPTIONS + 2):
+            await eventually(lambda number=number: tries == number)  # type: ignore[misc]
+            await asyncio.wait_for(store.found_nothing.wait(), SOON)
+            store.found_nothing.clear()
+            bench.let_time_pass(engine, 6000)
+        store.is_full = False
+        bench.let_time_pass(engine, 6000)
+        assert await engine.wait_for(job_id, SOON)
+        assert await bench.store.get(job_id) is None
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -65,29 +65,30 @@ class SqlJobStore:
 
         await self._database.write(shift)
 
-    async def recover(self, *, but_not: Sequence[int] = (), counted: bool = True) -> int:
+    async def recover(
+        self, *, but_not: Sequence[int] = (), counted: bool = True
+    ) -> tuple[int, dict[int, int]]:
         """Queue again what says it runs and does not. Unless `counted`, it is no interruption.
 
-        `but_not` are the jobs that do run.
+        `but_not` are the jobs that do run. Returns how many are queued again; and for those that went, because a
+        twin of theirs waits already and does for both, that twin.
         """
         running = ",".join(str(int(job_id)) for job_id in but_not)
         lost = f"state = 'running' AND pk NOT IN ({running})"
 
-        def recover(connection: sqlite3.Connection) -> int:
-            connection.execute(
-                f"DELETE FROM jobs WHERE {lost} AND EXISTS (SELECT 1 FROM jobs q WHERE q.state = 'queued'"
-                " AND q.lane = jobs.lane AND q.kind = jobs.kind AND q.dedupe = jobs.dedupe)"
-            )
+        def recover(connection: sqlite3.Connection) -> tuple[int, dict[int, int]]:
+            heirs = _leave_to_twins(connection, lost)
             connection.execute(
                 "UPDATE jobs SET state = 'dead', leased_until = NULL,"
                 " error = 'the process died ' || (interruptions + 1) || ' times while this job ran'"
                 f" WHERE {lost} AND interruptions >= ?",
                 (MAX_INTERRUPTIONS,),
             )
-            return connection.execute(
+            queued = connection.execute(
                 f"UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + {int(counted)}"
                 f" WHERE {lost}"
             ).rowcount
+            return queued, heirs
 
         return await self._database.write(recover)
 
@@ -245,6 +246,20 @@ class SqlJobStore:
         return await self._database.write(
             lambda connection: connection.execute(sql.format(mine=mine), bound).rowcount == 1
         )
+
+
+def _leave_to_twins(connection: sqlite3.Connection, which: str) -> dict[int, int]:
+    """Where a twin waits, it does for both."""
+    found = connection.execute(
+        # Few run and many may wait: those that run are looked at first.
+        f"SELECT j.pk, q.pk, j.payload_json FROM (SELECT * FROM jobs WHERE {which}) j CROSS JOIN jobs q"
+        " ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe AND q.state = 'queued'"
+    ).fetchall()
+    for job, twin, payload in found:
+        connection.execute("DELETE FROM jobs WHERE pk = ?", (job,))
+        if causes := json.loads(payload).get(CAUSES):
+            add_causes(connection, twin, causes)
+    return {job: twin for job, twin, _ in found}
 
 
 def _job_of(row: Mapping[str, Any]) -> Job:
