@@ -392,8 +392,15 @@ def _duplicate(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        # Not every disk has hard links.
-        shutil.copyfile(source, target)
+        # Not every disk has hard links. One that fills up midway must not leave half of it in its place.
+        beside = name_while_written(target)
+        try:
+            shutil.copyfile(source, beside)
+            _sync(beside, os.O_RDONLY)
+            beside.rename(target)
+        except OSError:
+            _discard(beside)
+            raise
 
 
 def _discard(path: Path) -> None:

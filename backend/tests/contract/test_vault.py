@@ -366,6 +366,28 @@ async def test_what_is_saved_in_the_very_moment_of_a_write_is_kept(
     assert sorted(path.name for path in disk.root.iterdir()) == sorted([".recollect-vault", "x.md", conflict])
 
 
+async def test_a_disk_that_fills_up_while_an_edit_is_kept_leaves_no_half_of_it_and_the_next_write_keeps_it(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def half_of_it(_source: Path, target: Path) -> None:
+        target.write_text("edited")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("recollect.infra.vault.os.link", no_links)
+    (disk.root / "x.md").write_text("edited by hand")
+    with monkeypatch.context() as full:
+        full.setattr("recollect.infra.vault.shutil.copyfile", half_of_it)
+        with pytest.raises(StorageUnavailable):
+            await disk.write("x.md", "ours", NOBODYS)
+    assert sorted(path.name for path in disk.root.iterdir()) == [".recollect-vault", "x.md"]
+    conflict = await disk.write("x.md", "ours", NOBODYS)
+    assert conflict is not None
+    assert (disk.root / conflict).read_text() == "edited by hand"
+
+
 class _KilledError(Exception):
     """In the place of a kill."""
 
