@@ -8,6 +8,7 @@ from contextlib import suppress
 from recollect.errors import RecollectError
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_LONGEST_IMPATIENT_PAUSE = 5.0
 _log = logging.getLogger("recollect.index")
 
 
@@ -22,7 +23,8 @@ class PersistentLoop:
         patient: bool,
         on_change: Callable[[], None],
     ) -> None:
-        """A `patient` one is woken from the pause after a failure by `begin_anew` alone.
+        """A `patient` one is woken from the pause after a failure by `begin_anew` alone, and pauses for longer: what it
+        asks may be somebody else's. Any other goes on within seconds of room on a disk that was full.
 
         `on_change` is told of every outcome.
         """
@@ -68,6 +70,7 @@ class PersistentLoop:
 
     async def _until_it_succeeds(self) -> None:
         pause = _FIRST_PAUSE
+        longest = _LONGEST_PAUSE if self._patient else min(_LONGEST_PAUSE, _LONGEST_IMPATIENT_PAUSE)
         while True:
             self._begun_anew.clear()
             try:
@@ -77,7 +80,7 @@ class PersistentLoop:
             except Exception as error:  # noqa: BLE001 - whatever it is, it is shown in health and tried again
                 self._report(error)
             await self._pause(pause)
-            pause = min(_LONGEST_PAUSE, pause * 2)
+            pause = min(longest, pause * 2)
 
     def _report(self, error: Exception) -> None:
         if self.problem is None:
