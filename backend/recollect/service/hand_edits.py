@@ -378,9 +378,10 @@ class HandEdits:
                 continue
 
     def _fail(self, error: Exception) -> None:
-        reason = error.message if isinstance(error, Unavailable) else f"{type(error).__name__}: see the log"
+        foreseen = isinstance(error, Unavailable)
+        reason = str(error) if foreseen else f"{type(error).__name__}: see the log"
         self._failure = f"hand edits cannot be looked for: {reason}"
-        _log.error("hand edits cannot be looked for", exc_info=error)
+        _log.error("%s", self._failure, exc_info=None if foreseen else error)
 
 
 def _gone(parts: Mapping[str, KnownPart], others: Mapping[str, str], listing: Listing) -> set[str]:

@@ -523,7 +523,9 @@ async def test_a_gone_file_that_the_watcher_saw_is_restored_without_waiting_for_
     await house.edits.stop()
 
 
-async def test_a_sweep_that_fails_is_told_and_tried_again(house: House) -> None:
+async def test_a_sweep_that_fails_is_told_and_tried_again(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     stamps = house.vault.stamps
 
     async def fail(folder: str = "") -> dict[str, FileStamp]:
@@ -533,6 +535,8 @@ async def test_a_sweep_that_fails_is_told_and_tried_again(house: House) -> None:
     await house.edits.start()
     await eventually(lambda: house.edits.problem() is not None)
     assert house.edits.problem() == "hand edits cannot be looked for: the disk fails"
+    assert "hand edits cannot be looked for: the disk fails" in caplog.text
+    assert "Traceback" not in caplog.text
     house.vault.stamps = stamps  # type: ignore[method-assign]
     house.watcher.tell("")
     await eventually(lambda: house.edits.problem() is None)
