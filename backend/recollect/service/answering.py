@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from recollect.context.llm import ChatCall, Delta, Finished, Sent
-from recollect.errors import ModelTooSlow, NotFound, RecollectError, StorageUnavailable
+from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
 from recollect.memory.model import JsonObject, Status
 from recollect.service.live_turns import LiveTurn
 from recollect.service.ports import Backend, ChatStore
@@ -130,7 +130,7 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
 
 
 async def _saved(store: ChatStore, live: LiveTurn, before: int) -> int:
-    """How many pieces are in the journal. A disk that is full for a while costs what was not saved meanwhile."""
+    """How many pieces are in the journal. One that can't be written for a while costs what was not saved meanwhile."""
     count = len(live.deltas)
     if count == before:
         return before
@@ -138,7 +138,7 @@ async def _saved(store: ChatStore, live: LiveTurn, before: int) -> int:
     try:
         for answer, choice in zip(live.accepted.answers, live.in_stored_order(), strict=True):
             await store.save(thread.space, thread.thread_id, answer, choice.answer)
-    except (StorageUnavailable, NotFound):
+    except (Unavailable, NotFound):
         return before
     return count
 

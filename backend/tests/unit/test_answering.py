@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from recollect.context.llm import ChatCall, Delta, Finished, Sent, StreamEvent
-from recollect.errors import ModelTooSlow
-from recollect.memory.chat import Accepted
+from recollect.errors import ModelTooSlow, Unavailable
+from recollect.memory.chat import Accepted, AnswerText
 from recollect.memory.model import Thread, Turn
 from recollect.service.answering import Outcome, Patience, stream_llm
 from recollect.service.live_turns import LiveTurn
@@ -101,6 +101,23 @@ async def test_an_answer_that_nobody_listens_to_ends() -> None:
         cast(ChatStore, None), Hanging(), CALL, asked(), Patience(orphan_seconds=0.01, save_seconds=3600)
     )
     assert (outcome.status, outcome.why) == ("partial", "everybody who listened went away")
+
+
+async def test_a_journal_that_takes_nothing_for_a_while_is_tried_again_and_ends_no_answer() -> None:
+    class Held:
+        tries = 0
+
+        async def save(self, space: str, thread_id: str, answer: Turn, text: AnswerText) -> None:
+            self.tries += 1
+            if self.tries == 3:
+                live.stop("it was cancelled")
+            raise Unavailable("the journal is held by another program")
+
+    live, store = asked(), cast(ChatStore, Held())
+    with live.heard():
+        async with asyncio.timeout(10):
+            outcome = await stream_llm(store, Hanging(), CALL, live, Patience(save_seconds=0.001))
+    assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
 
 
 async def test_an_answer_that_takes_too_long_is_kept_as_far_as_it_got() -> None:
