@@ -783,6 +783,16 @@ async def test_a_job_nobody_could_put_back_does_not_wait_for_its_lease(bench: Be
         assert await asyncio.wait_for(done.wait(), SOON)
 
 
+async def test_a_job_that_nobody_told_of_is_found_within_seconds(bench: Bench) -> None:
+    """As when whoever queued it was cancelled in the very moment of its commit."""
+    async with bench.running({"a": done}) as engine:
+        assert await engine.wait_for(await bench.queue(engine, "a"), SOON)
+        untold = await bench.queue(None, "a", due=1000)
+        bench.clock.advance(6000)
+        await bench.queue(engine, "a", lane="another", due=3_600_000)
+        assert await engine.wait_for(untold, SOON)
+
+
 class FullDisk(SqlJobStore):
     """Refuses to put a job back while the disk is full."""
 
