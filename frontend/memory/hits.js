@@ -28,6 +28,7 @@ const PARTS = {
   brought: "a memory that came from it",
   turns: "the messages it came from",
   validity: "whether it held then",
+  instead: "it holds instead of another",
   inherited: "the question it answers",
 };
 

@@ -11,24 +11,29 @@ from recollect.memory.dates import Span
 
 Floats = npt.NDArray[np.float32]
 _NEVER = 1 << 62
+_MOST_OVER = 50
+"""So many of what no longer holds, the best first, are compared with what holds instead."""
+_ALIKE = np.float32(0.5)
+"""A query that is about one entry is about another that has so much of its relevance."""
+_A_LITTLE = np.float32(0.001)
 
 
 def brought(corpus: Corpus, view: View, values: Floats, holds: Floats) -> Floats:
-    """What a turn gets of the best entry that came from it, and loses where one that does not hold is better."""
-    zero = np.float32(0)
-    helped = _of_the_best(corpus, view, np.where(holds < 0, zero, values))
-    held_back = _of_the_best(corpus, view, np.where(holds < 0, values, zero))
-    gained: Floats = helped - np.where(held_back > helped, held_back, zero)
-    return gained
+    """What a turn gets of the best entry that came from it, and loses where a fact that does not hold is better.
 
-
-def _of_the_best(corpus: Corpus, view: View, values: Floats) -> Floats:
-    """Of episodes between people alone: with an assistant, one is made of so much that it points at nothing."""
-    citations, is_episode = corpus.citations(view), corpus.is_episode[: view.size]
-    by_episodes = citations.best_of_entries(np.where(is_episode, values, np.float32(0)))
+    An episode tells the turn again, whatever holds: it makes up for no such fact.
+    """
+    citations, zero = corpus.citations(view), np.float32(0)
+    is_episode, is_over = corpus.is_episode[: view.size], holds < 0
+    by_episodes = citations.best_of_entries(np.where(is_episode & ~is_over, values, zero))
+    # With an assistant, an episode is made of so much that it points at nothing.
     by_episodes[corpus.context(view).with_assistant] = 0
-    by_others = citations.best_of_entries(np.where(is_episode, np.float32(0), values))
-    return np.maximum(by_episodes, by_others)
+    by_others = citations.best_of_entries(np.where(is_episode | is_over, zero, values))
+    held_back = citations.best_of_entries(np.where(is_over, values, zero))
+    gained: Floats = np.where(
+        held_back > by_others, by_others - held_back, np.maximum(by_episodes, by_others)
+    ).astype(np.float32)
+    return gained
 
 
 def standing(corpus: Corpus, view: View, values: Floats) -> Floats:
@@ -41,15 +46,42 @@ def validity(
 ) -> Floats:
     """Of an entry that held at a time that is named, `held`; of one that held no more or not yet, `superseded`.
 
-    Not yet: it took the place of another later than is asked about.
+    Not yet: it took the place of another later than is asked about. One that was over when it began has never held.
     """
     until, since = corpus.until[: view.size], corpus.times[: view.size]
     has_held = np.zeros(view.size, np.bool_)
     named = [(span.begin, span.end) for span in spans if span.begin is not None and span.end is not None]
     for begin, end in named:
-        has_held |= (since < end) & ((until == 0) | (until > begin))
-    is_over = (until > 0) & (until <= (now or _NEVER))
-    succeeds = np.isin(since, until[(until > 0) & view.is_entry])
+        has_held |= (since < end) & ((until == 0) | (until > np.maximum(begin, since)))
+    is_over = (until > 0) & (until <= np.maximum(now or _NEVER, since))
+    succeeds = np.isin(since, until[(until > since) & view.is_entry])
     is_early = succeeds & (bool(named) | (since > (now or _NEVER)))
     values = np.where(has_held, np.float32(held), np.float32(superseded) * (is_over | is_early))
     return np.where(view.is_entry, values, np.float32(0)).astype(np.float32)
+
+
+def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Floats) -> Floats:
+    """What an entry and its turns lack to come before another, and its turns, whose place it has at the time asked
+    about, where the query is about both. What a person wrote comes before its own turns too: they may say otherwise.
+    """
+    lacking: Floats = np.zeros(view.size, np.float32)
+    if not (holds < 0).any():
+        return lacking
+    until, since, senders = (each[: view.size] for each in (corpus.until, corpus.times, corpus.senders))
+    facts = view.is_entry & view.there & ~corpus.is_episode[: view.size] & (own > 0)
+    over, held = np.nonzero(facts & (holds < 0))[0], np.nonzero(facts & (holds >= 0))[0]
+    citations = corpus.citations(view)
+    for place in over[np.argsort(-own[over], kind="stable")][:_MOST_OVER]:
+        is_instead = (since[held] == until[place]) | (until[held] == since[place])
+        of_the_same = held[is_instead & (senders[held] == senders[place])]
+        others = [int(place), *citations.of(int(place))]
+        for instead in of_the_same.tolist():
+            turns = citations.of(instead)
+            if view.rows[instead].edited:
+                shown, below = [instead], [*others, *turns]
+            elif own[instead] >= _ALIKE * own[place]:
+                shown, below = [instead, *turns], others
+            else:
+                continue
+            lacking[shown] = np.maximum(lacking[shown], total[below].max() - total[shown] + _A_LITTLE)
+    return lacking

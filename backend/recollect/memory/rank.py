@@ -9,7 +9,7 @@ import numpy.typing as npt
 from recollect.memory.corpus import Corpus
 from recollect.memory.corpus_view import View
 from recollect.memory.dates import Span
-from recollect.memory.entry_rank import brought, standing, validity
+from recollect.memory.entry_rank import brought, preferred, standing, validity
 from recollect.memory.postings import Counts, Postings
 from recollect.memory.query import Query, speakers_named
 
@@ -160,6 +160,8 @@ def score(
         }
         for name in ("validity", "turns", "pinned", "brought"):
             total += parts[name]
+        parts["instead"] = preferred(corpus, view, own, holds, total)
+        total += parts["instead"]
     return Scores(total, parts)
 
 

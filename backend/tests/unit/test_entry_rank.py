@@ -172,3 +172,53 @@ def test_an_entry_that_goes_brings_nothing_any_more() -> None:
     corpus = corpus_of((*TALK, MOVE))
     corpus.extend([], [], ["fa-1"])
     assert scores_of(corpus, "Lisbon").total[0] == pytest.approx(total(TALK, "Lisbon", "t1:1"))
+
+
+HOMES = (
+    remembered("fa-2", "bob lives in Berlin", "t1:1", timestamp=T0, until=T0 + DAY),
+    remembered("ep-2", "8 May. bob: I live in Berlin now", "t1:1", kind=EPISODES),
+    remembered("fa-3", "bob lives in Lisbon", "t2:1", timestamp=T0 + DAY),
+)
+
+
+class TestOfTwoThatSaidTheSameOfDifferentTimes:
+    @pytest.mark.parametrize(
+        ("old", "new", "query"),
+        [
+            ("I live in Berlin", "I live in Lisbon these days with a dog", "Where do I live?"),
+            ("We live in Berlin, I live well, we live long", "I live in Lisbon", "live"),
+        ],
+    )
+    def test_the_turn_of_what_holds_comes_first_however_well_the_words_of_the_other_fit(
+        self, old: str, new: str, query: str
+    ) -> None:
+        turns = (said(1, old), said(1, new, thread="t2"), said(1, "Else", thread="t3"))
+        rows, later = (*turns, *HOMES), T0 + 2 * DAY
+        assert total(rows, query, "t2:1", now=later) > total(rows, query, "t1:1", now=later)
+
+    def test_an_episode_does_not_make_up_for_a_fact_that_holds_no_more(self) -> None:
+        turns = (said(1, "I live in Berlin"), said(1, "Else", thread="t3"))
+        rows = (*turns, *HOMES[:2])
+        corpus = corpus_of(rows)
+        found = scores_of(corpus, "Where do I live?", now=T0 + 2 * DAY)
+        assert found.why(corpus.places["t1:1"])["brought"] < 0
+
+    def test_a_query_that_is_about_the_old_one_alone_finds_that_first(self) -> None:
+        turns = (said(1, "I live in Berlin"), said(1, "I live in Lisbon", thread="t2"))
+        rows, later = (*turns, *HOMES), T0 + 2 * DAY
+        assert total(rows, "Berlin", "t1:1", now=later) > total(rows, "Berlin", "t2:1", now=later)
+
+
+class TestOfWhatNeverHeld:
+    PERSONS = replace(
+        remembered("fa-1", "bob lives in Potsdam", "t1:1", timestamp=T0 + 40 * DAY), edited=True
+    )
+    LATER = remembered("fa-2", "bob lives in Lisbon", "t2:1", timestamp=T0 + 80 * DAY, until=T0 + 40 * DAY)
+
+    @pytest.mark.parametrize("now", [T0, T0 + 50 * DAY, T0 + 90 * DAY])
+    @pytest.mark.parametrize("when", ["", " in 2023", " in 2024"])
+    def test_it_comes_below_what_a_person_wrote_whenever_is_asked_about(self, now: int, when: str) -> None:
+        turns = (said(1, "I live in Berlin"), said(1, "I live in Lisbon", thread="t2"))
+        rows, query = (*turns, self.PERSONS, self.LATER), f"Where does bob live{when}?"
+        persons, others = total(rows, query, "fa-1", now=now), ("fa-2", "t1:1", "t2:1")
+        assert all(persons > total(rows, query, other, now=now) for other in others)
