@@ -186,6 +186,7 @@ class App:
         )
         self.notes = SqlNoteStore(self.database)
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
+        self._memory_locks = OwnerLocks()
         self.entry_files = EntryFiles(
             self.entry_file_store,
             self.entry_store,
@@ -194,8 +195,11 @@ class App:
             self.transcriber.reports,
             on_changed=self._notes_changed,
             follow_up=self._after_a_person,
+            locks=self._memory_locks,
         )
-        self.entries = Entries(self.entry_store, self.THREADS, self.transcripts, self._after_a_person)
+        self.entries = Entries(
+            self.entry_store, self.THREADS, self.transcripts, self._after_a_person, self._memory_locks
+        )
         self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)
         self.reprocessor = Reprocessor(
             self.THREADS, self.cell_texts, self.model_answers, self.job_queue, self.tuning
@@ -348,7 +352,7 @@ class App:
             tuning=self.tuning,
             clock=self.clock,
             fail_points=self.fail_points,
-            locks=OwnerLocks(),
+            locks=self._memory_locks,
         )
 
     def _after_a_cell(self, closed: ClosedCell, now: int) -> list[EntryJob]:

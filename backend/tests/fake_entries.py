@@ -14,6 +14,7 @@ from recollect.memory.file_names import file_name
 from recollect.memory.job import ENTRIES, Job, entries_lane
 from recollect.memory.kept_answer import KeptAnswer
 from recollect.memory.known_entry import (
+    AFTER_A_PERSON,
     PROFILE,
     SKILLS,
     Buried,
@@ -260,6 +261,9 @@ class FakeEntryStore:
         try:
             for known in change.put:
                 self._put(change, known, touched, delays)
+            for known in change.marked:
+                follows = replace(change, actor="consolidation", cause=AFTER_A_PERSON)
+                self._put(follows, known, touched, delays)
             for entry_id in change.remove:
                 self._remove(change, entry_id, touched)
             if change.actor == "person":

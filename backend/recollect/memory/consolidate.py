@@ -1,17 +1,17 @@
-"""Consolidation: what is new, what says the same as something known, and what no longer holds.
+"""Consolidation: what is new, and what says the same as something known.
 
-Nothing here removes an entry: one that says the same lends its sources to the one that is known, and one that no
-longer holds is kept with the time until when it did. Entries that a person wrote are never changed.
+Nothing here removes an entry: one that says the same lends its sources to the one that is known. Entries that a person
+wrote are never changed. What no longer holds is told by `succession`.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from recollect.memory.extraction.draft import FUNCTIONAL
 from recollect.memory.known_entry import FACTS, FORESIGHT, KnownEntry
-from recollect.memory.line_values import read_time, write_time
+from recollect.memory.line_values import read_time
 from recollect.memory.text_key import text_key
 from recollect.memory.words import words_in
 
@@ -80,34 +80,6 @@ def merged(known: KnownEntry, new: KnownEntry) -> KnownEntry:
 def is_functional(entry: KnownEntry) -> bool:
     """It is about something of which its subject has one at a time."""
     return entry.kind == FACTS and _attribute(entry) in FUNCTIONAL
-
-
-def in_succession(entries: Iterable[KnownEntry]) -> list[KnownEntry]:
-    """Facts about one attribute of one subject, each marked with what holds instead of it, and since when.
-
-    The newest holds. One that a person wrote is not marked: it holds for good.
-    """
-    ordered = sorted(entries, key=lambda each: (each.entry.when, each.entry_id))
-    marked = []
-    for number, each in enumerate(ordered):
-        before = ordered[number - 1] if number else None
-        after = ordered[number + 1] if number + 1 < len(ordered) else None
-        marked.append(each if each.is_edited else _marked(each, before, after))
-    return marked
-
-
-def _marked(each: KnownEntry, before: KnownEntry | None, after: KnownEntry | None) -> KnownEntry:
-    extra = {
-        key: value
-        for key, value in each.entry.extra.items()
-        if key not in ("until", "superseded_by", "supersedes")
-    }
-    if after is not None:
-        extra["until"] = write_time(after.entry.when)
-        extra["superseded_by"] = after.entry_id
-    if before is not None and not before.is_edited:
-        extra["supersedes"] = before.entry_id
-    return replace(each, entry=replace(each.entry, extra=extra))
 
 
 def lapsed(entry: KnownEntry, now: int) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from recollect.memory.entry_links import holding_again
 from recollect.memory.known_entry import KnownEntry
 from recollect.memory.model import Entry
 
@@ -26,6 +27,11 @@ class EntryEdit:
         return (self.title, self.text, self.when) != (None, None, None)
 
     @property
+    def asserts(self) -> bool:
+        """Whether it says what the entry says."""
+        return (self.title, self.text) != (None, None)
+
+    @property
     def in_words(self) -> str:
         """What was changed, without a word of the entry's own."""
         named = [name for name in ("title", "text", "when") if getattr(self, name) is not None]
@@ -36,7 +42,10 @@ class EntryEdit:
 
 
 def edited(known: KnownEntry, edit: EntryEdit) -> KnownEntry:
-    """The entry in the person's words, marked as theirs: nothing that is derived changes it any more. A pin is no edit."""
+    """The entry in the person's words, marked as theirs: nothing that is derived changes it any more. A pin is no edit.
+
+    What they say holds, also where another had taken its place.
+    """
     entry = known.entry
     extra = dict(entry.extra)
     if edit.pinned is not None:
@@ -50,7 +59,8 @@ def edited(known: KnownEntry, edit: EntryEdit) -> KnownEntry:
             # It named what the fact said before.
             del extra[VALUE]
         entry = replace(entry, title=title, text=text, when=entry.when if edit.when is None else edit.when)
-    return replace(known, entry=replace(entry, extra=extra))
+    entry = replace(entry, extra=extra)
+    return replace(known, entry=holding_again(entry) if edit.asserts else entry)
 
 
 def in_step(entry: Entry, before: Entry) -> Entry:

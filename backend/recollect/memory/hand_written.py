@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from recollect.memory.entry_document import EntryDocument, WrittenEntry, section_digest
 from recollect.memory.entry_edit import EDITED, PINNED, VALUE, YES, in_step
 from recollect.memory.entry_file import FiledEntry
+from recollect.memory.entry_links import UNTIL, holding_again, successor_ids
 from recollect.memory.known_entry import KnownEntry
 from recollect.memory.model import Entry
 
@@ -52,7 +53,10 @@ def compare(document: EntryDocument, here: Sequence[FiledEntry]) -> HandWritten:
 
 
 def as_theirs(entry: Entry, before: Entry | None) -> Entry:
-    """Marked as a person's words, unless all they did was to pin it."""
+    """Marked as a person's words, unless all they did was to pin it.
+
+    What they say holds, also where another had taken its place, unless they say themselves that it ended.
+    """
     if before is not None and _unpinned(entry) == _unpinned(before):
         return entry
     if before is not None:
@@ -60,7 +64,14 @@ def as_theirs(entry: Entry, before: Entry | None) -> Entry:
     extra = {**entry.extra, EDITED: YES}
     if before is not None and _is_outdated(extra.get(VALUE), entry, before):
         del extra[VALUE]
-    return replace(entry, extra=extra)
+    entry = replace(entry, extra=extra)
+    if before is not None and entry.text != before.text and _end(entry) == _end(before):
+        return holding_again(entry)
+    return entry
+
+
+def _end(entry: Entry) -> tuple[str | None, tuple[str, ...]]:
+    return entry.extra.get(UNTIL), successor_ids(entry)
 
 
 def _is_outdated(value: str | None, entry: Entry, before: Entry) -> bool:

@@ -21,6 +21,8 @@ ENTRY_KINDS = (*USER_KINDS, *AGENT_KINDS)
 _MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "ca", SKILLS: "sk"}
 
 Actor = Literal["extraction", "consolidation", "person", "undo"]
+AFTER_A_PERSON = "what a person wrote about the same changed"
+"""The cause of what consolidation does then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class EntryChange:
     """Those that go are never derived again."""
     receipt: EntryReceipt | None = None
     extra_jobs: tuple["EntryJob", ...] = field(default=())
+    marked: tuple[KnownEntry, ...] = ()
+    """New versions of others that follow from these: in their histories that is consolidation, whoever did the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recollect.memory.extraction.draft import FUNCTIONAL
 from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry, entry_id
 from recollect.memory.model import Entry
+from recollect.memory.succession import written
 
 USER = "user"
 """The subject of facts about the owner, whatever they are called."""
@@ -50,11 +52,21 @@ def place_on_page(entry: Entry) -> int:
 def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
     about = [
         fact
-        for fact in facts
-        if fact.kind == FACTS and fact.holds and fact.entry.extra.get("attribute") in line.attributes
+        for attribute in line.attributes
+        for fact in _standing(
+            [each for each in facts if each.kind == FACTS and each.entry.extra.get("attribute") == attribute],
+            attribute,
+        )
     ]
     about.sort(key=lambda fact: (not fact.is_pinned, -fact.entry.when, fact.entry_id))
     return about[: line.most]
+
+
+def _standing(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
+    """Those that hold; where there can be one, and a person wrote any, the newest of theirs."""
+    if attribute in FUNCTIONAL and (words := written(facts)):
+        return words[-1:]
+    return [fact for fact in facts if fact.holds]
 
 
 def _line_of(space: str, owner: str, title: str, fact: KnownEntry) -> KnownEntry:

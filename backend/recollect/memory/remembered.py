@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from recollect.memory import consolidate
+from recollect.memory import consolidate, succession
 from recollect.memory.extraction.draft import Draft
 from recollect.memory.known_entry import FACTS, Buried, KnownEntry, entry_id
 from recollect.memory.line_values import write_time
@@ -130,6 +130,7 @@ def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSa
             _now(each, outcome) for each in known.alike.get(entry.entry_id, ()) if each.entry_id not in before
         ]
         others += [each for key, each in outcome.put.items() if key in outcome.wrote]
+        words = [each for each in known.of_cell if each.is_edited]
         same = _same(entry, others, means_the_same)
         if same is not None:
             _merge(outcome, same, entry)
@@ -138,7 +139,7 @@ def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSa
         outcome.put[stored.entry_id] = stored
         outcome.wrote.append(stored.entry_id)
         if consolidate.is_functional(entry):
-            _succeed(outcome, stored, others)
+            _succeed(outcome, stored, [*others, *words])
     outcome.remove = [
         key
         for key, old in before.items()
@@ -192,10 +193,11 @@ def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome) -> KnownEnt
 
 
 def _same(entry: KnownEntry, others: Sequence[KnownEntry], means_the_same: MeansTheSame) -> KnownEntry | None:
+    newest = succession.newest_extracted(consolidate.same_attribute(others, entry))
     for other in others:
-        if consolidate.is_same_statement(entry, other) and (
-            other.holds or not consolidate.is_functional(entry)
-        ):
+        # What held once and is said again begins anew; what only a person's words keep from holding does not.
+        stands = other.holds or other is newest or not consolidate.is_functional(entry)
+        if stands and consolidate.is_same_statement(entry, other):
             return other
     perhaps = (other for other in others if consolidate.is_perhaps_same(entry, other))
     return next((other for other in perhaps if means_the_same(entry, other)), None)
@@ -210,7 +212,7 @@ def _merge(outcome: Outcome, same: KnownEntry, entry: KnownEntry) -> None:
 
 def _succeed(outcome: Outcome, entry: KnownEntry, others: Sequence[KnownEntry]) -> None:
     rivals = [each for each in consolidate.same_attribute(others, entry) if each.kind == FACTS]
-    for marked in consolidate.in_succession([*rivals, entry]):
+    for marked in succession.in_succession([*rivals, entry]):
         old = next((each for each in (*rivals, entry) if each.entry_id == marked.entry_id), None)
         if marked != old:
             outcome.put[marked.entry_id] = marked

@@ -1,7 +1,7 @@
 """Entries: a person reads what was made of their words, corrects it, pins it, deletes it, and takes changes back."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from recollect.errors import Conflict
@@ -23,6 +23,8 @@ from recollect.memory.profile import place_on_page
 from recollect.memory.vault_paths import agent_folder, owner_folder
 from recollect.service.cited_turns import Quote
 from recollect.service.entry_view import EntryView
+from recollect.service.fact_succession import with_succession
+from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore
 from recollect.service.why import Reason, why
 
@@ -100,6 +102,8 @@ class Entries:
     transcripts: TranscriptStore
     follow_up: FollowUp = nothing_follows
     """What it asks for is queued with the change."""
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """Held by whatever makes memories of an owner's while it writes them."""
 
     async def list_entries(
         self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
@@ -145,11 +149,16 @@ class Entries:
         """A person's words win for ever. Raises Conflict where the entry has another revision than the edit says."""
 
         async def attempt() -> None:
-            known = await self._view(caller, user_id).get(entry_id)
+            view = self._view(caller, user_id)
+            known = await view.get(entry_id)
             _require_revision(known, edit.revision)
             changed = edited(known, edit)
             if changed != known:
-                await self._apply(known, "person", edit.in_words, (changed,))
+                linked: list[KnownEntry] = []
+                if changed.holds and not known.holds:
+                    others = await view.named(known, entry_links.named_ids(known.entry))
+                    changed, *linked = entry_links.relinked(known, changed, others)
+                await self._apply(known, "person", edit.in_words, (changed,), marked=tuple(linked))
 
         await _retried(attempt)
         return await self.get_entry(caller, entry_id, user_id)
@@ -166,7 +175,10 @@ class Entries:
         known = await view.get(entry_id)
         others = await view.named(known, entry_links.partners(known.entry))
         alone, shared = _parted(known, await self._made_of(known))
-        return Deletion(known, alone, (*entry_links.taken_out(known, others), *shared))
+        put = (*entry_links.taken_out(known, others), *shared)
+        change = EntryChange(known.space, known.owner, "person", "", put, (entry_id,))
+        change = await with_succession(self.store, change)
+        return Deletion(known, alone, (*change.put, *change.marked))
 
     async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> DeletedEntry:
         """Forget an entry for good: it is never derived again. What it superseded holds again.
@@ -237,10 +249,13 @@ class Entries:
         remove: tuple[str, ...] = (),
         *,
         bury: bool = False,
+        marked: tuple[KnownEntry, ...] = (),
     ) -> None:
-        change = EntryChange(about.space, about.owner, actor, cause, put, remove, bury)
+        change = EntryChange(about.space, about.owner, actor, cause, put, remove, bury, marked=marked)
         kinds = frozenset([about.kind, *(each.kind for each in put)])
-        await self.store.apply(replace(change, extra_jobs=tuple(self.follow_up(change, kinds))))
+        async with self.locks.of(about.owner):
+            change = await with_succession(self.store, change)
+            await self.store.apply(replace(change, extra_jobs=tuple(self.follow_up(change, kinds))))
 
     async def _made_of(self, known: KnownEntry) -> list[KnownEntry]:
         """What names the entry as its origin."""

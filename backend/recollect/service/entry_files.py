@@ -17,6 +17,7 @@ from recollect.memory.job import Job, Unfinished
 from recollect.memory.vault_file import FileStamp, VaultFile
 from recollect.service.entries import FollowUp, nothing_follows
 from recollect.service.entry_take_in import SETTLE_MS, EntryTaker
+from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import EntryFileStore, EntryStore, NoteStore, Vault
 from recollect.service.take_in import EditReports
 
@@ -47,6 +48,8 @@ class EntryFiles:
     """Told the folders of the owners whose files changed."""
     follow_up: FollowUp = nothing_follows
     """The work that a person's change brings about."""
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """Held by whatever makes memories of an owner's while it writes them."""
     _losses: dict[str, str] = field(default_factory=dict)
     _refused: set[tuple[str, str]] = field(default_factory=set)
 
@@ -108,6 +111,7 @@ class EntryFiles:
             self.vault,
             self.reports,
             self.follow_up,
+            self.locks,
             self._losses,
             self._refused,
         )

@@ -16,6 +16,8 @@ from recollect.memory.known_entry import EntryChange, KnownEntry
 from recollect.memory.vault_file import VaultFile
 from recollect.service.entries import FollowUp, nothing_follows
 from recollect.service.entry_sources import SourceFinder, strategy_of
+from recollect.service.fact_succession import with_succession
+from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import EntryFileStore, EntryStore, Vault
 from recollect.service.take_in import EditReports
 
@@ -39,6 +41,7 @@ class EntryTaker:
     reports: EditReports
     follow_up: FollowUp = nothing_follows
     """What it asks for is queued with a person's change."""
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
     losses: dict[str, str] = field(default_factory=dict)
     """By path: how much of a file vanished at once, in words."""
     _refused: set[tuple[str, str]] = field(default_factory=set)
@@ -83,7 +86,9 @@ class EntryTaker:
                 gone,
                 bury=True,
             )
-            await _unless_changed(self.entries.apply(self._with_follow_up(change, known)))
+            async with self.locks.of(known[0].owner):
+                change = self._with_follow_up(await with_succession(self.entries, change), known)
+                await _unless_changed(self.entries.apply(change))
             self.reports.tell(path, f"was removed by hand: {len(gone)} entries are gone, {len(moved)} moved")
         await self.store.removed(path)
 
@@ -123,7 +128,6 @@ class EntryTaker:
         # What a person wrote in the same moment is said already, and by them.
         put |= {known.entry_id: known for known in left if known.entry_id not in put}
         change = EntryChange(space, owner, "person", _BY_HAND, tuple(put.values()), gone, bury=True)
-        change = self._with_follow_up(change, seen.vanished)
         written = {name: each.entry for name, each in document.written.items() if each.has_id}
         as_written = all(written.get(known.entry_id) == known.entry for known in arrived)
         is_settled = as_written and not seen.needs_marks and (file is None or file.is_written)
@@ -131,16 +135,19 @@ class EntryTaker:
             known.entry_id: section_digest(document.written[known.entry_id].entry) for known in arrived
         }
         revision = 0 if file is None else file.revision
-        await _unless_changed(
-            self.store.take_in(
-                path,
-                found.digest,
-                change,
-                filed,
-                settled_at=revision if is_settled else None,
-                delay_ms=SETTLE_MS,
+        async with self.locks.of(owner):
+            change = self._with_follow_up(await with_succession(self.entries, change), seen.vanished)
+            is_settled &= not any(known.path == path for known in change.marked)
+            await _unless_changed(
+                self.store.take_in(
+                    path,
+                    found.digest,
+                    change,
+                    filed,
+                    settled_at=revision if is_settled else None,
+                    delay_ms=SETTLE_MS,
+                )
             )
-        )
         self._report(path, change, len(changed), len(arrived), document, refused)
 
     async def _arrivals(

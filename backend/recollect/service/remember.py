@@ -7,7 +7,8 @@ import numpy as np
 
 from recollect.errors import EmbedderUnavailable
 from recollect.failpoints import FailPoints
-from recollect.memory import consolidate
+from recollect.memory import consolidate, succession
+from recollect.memory.entry_links import successor_ids
 from recollect.memory.extraction.draft import Draft, Kind
 from recollect.memory.job import Job, NotYet
 from recollect.memory.known_entry import (
@@ -138,7 +139,11 @@ class Remembering:
             extra.get("attribute", ""),
             newest=_MOST_ALIKE,
         )
-        return list({each.entry_id: each for each in (*found, *about)}.values())
+        alike = {each.entry_id: each for each in (*found, *about)}
+        # Older than all of these may be what a person wrote, which holds instead of them.
+        named = [name for each in alike.values() for name in successor_ids(each.entry) if name not in alike]
+        holding = await self.entries.some(entry.space, entry.owner, named) if named else []
+        return [*alike.values(), *holding]
 
     async def _same_meaning(self, new: Sequence[KnownEntry], known: Known) -> set[Pair]:
         """Pairs that mean the same, of those whose words leave it open. Without a model none do."""
@@ -175,7 +180,7 @@ class Remembering:
                 )
                 now = [outcome.put.get(each.entry_id, each) for each in rest]
                 left = {each.entry_id: each for each in now if each.entry_id not in outcome.remove}
-                for marked in consolidate.in_succession(left.values()):
+                for marked in succession.in_succession(left.values()):
                     if marked != left[marked.entry_id]:
                         outcome.put[marked.entry_id] = marked
 

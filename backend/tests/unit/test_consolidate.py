@@ -1,11 +1,10 @@
-"""What says the same, and what no longer holds."""
+"""What says the same."""
 
 from dataclasses import replace
 
 import pytest
 
 from recollect.memory.consolidate import (
-    in_succession,
     is_functional,
     is_perhaps_same,
     is_same_statement,
@@ -98,31 +97,6 @@ def test_merging_keeps_the_words_and_unites_the_sources() -> None:
 def test_merging_changes_nothing_that_a_person_wrote() -> None:
     known = fact("Ann has a cat.", edited="yes")
     assert merged(known, fact("Ann has a cat", at=3)) == known
-
-
-def test_the_newest_holds_and_each_names_the_one_after_it() -> None:
-    berlin, lisbon, porto = in_succession(
-        [lives_in("Porto", 9), lives_in("Berlin", 1), lives_in("Lisbon", 5)]
-    )
-    assert (berlin.entry.extra["until"], berlin.entry.extra["superseded_by"]) == (
-        "1970-01-06T00:00:00.000Z",
-        "fa-5",
-    )
-    assert (lisbon.entry.extra["supersedes"], lisbon.entry.extra["superseded_by"]) == ("fa-1", "fa-9")
-    assert porto.holds
-    assert not berlin.holds
-
-
-def test_what_is_alone_holds_again() -> None:
-    berlin, _ = in_succession([lives_in("Berlin", 1), lives_in("Lisbon", 5)])
-    assert in_succession([berlin]) == [lives_in("Berlin", 1)]
-
-
-def test_what_a_person_wrote_is_never_marked() -> None:
-    mine = lives_in("Berlin", 1, edited="yes")
-    first, second = in_succession([mine, lives_in("Lisbon", 5)])
-    assert first == mine
-    assert second.holds
 
 
 def test_only_facts_about_something_unique_succeed_each_other() -> None:

@@ -72,7 +72,8 @@ class SmallEntryStore:
         raise NotImplementedError
 
     async def some(self, space: str, owner: str, entry_ids: Sequence[str]) -> list[KnownEntry]:
-        raise NotImplementedError
+        found = [self.rows.get((space, each)) for each in entry_ids]
+        return [row for row in found if row is not None and row.owner == owner]
 
     async def bury(self, space: str, owner: str, graves: Sequence[Buried]) -> None:
         raise NotImplementedError
@@ -80,7 +81,9 @@ class SmallEntryStore:
     async def of_subject(
         self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int | None = None
     ) -> list[KnownEntry]:
-        raise NotImplementedError
+        found = await self.list_entries(space, owner, kinds=(kind,))
+        about = {"subject": subject, "attribute": attribute}
+        return [row for row in reversed(found) if about.items() <= row.entry.extra.items()]
 
     async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
         raise NotImplementedError
@@ -98,10 +101,12 @@ class SmallEntryStore:
         interfering, self.before_next_apply = self.before_next_apply, []
         for row in interfering:
             self._put(row, change)
-        if any(row.revision != self._revision(row) for row in change.put):
+        if any(row.revision != self._revision(row) for row in (*change.put, *change.marked)):
             raise Conflict
         for row in change.put:
             self._put(row, change)
+        for row in change.marked:
+            self._put(row, replace(change, actor="consolidation"))
         for entry_id in change.remove:
             del self.rows[change.space, entry_id]
             self.pasts.pop(entry_id, None)

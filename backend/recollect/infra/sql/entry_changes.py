@@ -30,7 +30,16 @@ from recollect.memory.entry_versions import is_made_of
 from recollect.memory.forgetting import Derived, Task
 from recollect.memory.identity import turn_number
 from recollect.memory.job import GRAVES, entries_lane
-from recollect.memory.known_entry import FACTS, PROFILE, Buried, EntryChange, EntryReceipt, KnownEntry
+from recollect.memory.known_entry import (
+    AFTER_A_PERSON,
+    FACTS,
+    PROFILE,
+    Actor,
+    Buried,
+    EntryChange,
+    EntryReceipt,
+    KnownEntry,
+)
 
 ADD_HISTORY = """
 INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
@@ -67,7 +76,9 @@ class EntryWriter:
     def apply(self) -> int | None:
         """Returns when the first job that follows is due."""
         for known in self.change.put:
-            self._put(known)
+            self._put(known, self.change.actor, self.change.cause)
+        for known in self.change.marked:
+            self._put(known, "consolidation", AFTER_A_PERSON)
         for entry_id in self.change.remove:
             self._remove(entry_id, bury=self.change.bury)
         for line in self._made_of_deleted():
@@ -78,7 +89,7 @@ class EntryWriter:
             _put_receipt(self.connection, self.change.space, self.change.receipt, self.now)
         return self._queue()
 
-    def _put(self, known: KnownEntry) -> None:
+    def _put(self, known: KnownEntry, actor: Actor, cause: str) -> None:
         if (known.space, known.owner) != (self.change.space, self.change.owner):
             raise ValueError(f"{known.entry_id} is of another owner than the change")
         before = stored_entry(self.connection, known.space, known.entry_id)
@@ -91,7 +102,7 @@ class EntryWriter:
                 raise Conflict(
                     f"{known.entry_id} was changed meanwhile: it has revision {before.revision}, not {known.revision}"
                 )
-            self._replace(before, known)
+            self._replace(before, known, actor, cause)
 
     def _add(self, known: KnownEntry) -> None:
         if known.revision != 0:
@@ -105,7 +116,7 @@ class EntryWriter:
             )
         self._touch(path, known)
 
-    def _replace(self, before: KnownEntry, known: KnownEntry) -> None:
+    def _replace(self, before: KnownEntry, known: KnownEntry, actor: Actor, cause: str) -> None:
         # What a person changed in a file stays where they have it.
         stays = before.path in self.delays and known.path == before.path
         path = before.path if stays else places.kept_place(self.connection, before, known)
@@ -113,7 +124,7 @@ class EntryWriter:
         put_sources(self.connection, pk, known)
         self.connection.execute(
             ADD_HISTORY,
-            (pk, before.revision, dumped_entry(before.entry), self.change.actor, self.change.cause, self.now),
+            (pk, before.revision, dumped_entry(before.entry), actor, cause, self.now),
         )
         if path != before.path:
             self._leave(before)

@@ -6,14 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from recollect.infra.sql.entry_changes import EntryWriter
-from recollect.infra.sql.entry_rows import known_of, stored_entry
-from recollect.infra.sql.entry_store import CITING, CITING_TURNS
+from recollect.infra.sql.entry_rows import compared, known_of, stored_entry
+from recollect.infra.sql.entry_store import CITING, CITING_TURNS, OF_SUBJECT
 from recollect.infra.sql.rows import named_rows
+from recollect.memory.consolidate import is_functional
 from recollect.memory.entry_links import left_behind, partners
 from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Derived
 from recollect.memory.identity import thread_key, turn_id
 from recollect.memory.known_entry import EntryChange, KnownEntry
+from recollect.memory.succession import settled
 from recollect.memory.vault_paths import owner_folder
 
 _CAUSE = "what superseded it was forgotten"
@@ -66,7 +68,7 @@ def remove_entries(
             owner,
             "consolidation",
             _CAUSE,
-            put=_left_behind(connection, theirs),
+            put=_with_succession(connection, theirs, _left_behind(connection, theirs)),
             remove=tuple(known.entry_id for known in theirs),
         )
         EntryWriter(connection, change, now).apply()
@@ -85,6 +87,21 @@ def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> 
         if found is not None and found.owner == gone[0].owner:
             others[name] = found
     return left_behind(gone, others)
+
+
+def _with_succession(
+    connection: sqlite3.Connection, gone: Sequence[KnownEntry], left: Sequence[KnownEntry]
+) -> tuple[KnownEntry, ...]:
+    """Without what a person wrote, what was extracted about the same holds again."""
+    put = {known.entry_id: known for known in left}
+    ids = {known.entry_id for known in gone}
+    for like in filter(is_functional, gone):
+        extra = like.entry.extra
+        about = compared(extra.get("subject", "")), compared(extra["attribute"])
+        bound = (like.space, like.owner, like.kind, *about, -1)
+        stored = [known_of(row) for row in named_rows(connection, OF_SUBJECT, bound)]
+        put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
+    return tuple(put.values())
 
 
 def _forget_versions(

@@ -1,0 +1,80 @@
+"""Succession: of the facts about one attribute of one subject, which holds, and until when the others did.
+
+Nothing here removes a fact: one that no longer holds is kept with the time until when it did and what holds instead.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from recollect.memory.consolidate import is_functional, same_attribute
+from recollect.memory.entry_links import UNTIL
+from recollect.memory.entry_references import SUPERSEDED_BY, SUPERSEDES
+from recollect.memory.known_entry import KnownEntry
+from recollect.memory.line_values import write_time
+
+
+def in_succession(entries: Iterable[KnownEntry]) -> list[KnownEntry]:
+    """Facts about one attribute of one subject, each marked with what holds instead of it, and since when.
+
+    The newest holds. Where a person wrote any, the newest of theirs does, for good: what was extracted held until they
+    first had the word, and what was extracted for a later time never held. Theirs are not marked.
+    """
+    ordered = sorted(entries, key=_by_time)
+    words = written(ordered)
+    count = next((number for number, each in enumerate(ordered) if each in words), len(ordered))
+    chain = [*ordered[:count], *words[:1]]
+    marked = []
+    for number, each in enumerate(ordered[:count]):
+        before = chain[number - 1] if number else None
+        after = chain[number + 1] if number + 1 < len(chain) else None
+        successor = words[-1] if after in words else after
+        marked.append(_marked(each, before, after, successor))
+    for each in ordered[count:]:
+        told = [word for word in words if word.entry.when <= each.entry.when]
+        marked.append(_marked(each, None, told[-1], words[-1]))
+    return marked
+
+
+def written(facts: Iterable[KnownEntry]) -> list[KnownEntry]:
+    """Those that a person wrote and that are not said to have ended, the oldest first."""
+    return sorted((each for each in facts if each.is_edited and each.holds), key=_by_time)
+
+
+def newest_extracted(facts: Iterable[KnownEntry]) -> KnownEntry | None:
+    """What would hold, had no person written anything."""
+    return max((each for each in facts if not each.is_edited), key=_by_time, default=None)
+
+
+def settled(
+    stored: Sequence[KnownEntry], put: Mapping[str, KnownEntry], gone: Collection[str], like: KnownEntry
+) -> list[KnownEntry]:
+    """What else changes among the stored facts about one attribute, that of `like`, when some are put and some go.
+
+    Only where a person has, or had, the word: all else is told by what the facts say of one another.
+    """
+    now = {**{each.entry_id: each for each in stored}, **put}
+    rest = [each for each in same_attribute(list(now.values()), like) if each.entry_id not in gone]
+    facts = [each for each in rest if is_functional(each)]
+    if not any(each.is_edited for each in (*stored, *facts)):
+        return []
+    return [marked for marked in in_succession(facts) if marked != now[marked.entry_id]]
+
+
+def _by_time(fact: KnownEntry) -> tuple[int, str]:
+    return fact.entry.when, fact.entry_id
+
+
+def _marked(
+    each: KnownEntry, before: KnownEntry | None, after: KnownEntry | None, successor: KnownEntry | None
+) -> KnownEntry:
+    """Held from when it was said until `after` was; `successor` holds now."""
+    if each.is_edited:
+        return each
+    marks = (UNTIL, SUPERSEDED_BY, SUPERSEDES)
+    extra = {key: value for key, value in each.entry.extra.items() if key not in marks}
+    if after is not None and successor is not None:
+        extra[UNTIL] = write_time(after.entry.when)
+        extra[SUPERSEDED_BY] = successor.entry_id
+    if before is not None and not before.is_edited:
+        extra[SUPERSEDES] = before.entry_id
+    return replace(each, entry=replace(each.entry, extra=extra))
