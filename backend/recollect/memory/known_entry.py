@@ -142,3 +142,7 @@ def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, posi
     told: Sequence[object] = [space, owner, origin, strategy, position]
     digest = hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
     return f"{_MARKS[kind]}-{digest[:12]}"
+
+
+def is_skill_id(name: str) -> bool:
+    return name.startswith(f"{_MARKS[SKILLS]}-")

@@ -1,11 +1,17 @@
 """Skills as people see them: the files that agents read, each for those whose cases it was made of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recollect.errors import NotFound
 from recollect.memory.access import Caller
 from recollect.memory.extraction.skill import Skill
 from recollect.memory.extraction.skill_file import parse_skill
 from recollect.memory.file_names import file_name
+from recollect.memory.known_entry import SKILLS, KnownEntry, entry_id
+from recollect.memory.model import Entry
+from recollect.memory.vault_paths import agent_folder
+from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.entry_view import EntryView
 from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore, Vault
 
@@ -21,6 +27,28 @@ class ShownSkill:
     """The agent's folder below `agents`."""
     path: str
     text: str
+    cases: tuple[KnownEntry, ...] = ()
+    """Those of its cases that there are, the newest ones last."""
+
+    def as_entry(self, space: str) -> KnownEntry:
+        """It happened when its newest case did, and came from whatever its cases came from."""
+        skill, owner = self.skill, f"{file_name(space)}/agents/{self.agent}"
+        told = {
+            "description": skill.description,
+            "tools": ", ".join(skill.tools),
+            "cases": " ".join(skill.cases),
+            "edited": "yes" if skill.edited else "",
+        }
+        entry = Entry(
+            entry_id=entry_id(SKILLS, space, owner, skill.name, SKILLS, 0),
+            title=skill.name,
+            text=self.text,
+            when=max((case.entry.when for case in self.cases), default=0),
+            by=f"skill, {skill.by}" if skill.by else "skill",
+            extra={name: value for name, value in told.items() if value},
+        )
+        sources = dict.fromkeys(source for case in self.cases for source in case.sources)
+        return KnownEntry(space, owner, SKILLS, entry, tuple(sources), strategy="skill", path=self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +70,59 @@ class SkillView:
                 continue
             found = await self.vault.look(path, _MOST_BYTES)
             skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
-            if found is not None and skill is not None and await self._may_see(view, caller.space, skill):
-                shown.append(ShownSkill(skill, parts[2], path, found.text))
+            if found is None or skill is None:
+                continue
+            cases = [await self.entries.get(caller.space, case_id) for case_id in skill.cases]
+            if await _may_see(view, cases):
+                there = tuple(case for case in cases if case is not None)
+                shown.append(ShownSkill(skill, parts[2], path, found.text, there))
         return shown
 
-    async def _may_see(self, view: EntryView, space: str, skill: Skill) -> bool:
-        if view.acting is None:
-            return True
-        cases = [await self.entries.get(space, case_id) for case_id in skill.cases]
-        return bool(cases) and all([case is not None and await view.may_see(case) for case in cases])
+    async def list_entries(
+        self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
+    ) -> list[ShownEntry]:
+        """The same skills as entries: the newest first; `after` is the one that the last page ended with."""
+        found = await self._entries(caller, wanted.user_id)
+        if after is not None:
+            found = found[_place(found, after, field="after") + 1 :]
+        agent = None if wanted.agent_id is None else agent_folder(caller.space, wanted.agent_id)
+        chosen = [
+            known
+            for known in found
+            if agent in (None, known.owner)
+            and (wanted.since is None or known.entry.when >= wanted.since)
+            and (wanted.until is None or known.entry.when < wanted.until)
+        ]
+        return await self._shown(caller, wanted.user_id, chosen[:limit])
+
+    async def get_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownEntry:
+        found = await self._entries(caller, user_id)
+        (shown,) = await self._shown(caller, user_id, [found[_place(found, entry_id)]])
+        return shown
+
+    async def _entries(self, caller: Caller, user_id: str | None) -> list[KnownEntry]:
+        found = [shown.as_entry(caller.space) for shown in await self.list_skills(caller, user_id)]
+        return sorted(found, key=lambda known: (-known.entry.when, known.entry_id))
+
+    async def _shown(
+        self, caller: Caller, user_id: str | None, found: Sequence[KnownEntry]
+    ) -> list[ShownEntry]:
+        view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
+        quotes = await view.quotes(found)
+        return [
+            ShownEntry(known, quoted, await view.linked(known))
+            for known, quoted in zip(found, quotes, strict=True)
+        ]
+
+
+def _place(found: Sequence[KnownEntry], entry_id: str, *, field: str | None = None) -> int:
+    for place, known in enumerate(found):
+        if known.entry_id == entry_id:
+            return place
+    raise NotFound(f"there is no skill {entry_id!r}", field=field)
+
+
+async def _may_see(view: EntryView, cases: Sequence[KnownEntry | None]) -> bool:
+    if view.acting is None:
+        return True
+    return bool(cases) and all([case is not None and await view.may_see(case) for case in cases])

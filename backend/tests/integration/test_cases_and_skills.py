@@ -11,7 +11,7 @@ from recollect.memory.extraction.skill_file import parse_skill
 from recollect.memory.job import SKILLS, Job
 from recollect.memory.strategy import STRATEGY
 from tests.eventually import eventually
-from tests.http_client import Home
+from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, states, vault_files
 from tests.tool_tasks import tool_task
 
@@ -143,6 +143,45 @@ async def test_a_skill_is_shown_to_those_whose_cases_it_was_made_of(tmp_path: Pa
         assert (shown["path"], shown["text"]) == (path, vault_files(tmp_path)[path].decode())
         assert shown["cases"] == [each.entry_id for each in await entries(home, "cases")]
         assert (others, of_all) == ([], listed)
+
+
+async def test_a_skill_is_listed_and_read_as_an_entry_by_those_whose_cases_it_was_made_of(
+    tmp_path: Path,
+) -> None:
+    async def listed(home: Home, **query: str) -> Json:
+        wanted = {"kind": "skills", **query}
+        answer: Json = (await home.client.get("/api/v1/memory/entries", params=wanted)).json()
+        return answer
+
+    async with remembering(tmp_path) as home:
+        path = await two_tasks(home)
+        cases = await entries(home, "cases")
+        (skill,) = (await listed(home, user_id="bob"))["entries"]
+        assert (skill["path"], skill["text"]) == (path, vault_files(tmp_path)[path].decode())
+        assert (skill["kind"], skill["when"]) == ("skills", cases[-1].entry.when)
+        assert skill["properties"]["cases"] == " ".join(case.entry_id for case in cases)
+        assert len(skill["message_ids"]) == sum(len(case.sources) for case in cases)
+        assert await listed(home, agent_id="agent") == {"entries": [skill]}
+        nobodys = [{"user_id": "ann"}, {"agent_id": "other"}, {"until": str(skill["when"])}]
+        assert [await listed(home, **query) for query in nobodys] == [{"entries": []}] * 3
+        address = f"/api/v1/memory/entries/{skill['id']}"
+        shown = (await home.client.get(address, params={"user_id": "bob"})).json()
+        assert {each["relation"] for each in shown["linked"]} == {"made_of"}
+        assert (await home.client.get(address, params={"user_id": "ann"})).status_code == 404
+
+
+async def test_skills_come_in_pages_the_newest_first(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        for name in ("a", "b", "c"):
+            file = tmp_path / f"vault/default/agents/clerk/skills/{name}/SKILL.md"
+            file.parent.mkdir(parents=True)
+            file.write_text(f"---\nname: {name}\ndescription: How to {name}.\n---\n", encoding="utf-8")
+        query: Json = {"kind": "skills", "limit": 2}
+        first = (await home.client.get("/api/v1/memory/entries", params=query)).json()
+        query["after"] = first["next"]
+        second = (await home.client.get("/api/v1/memory/entries", params=query)).json()
+        names = [entry["title"] for page in (first, second) for entry in page["entries"]]
+        assert (len(first["entries"]), sorted(names), "next" in second) == (2, ["a", "b", "c"], False)
 
 
 async def test_a_memcell_and_a_chat_turn_at_the_same_time_make_one_case_of_the_same_work(

@@ -60,10 +60,9 @@ def test_entries_are_listed_for_people_and_for_scripts(home: Path) -> None:
     assert [entry["id"] for entry in found["entries"]] == ["fa-1"]
 
 
-def test_skills_are_files_and_no_kind_of_entries(home: Path) -> None:
-    refused = recollect(home, "entries", "--kind", "skills")
-    assert refused.returncode == 1
-    assert "kind" in refused.stderr
+def test_skills_are_listed_with_their_files_and_as_entries(home: Path) -> None:
+    mixed = recollect(home, "entries", "--kind", "skills", "--kind", "cases")
+    assert (mixed.returncode, "skills are listed alone" in mixed.stderr) == (1, True)
     folder = home / "vault/default/agents/clerk/skills/free-disk"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: free-disk\ndescription: How to free a disk.\n---\n")
@@ -73,6 +72,8 @@ def test_skills_are_files_and_no_kind_of_entries(home: Path) -> None:
         "  default/agents/clerk/skills/free-disk/SKILL.md",
     ]
     assert [skill["name"] for skill in recollect_json(home, "skills")["skills"]] == ["free-disk"]
+    (entry,) = recollect_json(home, "entries", "--kind", "skills")["entries"]
+    assert (entry["title"], entry["owner"]) == ("free-disk", "agents/clerk")
 
 
 def test_a_long_list_says_how_to_go_on(home: Path) -> None:

@@ -43,7 +43,10 @@ def entries(
     agent: Annotated[str | None, typer.Option(help="This agent's cases.")] = None,
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="episodes, facts, foresight, profile or cases; may be given again."),
+        typer.Option(
+            "--kind",
+            help="episodes, facts, foresight, profile or cases; may be given again. Or skills, alone.",
+        ),
     ] = None,
     since: Annotated[str | None, typer.Option(help="From this day or time on, UTC: 2026-05-08.")] = None,
     until: Annotated[str | None, typer.Option(help="Before this day or time, UTC.")] = None,

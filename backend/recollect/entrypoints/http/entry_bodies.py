@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from recollect.entrypoints.http.bodies import Body, Id, Text, Timestamp, Title
 from recollect.memory.entry_edit import EntryEdit
 
-Kind = Literal["episodes", "facts", "foresight", "profile", "cases"]
+Kind = Literal["episodes", "facts", "foresight", "profile", "cases", "skills"]
 MAX_TEXT = 20_000
 
 

@@ -20,6 +20,7 @@ from recollect.entrypoints.http.entry_answers import (
 from recollect.entrypoints.http.entry_bodies import EntryChanges, Kind, UndoBody
 from recollect.entrypoints.http.errors import documented
 from recollect.errors import InvalidInput
+from recollect.memory.known_entry import SKILLS, is_skill_id
 from recollect.memory.model import MAX_TIMESTAMP
 from recollect.service.entries import EntryFilter
 
@@ -35,9 +36,12 @@ async def list_entries(
     caller: Calling,
     request: Request,
     user_id: UserQuery = None,
-    agent_id: Annotated[Id | None, Query(description="This agent's cases instead.")] = None,
+    agent_id: Annotated[Id | None, Query(description="This agent's instead.")] = None,
     kind: Annotated[
-        list[Kind] | None, Query(max_length=5, description="Only these; may be given again.")
+        list[Kind] | None,
+        Query(
+            max_length=6, description="Only these; may be given again, but for `skills`, which come alone."
+        ),
     ] = None,
     since: Annotated[Moment | None, Query(description="Only what happened at this time or later.")] = None,
     until: Annotated[Moment | None, Query(description="Only what happened before this time.")] = None,
@@ -49,7 +53,10 @@ async def list_entries(
     if since is not None and until is not None and since >= until:
         raise InvalidInput("until: must be after since", field="until")
     wanted = EntryFilter(user_id, agent_id, tuple(dict.fromkeys(kind or ())), since, until)
-    found = await home.entries.list_entries(caller, wanted, limit + 1, after)
+    if SKILLS in wanted.kinds and len(wanted.kinds) > 1:
+        raise InvalidInput("kind: skills are listed alone", field="kind")
+    listing = home.skills.list_entries if SKILLS in wanted.kinds else home.entries.list_entries
+    found = await listing(caller, wanted, limit + 1, after)
     page = [EntryAnswer.of(shown) for shown in found[:limit]]
     if len(found) > limit:
         return EntriesAnswer(entries=page, next=page[-1].id)
@@ -62,7 +69,8 @@ async def get_entry(
 ) -> ShownEntryAnswer:
     """One entry, with the words it came from."""
     note(request, user=user_id)
-    return ShownEntryAnswer.of(await home.entries.get_entry(caller, entry_id, user_id))
+    reading = home.skills.get_entry if is_skill_id(entry_id) else home.entries.get_entry
+    return ShownEntryAnswer.of(await reading(caller, entry_id, user_id))
 
 
 @router.patch("/{entry_id}", responses=documented(404, 409))
