@@ -463,3 +463,12 @@ async def test_answers_are_forgotten_with_their_cells_and_with_their_thread(entr
     assert await left() == ["c-2", "c-3"]
     await entries.answers.forget_thread("default", "t1")
     assert await left() == ["c-3"]
+
+
+async def test_what_follows_from_a_persons_change_is_consolidations_in_its_history(entries: Entries) -> None:
+    await entries.put(fact("fa-1"), fact("fa-2"))
+    both = [await entries.got(name) for name in ("fa-1", "fa-2")]
+    changed, marked = (replace(each, entry=replace(each.entry, title="New")) for each in both)
+    await entries.store.apply(EntryChange("default", ANN, "person", "said", (changed,), marked=(marked,)))
+    pasts = [await entries.store.history("default", name) for name in ("fa-1", "fa-2")]
+    assert [past[-1].actor for past in pasts] == ["person", "consolidation"]
