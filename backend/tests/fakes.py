@@ -375,6 +375,15 @@ class FakeThreadStore:
             turns = turns[: ids.index(before)]
         return turns if max_turns is None else turns[max(0, len(turns) - max(0, max_turns)) :]
 
+    async def turns_around(
+        self, thread_id: str, place: int, before: int, onwards: int, *, space: str = "default"
+    ) -> list[Turn]:
+        rows = self._journal.rows.get((space, thread_id))
+        placed = [] if rows is None else list(rows.copies())
+        earlier = [turn for position, turn in placed if position < place]
+        later = [turn for position, turn in placed if position >= place]
+        return earlier[max(0, len(earlier) - before) :] + later[:onwards]
+
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = "default") -> Turn | None:
         turns = await self.get_history(thread_id, space=space)
         return next((turn for turn in turns if turn.turn_id == turn_id), None)

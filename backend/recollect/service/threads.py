@@ -6,6 +6,7 @@ from typing import Any
 
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.memory.access import Caller
+from recollect.memory.identity import turn_number
 from recollect.memory.model import Append, NewTurn, Role, Thread, Turn
 from recollect.memory.thread_place import ThreadPlace
 from recollect.service.ports import Clock, PeopleStore, ThreadStore
@@ -131,6 +132,57 @@ async def get_turns(
     """The newest turns, oldest first."""
     await owned_thread(threads, caller, thread_id, user_id)
     return await threads.get_history(thread_id, max_turns, space=caller.space, before=before)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Turns that follow each other, oldest first, and whether the thread has others on either side."""
+
+    turns: list[Turn]
+    older: bool
+    newer: bool
+
+
+async def turns_around(
+    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
+) -> Stretch:
+    """Up to `count` turns, half of them before this one. It may be forgotten: its place stays."""
+    before = count // 2
+    return await _stretch(
+        threads, caller, thread_id, user_id, _place(turn_id, "around"), before, count - before
+    )
+
+
+async def turns_after(
+    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
+) -> Stretch:
+    """The `count` turns that come right after this one. It may be forgotten: its place stays."""
+    return await _stretch(threads, caller, thread_id, user_id, _place(turn_id, "after") + 1, 0, count)
+
+
+def _place(turn_id: str, field: str) -> int:
+    place = turn_number(turn_id)
+    if place is None:
+        raise NotFound(f"there is no turn {turn_id!r} in this thread", field=field)
+    return place
+
+
+async def _stretch(
+    threads: ThreadStore,
+    caller: Caller,
+    thread_id: str,
+    user_id: str | None,
+    place: int,
+    before: int,
+    onwards: int,
+) -> Stretch:
+    """One more is read on either side, to see whether there is one."""
+    await owned_thread(threads, caller, thread_id, user_id)
+    found = await threads.turns_around(thread_id, place, before + 1, onwards + 1, space=caller.space)
+    earlier = [turn for turn in found if (turn_number(turn.turn_id) or 0) < place]
+    later = found[len(earlier) :]
+    kept = earlier[max(0, len(earlier) - before) :] + later[:onwards]
+    return Stretch(kept, older=len(earlier) > before, newer=len(later) > onwards)
 
 
 async def add_turn(

@@ -242,6 +242,31 @@ async def test_a_history_pages_backwards(journal: Journal) -> None:
     assert [turn.content for turn in page] == ["b", "c"]
 
 
+@pytest.mark.parametrize(
+    ("place", "before", "onwards", "texts"),
+    [
+        (3, 1, 2, ["b", "c", "d"]),
+        (3, 0, 1, ["c"]),
+        (1, 5, 2, ["a", "b"]),
+        (5, 2, 9, ["c", "d", "e"]),
+        (9, 2, 9, ["d", "e"]),
+        (3, 0, 0, []),
+        (3, 2**62, 2**62, ["a", "b", "c", "d", "e"]),
+    ],
+)
+async def test_turns_around_a_place_are_those_before_it_and_those_from_it_on(
+    journal: Journal, place: int, before: int, onwards: int, texts: list[str]
+) -> None:
+    await journal.add("t1", "a", "b", "c", "d", "e")
+    await journal.add("t2", "another's")
+    found = await journal.threads.turns_around("t1", place, before, onwards)
+    assert [turn.content for turn in found] == texts
+
+
+async def test_around_a_place_in_no_thread_there_is_nothing(journal: Journal) -> None:
+    assert await journal.threads.turns_around("t1", 1, 5, 5) == []
+
+
 @pytest.mark.parametrize("turn_id", ["t-9", "nonsense", "t-", "t-" + "9" * 30, "t-" + "9" * 5000])
 async def test_a_turn_that_is_not_there_is_not_found(journal: Journal, turn_id: str) -> None:
     await journal.add("t1", "a")

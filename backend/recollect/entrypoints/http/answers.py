@@ -86,6 +86,10 @@ class TurnsAnswer(BaseModel):
     next: str | None = Field(
         None, description="Pass it as `before` for the turns before these; absent at the start."
     )
+    newer: str | None = Field(
+        None,
+        description="With `around` or `after`: pass it as `after` for the turns after these; absent at the end.",
+    )
     receipts: dict[str, dict[str, Any]] | None = Field(
         None, description="With `receipts`: what was sent for answers and what came of it, by turn id."
     )

@@ -26,6 +26,22 @@ SELECT {TURN_COLUMNS} FROM (
     ORDER BY position DESC LIMIT :limit
 ) ORDER BY position"""
 
+TURNS_AROUND = f"""
+SELECT {TURN_COLUMNS} FROM (
+    SELECT {TURN_COLUMNS} FROM turns
+    WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
+        AND position < :place
+    ORDER BY position DESC LIMIT :before
+)
+UNION ALL
+SELECT {TURN_COLUMNS} FROM (
+    SELECT {TURN_COLUMNS} FROM turns
+    WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
+        AND position >= :place
+    ORDER BY position LIMIT :onwards
+)
+ORDER BY position"""
+
 
 class SqlThreadStore:
     """`THREADS`: readers never create or change anything; what was added is visible to the next reader."""
@@ -116,6 +132,18 @@ class SqlThreadStore:
             return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
 
         return await self._database.query(read)
+
+    async def turns_around(
+        self, thread_id: str, place: int, before: int, onwards: int, *, space: str = DEFAULT_SPACE
+    ) -> list[Turn]:
+        """Up to `before` turns before a place and up to `onwards` from it on, oldest first.
+
+        The place is that of a turn id, whether its turn is still there or not.
+        """
+        bound = {"space": space, "thread_id": thread_id, "place": place, "before": before, "onwards": onwards}
+        return await self._database.query(
+            lambda connection: [turn_of(row) for row in named_rows(connection, TURNS_AROUND, bound)]
+        )
 
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE) -> Turn | None:
         found = await self._database.read(

@@ -21,10 +21,12 @@ from recollect.memory.thread_place import ThreadPlace
 from recollect.service import forget, threads
 from recollect.service.images import add_turn_with_images
 from recollect.service.prompts import receipts_of
-from recollect.service.threads import NewThread
+from recollect.service.threads import NewThread, Stretch
 
 router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
 PAGE = 100
+MOST = 2**62
+"""More than any thread has, and little enough for the journal to count with."""
 
 
 @router.post("", status_code=201, responses=documented(409, 404))
@@ -119,27 +121,46 @@ async def get_turns(
     request: Request,
     user_id: UserQuery = None,
     max_turns: Annotated[
-        int | None, Query(ge=0, description="The newest so many; unset: a page of 100, with `next`.")
+        int | None, Query(ge=0, description="At most so many; unset: a page of 100, with `next`.")
     ] = None,
     before: Annotated[Id | None, Query(description="Only turns before this one.")] = None,
+    after: Annotated[Id | None, Query(description="The turns right after this one instead.")] = None,
+    around: Annotated[
+        Id | None, Query(description="The turns around this one instead, half of them before it.")
+    ] = None,
     receipts: Annotated[
         bool, Query(description="With what was sent for each answer, and what came of it.")
     ] = False,
 ) -> TurnsAnswer | Response:
-    """The newest turns, oldest first."""
+    """The newest turns, or those before, after or around one; oldest first."""
     note(request, thread=thread_id, user=user_id)
-    if max_turns is not None:
-        found = await threads.get_turns(
-            home.THREADS, caller, thread_id, user_id, min(max_turns, 2**62), before
-        )
-        more = False
+    if sum(place is not None for place in (before, after, around)) > 1:
+        raise InvalidInput("before, after, around: only one of them can be given", field="around")
+    most = PAGE if max_turns is None else min(max_turns, MOST)
+    extra: dict[str, Any] = {}
+    if around is not None:
+        stretch = await threads.turns_around(home.THREADS, caller, thread_id, user_id, around, most)
+        found, extra = stretch.turns, _marks(stretch)
+    elif after is not None:
+        stretch = await threads.turns_after(home.THREADS, caller, thread_id, user_id, after, most)
+        found, extra = stretch.turns, _marks(stretch)
+    elif max_turns is not None:
+        found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, most, before)
     else:
         found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, PAGE + 1, before)
-        found, more = found[-PAGE:], len(found) > PAGE
-    extra: dict[str, Any] = {"next": found[0].turn_id} if more else {}
+        found, extra = found[-PAGE:], {"next": found[-PAGE].turn_id} if len(found) > PAGE else {}
     if receipts:
         extra["receipts"] = await receipts_of(home.chats, caller.space, thread_id, found)
     return await asyncio.to_thread(_rendered, found, extra)
+
+
+def _marks(stretch: Stretch) -> dict[str, Any]:
+    """Where to go on from a stretch, on the sides where there is more."""
+    if not stretch.turns:
+        return {}
+    older = {"next": stretch.turns[0].turn_id} if stretch.older else {}
+    newer = {"newer": stretch.turns[-1].turn_id} if stretch.newer else {}
+    return older | newer
 
 
 def _rendered(turns: list[Turn], extra: dict[str, Any]) -> Response:
