@@ -54,7 +54,7 @@ export async function* events(path, { method = "GET", ...options } = {}) {
 }
 
 async function send(method, path, { query, body, headers, signal } = {}) {
-  if (NO_ADDRESS.test(path)) throw new ApiError(0, { code: "no_address", message: "A browser can't ask for the id “.” or “..”: no address names it. Use the command line." });
+  if (NO_ADDRESS.test(path)) throw new ApiError(0, { code: "no_address", message: "This chat is from before ids like “.” and “..” were refused: no address can hold it. It can be read and deleted with curl --path-as-is." });
   const request = { method, signal, cache: "no-store", headers: { ...headers } };
   const key = kept("key");
   if (key) request.headers.Authorization = `Bearer ${key}`;

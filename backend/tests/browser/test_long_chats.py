@@ -71,22 +71,3 @@ def test_a_link_to_a_message_that_was_forgotten_says_so_and_shows_the_chat(site:
     page = visit(site, "gone").open("chat", "gone-1", "t-2")
     expect(page.get_by_text("That message is not here any more.")).to_be_visible()
     expect(page.get_by_role("log")).to_contain_text("turn number 4.")
-
-
-def test_an_id_that_no_address_can_name_is_said_and_nothing_else_is_asked_for(
-    site: Site, visit: Visits
-) -> None:
-    site.post("memory/add", session_id="..", user_id="dot", messages=[said("Hello")])
-    seen = visit(site, "dot")
-    asked: list[str] = []
-    page = seen.open("chat")
-    chat = page.get_by_role("list", name="Chats").get_by_role("link", name="..")
-    expect(chat).to_be_visible()
-    page.on("request", lambda request: asked.append(request.url))
-    chat.click()
-    expect(page.get_by_text("no address names it")).to_be_visible()
-    assert [url for url in asked if "/api/" in url] == []
-
-
-def said(text: str) -> dict[str, object]:
-    return {"sender_id": "dot", "role": "user", "timestamp": 1_778_227_200_000, "content": text}

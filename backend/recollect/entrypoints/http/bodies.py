@@ -54,6 +54,13 @@ def _storable_json(value: Any, depth: int = 0) -> Any:
     return value
 
 
+def addressable(identifier: str) -> str:
+    """Clients take "." and ".." out of every path, also percent-encoded: no address would lead to such a thread."""
+    if identifier in {".", ".."}:
+        raise ValueError("must not be . or .., which no address can hold; any other text is allowed")
+    return identifier
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
@@ -62,6 +69,8 @@ def _not_blank(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_storable)]
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_storable)]
+ThreadId = Annotated[Id, AfterValidator(addressable)]
+"""Of a thread that may be opened by it."""
 MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(_storable)]
 PageMark = Annotated[str, Field(min_length=1, max_length=4 * MAX_ID), AfterValidator(_storable)]
 Title = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
@@ -122,7 +131,7 @@ class Message(Body):
 
 
 class AddBody(Body):
-    session_id: Id = Field(description="The thread; one that does not exist is opened.")
+    session_id: ThreadId = Field(description="The thread; one that does not exist is opened.")
     user_id: Id | None = Field(None, description="Its owner. Unset: the owner it has, or `me` for a new one.")
     agent_id: Id | None = None
     tags: Tags = Field(default_factory=list, description="Added to the thread's tags.")
@@ -203,7 +212,7 @@ class SearchBody(Body):
 
 
 class ThreadBody(Body):
-    thread_id: Id | None = Field(None, description="Unset: one is made.")
+    thread_id: ThreadId | None = Field(None, description="Unset: one is made.")
     user_id: Id | None = None
     agent_id: Id | None = None
     title: Title | None = None

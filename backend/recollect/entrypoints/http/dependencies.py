@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 
 from recollect.app import App
 from recollect.entrypoints.headers import SPACE_HEADER
-from recollect.entrypoints.http.bodies import MAX_ID, Id
+from recollect.entrypoints.http.bodies import MAX_ID, Id, addressable
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.errors import InvalidInput
 from recollect.memory.access import Caller
@@ -77,4 +77,6 @@ def _with_slashes(identifier: str) -> str:
 Home = Annotated[App, Depends(get_app)]
 Calling = Annotated[Caller, Depends(get_caller)]
 PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID), AfterValidator(_with_slashes)]
+OpenedId = Annotated[PathId, AfterValidator(addressable)]
+"""Of a thread that is opened where it does not exist."""
 UserQuery = Annotated[Id | None, Query(description="Whose; unset: the key's user, or all of the space.")]

@@ -13,7 +13,7 @@ from pydantic import (
     ValidationError,
 )
 
-from recollect.entrypoints.http.bodies import Id, Objects, Text
+from recollect.entrypoints.http.bodies import Id, Objects, Text, ThreadId
 from recollect.memory.model import JsonObject, NewTurn
 from recollect.memory.resent import text_parts
 from recollect.service.chat import ChatRequest
@@ -75,7 +75,7 @@ class StreamOptions(Lenient):
 
 
 class Metadata(Lenient):
-    thread_id: Id | None = Field(None, description="The thread, as `X-Recollect-Thread` names it.")
+    thread_id: ThreadId | None = Field(None, description="The thread, as `X-Recollect-Thread` names it.")
     user_id: Id | None = Field(None, description="Whose thread, as `X-Recollect-User` names it.")
 
 

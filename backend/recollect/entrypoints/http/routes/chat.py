@@ -16,7 +16,7 @@ from recollect.entrypoints.http.chat_bodies import (
     MessageBody,
     PromptAnswer,
 )
-from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.dependencies import Calling, Home, OpenedId, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented, error_body, headers_of, status_of
 from recollect.entrypoints.http.while_connected import WhileConnected
 from recollect.service import prompts
@@ -38,7 +38,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 async def post_message(
     home: Home,
     caller: Calling,
-    thread_id: PathId,
+    thread_id: OpenedId,
     body: MessageBody,
     request: Request,
     idempotency_key: Annotated[

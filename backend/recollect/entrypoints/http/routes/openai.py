@@ -70,8 +70,11 @@ def _asking(headers: Headers) -> Asking:
         raise InvalidInput(
             f"Idempotency-Key: must have at most {MAX_KEY} characters", field="Idempotency-Key"
         )
+    thread_id = _named("X-Recollect-Thread", headers)
+    if thread_id in {".", ".."}:
+        raise InvalidInput("X-Recollect-Thread: must not be . or ..", field="X-Recollect-Thread")
     return Asking(
-        thread_id=_named("X-Recollect-Thread", headers),
+        thread_id=thread_id,
         user_id=_named("X-Recollect-User", headers),
         memory=memory == "on",
         key=key,

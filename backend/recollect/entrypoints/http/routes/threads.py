@@ -13,7 +13,7 @@ from recollect.entrypoints.http.answers import (
     TurnsAnswer,
 )
 from recollect.entrypoints.http.bodies import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
-from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.dependencies import Calling, Home, OpenedId, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented
 from recollect.errors import InvalidInput
 from recollect.memory.model import Turn
@@ -186,7 +186,7 @@ async def get_turn(
     "/{thread_id}/turns", status_code=201, responses={**documented(404, 409), 200: {"model": TurnAnswer}}
 )
 async def add_turn(
-    home: Home, caller: Calling, thread_id: PathId, body: TurnBody, request: Request, response: Response
+    home: Home, caller: Calling, thread_id: OpenedId, body: TurnBody, request: Request, response: Response
 ) -> TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
     note(request, thread=thread_id)
