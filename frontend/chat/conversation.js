@@ -5,7 +5,7 @@ import { useSession } from "../session.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Loading, Problem } from "../ui/states.js";
 import { toast } from "../ui/toast.js";
-import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../view.js";
+import { html, useCallback, useEffect, useMemo, useRef, useState } from "../view.js";
 import { threadChanged } from "./changes.js";
 import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
@@ -13,13 +13,11 @@ import { useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { editedParts } from "./parts.js";
+import { useScrolling } from "./scrolling.js";
 import { ThreadMenu } from "./thread_list.js";
 import { threadName } from "./thread_name.js";
 import { BEGINNING, versionsOf } from "./turns.js";
 
-const NEAR = 120;
-/** Earlier turns are read when the reader is so near to the first that is here. */
-const EARLIER = 480;
 const TITLE_WAITS_MS = [1500, 4000, 10_000];
 
 /** `onOpened` is called when the first message of a new thread is on its way. */
@@ -40,7 +38,9 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
   const say = (content) => {
     setText("");
     onOpened();
-    send({ content, typed: true, parent: talk.path.length ? talk.end : undefined });
+    // Far above the newest turns: it is said after those.
+    if (talk.later) talk.toNewest();
+    send({ content, typed: true, parent: talk.path.length && !talk.later ? talk.end : undefined });
   };
   const tree = useRef(talk.tree);
   tree.current = talk.tree;
@@ -64,6 +64,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     ${!missing && !empty && html`<${Turns} talk=${talk} threadId=${threadId} actions=${actions} focusTurn=${focusTurn} />`}
     ${!missing && html`<div class="composer-place">
       <${Announcement} busy=${talk.busy} />
+      ${talk.later && html`<p class="to-newest"><a class="button small" href=${href("chat", [threadId])}>Newest messages</a></p>`}
       <${Composer} text=${text} onText=${setText} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
       <p class="muted composer-note">What was sent to the model for any answer is under <a href=${href("prompt", talk.turns.length ? [threadId] : [])}>Prompt</a>.</p>
     </div>`}
@@ -96,6 +97,7 @@ function Turns({ talk, threadId, actions, focusTurn }) {
       ${talk.loading && html`<${Loading} />`}
       ${talk.error && html`<${Problem} error=${talk.error} onRetry=${talk.read} />`}
       ${messages}
+      ${talk.later && html`<${Loading} key=${`after ${talk.gap.after}`} label="Later messages" />`}
       ${talk.pending && html`<${Pending} content=${talk.pending.content} />`}
     </div>
   </div>`;
@@ -122,50 +124,6 @@ function useMessages({ path, tree, receipts, problems, busy }, threadId, actions
 function Pending({ content }) {
   return html`${content !== null && html`<article class="message user" aria-label="You, just now"><div class="bubble"><p class="verbatim">${content}</p></div></article>`}
     <article class="message assistant" aria-label="Assistant"><p class="thinking"><i></i><i></i><i></i></p></article>`;
-}
-
-/** Stays at the end while the answer grows, unless the reader scrolled up; keeps its place when earlier turns come. */
-function useScrolling(talk, focusTurn) {
-  const element = useRef(null);
-  const atEnd = useRef(focusTurn === undefined);
-  const before = useRef({ first: null, height: 0 });
-  const focused = useRef(false);
-  const first = talk.path[0]?.turn_id;
-
-  useLayoutEffect(() => {
-    const view = element.current;
-    if (before.current.first !== null && first !== before.current.first && !atEnd.current) {
-      view.scrollTop += view.scrollHeight - before.current.height;
-    }
-    if (atEnd.current) view.scrollTop = view.scrollHeight;
-    before.current = { first: first ?? null, height: view.scrollHeight };
-  });
-  useEffect(() => {
-    if (talk.pending) atEnd.current = true;
-  }, [talk.pending]);
-  useEffect(() => {
-    if (focusTurn === undefined || focused.current || talk.loading || talk.error) return;
-    const target = document.getElementById(`turn-${focusTurn}`);
-    if (target) {
-      focused.current = true;
-      target.scrollIntoView({ block: "center" });
-    } else if (talk.next !== null) {
-      talk.readEarlier(focusTurn);
-    } else {
-      focused.current = true;
-      toast("That message is not here any more.");
-    }
-  });
-  // Where so little is shown that nobody can scroll: a tall screen, or a branch of few turns.
-  useEffect(() => {
-    if (!talk.loading && !talk.error && talk.next !== null && element.current.scrollTop < EARLIER) talk.readEarlier();
-  });
-  const onScroll = () => {
-    const { scrollTop, scrollHeight, clientHeight } = element.current;
-    atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
-    if (scrollTop < EARLIER) talk.readEarlier();
-  };
-  return { element, onScroll };
 }
 
 /** A thread gets its title a moment after its first answer: it is looked for a few times. */

@@ -3,11 +3,14 @@ import { ApiError, apiPath, get, post } from "../api.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "../view.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
 import { ask, join } from "./following.js";
+import { beyondGap, spanned, wholeOf, withLater, withNewest } from "./stretches.js";
 import { BEGINNING, isOpen, leafBelow, merged, pathTo, placeOf, treeOf } from "./turns.js";
 
-const NOTHING = { thread: null, turns: [], receipts: {}, problems: {}, next: null, loading: true, error: null, pending: null };
-/** So many turns at a time: what is above is read when it is scrolled to. */
+const NOTHING = { thread: null, turns: [], receipts: {}, problems: {}, next: null, gap: null, loading: true, error: null, pending: null };
+/** So many turns at a time: what is above and below is read when it is scrolled to. */
 const PAGE = 20;
+/** Where the branch that is shown doesn't go on with the next turns, it may do so much later, or never. */
+const FAR_PAGE = 200;
 /** So much of an answer's length makes its next drawing wait for a millisecond: all of it is read anew each time. */
 const LETTERS_A_MS = 100;
 const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -19,8 +22,8 @@ const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 export function useConversation(threadId, user, isNew, focusTurn) {
   const [state, setState] = useState({ ...NOTHING, loading: !isNew });
   const [leaf, setLeaf] = useState(focusTurn ?? null);
-  const turns = useRef([]);
-  turns.current = state.turns;
+  const here = useRef(state);
+  here.current = state;
   const change = useCallback((make) => setState((before) => ({ ...before, ...make(before) })), []);
   const stopping = useMemo(() => new AbortController(), []);
   const following = useRef(new Set());
@@ -49,7 +52,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
   /** Follows every answer that is under way and that nobody here follows yet, one after another. */
   const followOpen = useCallback(async () => {
     for (;;) {
-      const open = turns.current.find((turn) => turn.role === "assistant" && isOpen(turn) && !following.current.has(turn.turn_id));
+      const open = here.current.turns.find((turn) => turn.role === "assistant" && isOpen(turn) && !following.current.has(turn.turn_id));
       if (!open) return;
       following.current.add(open.turn_id);
       await follow(join(threadId, open.turn_id, user, stopping.signal));
@@ -59,21 +62,23 @@ export function useConversation(threadId, user, isNew, focusTurn) {
 
   /** `anew`: all that is shown, since some of it may be gone. */
   const read = useCallback(async ({ anew = false } = {}) => {
+    const first = !here.current.turns.length;
+    const { newest: most, around } = anew ? wholeOf(here.current, PAGE) : { newest: PAGE, around: first && focusTurn ? { turnId: focusTurn, most: PAGE } : null };
     try {
-      const [thread, page] = await Promise.all([
+      const [thread, newest, stretch] = await Promise.all([
         get(apiPath("threads", threadId), { user_id: user }, { signal: stopping.signal }),
-        readTurns(threadId, user, null, stopping.signal, anew ? Math.max(PAGE, turns.current.length) : PAGE),
+        readNewest(threadId, user, most, stopping.signal),
+        around && readStretch(threadId, user, { around: around.turnId, max_turns: around.most }, stopping.signal).catch(noneAtAll),
       ]);
       const isFollowed = (turn) => following.current.has(turn.turn_id);
-      change((before) => ({
-        thread,
+      const isThere = stretch?.turns.length && newest.turns.length && (anew || stretch.turns.some((turn) => turn.turn_id === focusTurn));
+      const whole = isThere ? spanned(stretch, newest) : { ...newest, gap: null };
+      change((before) => {
+        const streaming = before.turns.filter(isFollowed);
+        const read = anew || !before.turns.length ? { ...whole, receipts: { ...before.receipts, ...whole.receipts } } : withNewest(before, newest);
         // What streams here is newer than what was read.
-        turns: merged(anew ? before.turns.filter(isFollowed) : before.turns, page.turns.filter((turn) => !isFollowed(turn))),
-        receipts: { ...before.receipts, ...page.receipts },
-        next: before.turns.length && !anew ? before.next : page.next,
-        loading: false,
-        error: null,
-      }));
+        return { ...read, thread, turns: merged(read.turns, streaming), loading: false, error: null };
+      });
       await nextDraw();
       await followOpen();
     } catch (error) {
@@ -85,9 +90,9 @@ export function useConversation(threadId, user, isNew, focusTurn) {
 
   useEffect(() => {
     if (!isNew) read();
-    const returned = () => document.visibilityState === "visible" && turns.current.length && read({ anew: true });
+    const returned = () => document.visibilityState === "visible" && here.current.turns.length && read({ anew: true });
     document.addEventListener("visibilitychange", returned);
-    const silence = onThreadChanged(({ threadId: changed, forgotten: anew }) => changed === threadId && turns.current.length && read({ anew }));
+    const silence = onThreadChanged(({ threadId: changed, forgotten: anew }) => changed === threadId && here.current.turns.length && read({ anew }));
     return () => {
       document.removeEventListener("visibilitychange", returned);
       silence();
@@ -95,28 +100,30 @@ export function useConversation(threadId, user, isNew, focusTurn) {
   }, [threadId, user]);
 
   const reading = useRef(false);
-  /** A page of them, or as many as it takes to reach a turn. */
-  const readEarlier = useCallback(async (reach) => {
-    if (state.next === null || reading.current) return;
+  /** `load` tells how what it read changes what is here, as long as that is what it was. */
+  const readMore = useCallback(async (load) => {
+    if (reading.current) return;
     reading.current = true;
     try {
-      const most = reach === undefined ? PAGE : Math.max(PAGE, placeOf(state.next) - placeOf(reach) + PAGE / 2 || 0);
-      const page = await readTurns(threadId, user, state.next, stopping.signal, most);
-      change((before) => ({
-        turns: merged(page.turns, before.turns),
-        receipts: { ...page.receipts, ...before.receipts },
-        next: page.next,
-      }));
+      change(await load());
     } catch (error) {
       if (!stopping.signal.aborted) change(() => ({ error }));
     } finally {
       reading.current = false;
     }
-  }, [threadId, user, state.next]);
+  }, []);
+  const readEarlier = useCallback(() => readMore(async () => {
+    const page = await readNewest(threadId, user, PAGE, stopping.signal, state.next);
+    return (before) => (before.next !== state.next ? before : {
+      turns: merged(page.turns, before.turns),
+      receipts: { ...page.receipts, ...before.receipts },
+      next: page.next,
+    });
+  }), [threadId, user, state.next]);
 
   /** `content` (with what else it holds, as `parts`), or none for another answer to `parent`. Raises what kept it from being taken. */
   const send = useCallback(async ({ content, parts, parent }) => {
-    const last = turns.current.at(-1)?.turn_id;
+    const last = here.current.turns.at(-1)?.turn_id;
     const body = { user_id: user, ...(parts ? { parts } : { content }), time_zone: TIME_ZONE };
     if (parent !== undefined && (parent !== last || content === undefined)) body.parent_id = parent;
     change(() => ({ pending: { content: content ?? null, parent: parent ?? null } }));
@@ -141,8 +148,16 @@ export function useConversation(threadId, user, isNew, focusTurn) {
 
   const stop = useCallback(() => post(apiPath("threads", threadId, "cancel"), { user_id: user, all: true }), [threadId, user]);
 
-  const tree = useMemo(() => treeOf(state.turns, state.next === null), [state.turns, state.next]);
+  const { gap } = state;
+  const tree = useMemo(() => treeOf(state.turns, state.next === null, gap), [state.turns, state.next, gap]);
   const end = endOf(state, tree, leaf);
+  const readLater = useCallback(() => readMore(async () => {
+    const most = end === gap.after ? PAGE : FAR_PAGE;
+    const page = await readStretch(threadId, user, { after: gap.after, max_turns: most }, stopping.signal);
+    // What is shown goes on: it doesn't turn into a newer branch while it is read.
+    setLeaf(end);
+    return (before) => (before.gap?.after === gap.after ? withLater(before, page) : before);
+  }), [threadId, user, gap, end]);
   const path = useMemo(() => pathTo(state.turns, tree, end), [state.turns, tree, end]);
   return {
     ...state,
@@ -154,22 +169,38 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     stop,
     read,
     readEarlier,
+    /** Whether turns that are not here yet may follow those that are shown. */
+    later: gap !== null && placeOf(end) <= placeOf(gap.after),
+    readLater,
+    toNewest: () => change(beyondGap),
     show: setLeaf,
     setThread: (thread) => change(() => ({ thread })),
   };
 }
 
 /** Where the branch ends that is shown: below the chosen turn, or with the newest where that is not here (yet, or any more). */
-function endOf({ turns, pending }, tree, chosen) {
+function endOf({ turns, gap, pending }, tree, chosen) {
   if (chosen === BEGINNING || (chosen !== null && pending)) return chosen;
   if (chosen !== null && tree.parents.has(chosen)) return leafBelow(tree, chosen);
+  if (chosen !== null && gap) return leafBelow(tree, gap.after); // Forgotten: what stood around it stays in sight.
   return turns.at(-1)?.turn_id ?? BEGINNING;
 }
 
-async function readTurns(threadId, user, before, signal, most = PAGE) {
-  const query = { user_id: user, receipts: true, max_turns: most, before };
-  const { turns, receipts } = await get(apiPath("threads", threadId, "turns"), query, { signal });
-  return { turns, receipts, next: turns.length < most ? null : turns[0].turn_id };
+async function readNewest(threadId, user, most, signal, before = null) {
+  const page = await readStretch(threadId, user, { max_turns: most, before }, signal);
+  return { ...page, next: page.turns.length < most ? null : page.turns[0].turn_id };
+}
+
+async function readStretch(threadId, user, place, signal) {
+  const query = { user_id: user, receipts: true, ...place };
+  const { turns, receipts, next = null, newer = null } = await get(apiPath("threads", threadId, "turns"), query, { signal });
+  return { turns, receipts, next, newer };
+}
+
+/** An address that names no turn. */
+function noneAtAll(error) {
+  if (error.field !== "around") throw error;
+  return null;
 }
 
 /** An answer that grows: drawn once a frame at most, however many pieces come, and the longer it is the more seldom. */

@@ -14,13 +14,14 @@ export function merged(turns, more) {
 
 /**
  * `parents`: of each turn the id of the one before it; `children`: of each turn those that follow it, oldest first.
- * `isWhole`: the thread begins with these turns; else others stand before them.
+ * `isWhole`: the thread begins with these turns; else others stand before them, and before those beyond a gap.
  */
-export function treeOf(turns, isWhole) {
+export function treeOf(turns, isWhole, gap = null) {
   const parents = new Map();
   const children = new Map();
-  let before = isWhole || !turns.length ? BEGINNING : `t-${placeOf(turns[0].turn_id) - 1}`;
+  let before = isWhole || !turns.length ? BEGINNING : unseenBefore(turns[0].turn_id);
   for (const { turn_id: id, parent_id: parent } of turns) {
+    if (id === gap?.before) before = unseenBefore(id);
     const follows = parent ?? before;
     parents.set(id, follows);
     if (!children.has(follows)) children.set(follows, []);
@@ -29,6 +30,8 @@ export function treeOf(turns, isWhole) {
   }
   return { parents, children };
 }
+
+const unseenBefore = (turnId) => `t-${placeOf(turnId) - 1}`;
 
 /** The turns from the beginning (or from where they are loaded) to a leaf. */
 export function pathTo(turns, tree, leaf) {

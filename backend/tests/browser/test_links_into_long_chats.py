@@ -1,0 +1,180 @@
+"""A link to a message deep in a long chat: it opens there, and the rest comes as one scrolls."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.browser.site import MAY_8, MINUTE, Site, Visit
+from tests.processes import StandInModel
+
+Visits = Callable[..., Visit]
+BATCH = 500
+AT_REST = """async () => {
+    const view = document.querySelector("[role=log]");
+    for (let before = null; before !== view.scrollTop; ) {
+        before = view.scrollTop;
+        await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+    }
+}"""
+"""Until nothing scrolls any more."""
+
+
+def talk(site: Site, user: str, thread: str, number: int) -> None:
+    """The user and the assistant in turn, as of a conversation that was had elsewhere."""
+    messages = [
+        {
+            "sender_id": user,
+            "role": "user" if place % 2 else "assistant",
+            "timestamp": MAY_8 + place * MINUTE,
+            "content": f"turn number {place}.",
+        }
+        for place in range(1, number + 1)
+    ]
+    for first in range(0, number, BATCH):
+        site.post("memory/add", session_id=thread, user_id=user, messages=messages[first : first + BATCH])
+
+
+def message(page: Page, place: int) -> Locator:
+    return page.get_by_role("article").filter(has_text=f"turn number {place}.")
+
+
+def places(page: Page) -> list[int]:
+    """Of the messages that are drawn."""
+    texts = page.get_by_role("log").inner_text()
+    return [int(place) for place in re.findall(r"turn number (\d+)\.", texts)]
+
+
+def asked_turns(page: Page) -> list[int]:
+    """How many turns are asked for by each request, as they are made."""
+    asked: list[int] = []
+
+    def note(url: str) -> None:
+        address = urlsplit(url)
+        if address.path.endswith("/turns"):
+            asked.append(int(parse_qs(address.query)["max_turns"][0]))
+
+    page.on("request", lambda request: note(request.url))
+    return asked
+
+
+@pytest.mark.parametrize("place", [3, 1000, 1998])
+def test_a_few_turns_are_read_however_long_the_chat_is(site: Site, visit: Visits, place: int) -> None:
+    user = f"deep-link-{place}"
+    talk(site, user, user, 2000)
+    seen = visit(site, user)
+    asked = asked_turns(seen.page)
+    page = seen.open("chat", user, f"t-{place}")
+    expect(message(page, place)).to_be_in_viewport()
+    expect(message(page, place)).to_have_class(re.compile("marked"))
+    page.wait_for_load_state("networkidle")
+    assert sum(asked) <= 100
+    shown = places(page)
+    assert shown == list(range(shown[0], shown[-1] + 1))
+
+
+def test_older_and_newer_turns_come_on_scrolling(site: Site, visit: Visits) -> None:
+    talk(site, "scrolla", "scrolla", 400)
+    page = visit(site, "scrolla").open("chat", "scrolla", "t-200")
+    expect(message(page, 200)).to_be_in_viewport()
+    message(page, 200).hover()
+    scroll_until(page, -300, lambda: places(page)[0] < 160)
+    scroll_until(page, 300, lambda: places(page)[-1] > 300)
+    shown = places(page)
+    assert shown == list(range(shown[0], shown[-1] + 1))
+    scroll_until(page, 3000, lambda: places(page)[-1] == 400)
+    expect(page.get_by_role("link", name="Newest messages")).to_have_count(0)
+    assert places(page) == list(range(shown[0], 401))
+
+
+@pytest.mark.parametrize(("asked", "by", "comes"), [("before", -300, 175), ("after", 300, 225)])
+def test_what_is_in_sight_stays_where_it_is_when_more_turns_come(
+    site: Site, visit: Visits, asked: str, by: int, comes: int
+) -> None:
+    user = f"still-{asked}"
+    talk(site, user, user, 400)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    seen_by = visit(site, user)
+    seen_by.page.route(re.compile(rf"/turns\?.*{asked}="), hold)
+    page = seen_by.open("chat", user, "t-200")
+    message(page, 200).hover()
+    scroll_until(page, by, lambda: len(held) > 0)
+    page.evaluate(AT_REST)
+    seen = {place: top_of(page, place) for place in (195, 200, 205)}
+    held.pop().continue_()
+    expect(message(page, comes)).to_have_count(1)
+    page.evaluate(AT_REST)
+    assert {place: top_of(page, place) for place in seen} == pytest.approx(seen, abs=1)
+
+
+def top_of(page: Page, place: int) -> float:
+    box = message(page, place).bounding_box()
+    assert box is not None
+    return box["y"]
+
+
+def scroll_until(page: Page, by: int, reached: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if reached():
+            return
+        page.mouse.wheel(0, by)
+        page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    raise AssertionError(f"not reached by scrolling; there are {places(page)}")
+
+
+def test_the_newest_messages_are_one_click_away(site: Site, visit: Visits) -> None:
+    talk(site, "newa", "newa", 100)
+    page = visit(site, "newa").open("chat", "newa", "t-5")
+    expect(message(page, 5)).to_be_in_viewport()
+    page.get_by_role("link", name="Newest messages").click()
+    expect(message(page, 100)).to_be_in_viewport()
+    expect(page.get_by_role("link", name="Newest messages")).to_have_count(0)
+
+
+def test_what_is_said_far_above_follows_the_newest_message(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    talk(site, "saya", "saya", 100)
+    model.control(answer="An answer at the end.", only="chat")
+    page = visit(site, "saya").open("chat", "saya", "t-5")
+    expect(message(page, 5)).to_be_in_viewport()
+    page.get_by_role("textbox", name="Message").fill("Said from above")
+    page.get_by_role("textbox", name="Message").press("Enter")
+    expect(page.get_by_role("article").filter(has_text="An answer at the end.")).to_be_in_viewport()
+    expect(page.get_by_role("log")).to_contain_text("turn number 100.")
+    assert 5 not in places(page)
+    said, _ = site.get("threads/saya/turns", user_id="saya", max_turns=2)["turns"]
+    assert (said["content"], said["parent_id"]) == ("Said from above", None)
+
+
+def test_a_message_far_above_is_edited_where_it_stands(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    talk(site, "edita", "edita", 100)
+    model.control(answer="Another course.", only="chat")
+    page = visit(site, "edita").open("chat", "edita", "t-21")
+    message(page, 21).get_by_role("button", name="Edit message").click()
+    page.get_by_role("textbox", name="Edit message").fill("Edited here")
+    page.get_by_role("textbox", name="Edit message").press("Enter")
+    expect(page.get_by_role("log")).to_contain_text("Another course.")
+    shown = places(page)
+    assert (shown[-1], 100 in shown) == (20, False)
+    expect(page.get_by_role("group", name="Versions")).to_contain_text("2 / 2")
+    page.get_by_role("button", name="Version before").click()
+    expect(page.get_by_role("log")).to_contain_text("turn number 22.")
+
+
+def test_when_the_linked_message_is_forgotten_what_stood_around_it_stays(site: Site, visit: Visits) -> None:
+    talk(site, "forga", "forga", 100)
+    page = visit(site, "forga").open("chat", "forga", "t-41")
+    message(page, 41).get_by_role("button", name="Forget message").click()
+    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    expect(message(page, 41)).to_have_count(0)
+    expect(message(page, 43)).to_be_in_viewport()
+    assert 100 not in places(page)
