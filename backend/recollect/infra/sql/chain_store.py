@@ -23,7 +23,7 @@ WHERE space = ? AND user_id = ? AND (chained < last_number OR chained_revision !
 
 THREAD = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
 
-# One probe of the index for each digest, however many threads have it.
+# One probe of the index for each digest, in their order, however many threads have it.
 WHICH_EXIST = """
 SELECT v.column1 AS digest FROM (VALUES {marks}) v
 WHERE EXISTS (SELECT 1 FROM chains c WHERE c.{column} = v.column1 AND (:pk IS NULL OR c.thread_pk = :pk))"""
@@ -107,10 +107,12 @@ def _begun(
     pk = _thread_pk(connection, space, thread_id)
     if thread_id is not None and pk is None:
         return []
-    for number in _that_exist(connection, "chain", chains, pk):
-        return _sightings(
-            rows(connection, *_sighted("chain", space, user_id, chains[number], pk)), number + 1
-        )
+    for chunk in _chunks_from_the_end(len(chains)):
+        sql, bound = _which_exist("chain", chains, chunk, pk)
+        longest = connection.execute(f"{sql} LIMIT 1", bound).fetchone()
+        if longest is not None:
+            found = rows(connection, *_sighted("chain", space, user_id, longest[0], pk))
+            return _sightings(found, chains.index(longest[0]) + 1)
     return []
 
 
