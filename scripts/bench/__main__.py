@@ -200,9 +200,7 @@ def main() -> int:
             rows += measure_soak(folder, 2_000 if arguments.quick else 20_000)
         if arguments.only in (None, "gateway"):
             small = arguments.quick
-            rows += measure_gateway(
-                folder, 3 if small else 7, 160 if small else 480, 1_000 if small else 10_000
-            )
+            rows += measure_gateway(folder, 5 if small else 15, 160, 1_000 if small else 10_000)
         if arguments.only in (None, "remembering"):
             rows += measure_remembering(folder, 10_000 if arguments.quick else 50_000)
         if arguments.only in (None, "caching"):

@@ -43,7 +43,10 @@ def measure_gateway(folder: Path, rounds: int, requests: int, messages: int) -> 
 
 
 def _without_memory(backend: int, proxy: int, port: int, rounds: int, requests: int) -> list[dict[str, Any]]:
-    """All in turns; what each adds is what it takes beyond the straight way in the same round."""
+    """All in short turns, many times: a machine's pace drifts within seconds.
+
+    What each adds is what it takes beyond the straight way in the same round.
+    """
     added: dict[str, list[float]] = {"proxy": [], **{door: [] for door in DOORS}}
     for number in range(-1, rounds):
         common = {"clients": 16, "requests": requests, "name": f"off-{number}"}
