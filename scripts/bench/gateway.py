@@ -49,11 +49,11 @@ def _without_memory(backend: int, proxy: int, port: int, rounds: int, requests: 
     """
     added: dict[str, list[float]] = {"proxy": [], **{door: [] for door in DOORS}}
     for number in range(-1, rounds):
-        common = {"clients": 16, "requests": requests, "name": f"off-{number}"}
-        straight = load(port=backend, door="openai", **common)
-        found = {"proxy": load(port=proxy, door="openai", **common)}
+        common = {"clients": 16, "requests": requests}
+        straight = load(port=backend, door="openai", name=f"straight-{number}", **common)
+        found = {"proxy": load(port=proxy, door="openai", name=f"proxy-{number}", **common)}
         for door in DOORS:
-            found[door] = load(port=port, door=door, **common)
+            found[door] = load(port=port, door=door, name=f"{door}-{number}", **common)
         if number >= 0:  # The round before the first warms all up.
             for way, milliseconds in found.items():
                 added[way].append(milliseconds - straight)
