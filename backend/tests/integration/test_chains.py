@@ -76,6 +76,17 @@ async def test_an_opening_that_thousands_of_threads_share_costs_a_few_rows(
     assert found[0].thread_id == "t199"
 
 
+async def test_more_threads_than_one_transaction_takes_in_are_all_known(
+    database: Database, threads: SqlThreadStore
+) -> None:
+    many = AT_ONCE + 1
+    for number in range(many):
+        await threads.append(Append("default", f"t{number}", exchanges(1, str(number)), "ann"))
+    for number in (0, many // 2, many - 1):
+        assert [each.thread_id for each in await begun(database, exchanges(1, str(number)))] == [f"t{number}"]
+    assert await behind(database) == []
+
+
 async def test_what_was_taken_in_is_not_read_again(database: Database, threads: SqlThreadStore) -> None:
     await threads.append(Append("default", "t1", exchanges(3), "ann"))
     assert await behind(database) == ["t1"]
@@ -97,9 +108,9 @@ async def test_an_answer_under_way_is_waited_for_without_looking_at_its_thread_e
 
 
 async def behind(database: Database) -> list[str]:
-    found = await database.read(BEHIND, ("default", "ann"))
+    found = {row["thread_pk"] for row in await database.read(BEHIND, ("default", "ann"))}
     names = await database.read("SELECT pk, thread_id FROM threads")
-    return [row["thread_id"] for row in names if {"pk": row["pk"]} in found]
+    return [row["thread_id"] for row in names if row["pk"] in found]
 
 
 async def test_what_was_said_leaves_no_digest_behind(database: Database, threads: SqlThreadStore) -> None:

@@ -89,11 +89,13 @@ async def chunks(
 ) -> AsyncIterator[bytes]:
     """An answer as it comes; ends with `[DONE]`, or with an error where it broke off. What came together goes together."""
     head = _head(live, asked_model, "chat.completion.chunk")
-    usage: JsonObject = {"usage": None} if include_usage else {}
+    # All chunks are alike but for one choice: the rest is written once.
+    before = b"data: " + _written(head).removesuffix(b"}") + b',"choices":['
+    after = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
 
     def chunk(index: int, delta: JsonObject, reason: str | None = None) -> bytes:
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
-        return _event({**head, "choices": [choice], **usage})
+        return before + _written(choice) + after
 
     places = range(len(live.choices))
     unsent = b"".join(chunk(index, {"role": "assistant", "content": ""}) for index in places)
@@ -170,4 +172,8 @@ def _usage(live: LiveTurn) -> JsonObject | None:
 
 
 def _event(data: JsonObject) -> bytes:
-    return f"data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+    return b"data: " + _written(data) + b"\n\n"
+
+
+def _written(data: JsonObject) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()

@@ -5,7 +5,7 @@ client that still sends the old words is known as well as one that sends the new
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,9 @@ AT_ONCE = 500
 MOST_VERSIONS = 8
 
 _TURN = ", ".join(f"t.{name.strip()}" for name in TURN_COLUMNS.split(","))
+
+FOLLOWED = "h.space, h.user_id, h.chained, h.last_number, h.revision, h.chained_revision"
+"""What has to be known of a thread, besides its `thread_pk`, to follow it."""
 
 # An answer that was given here has its prompt, or names the model that gave it.
 TURNS_TO_CHAIN = f"""
@@ -54,35 +57,28 @@ class Link:
     silent: bool = False
 
 
-def follow_threads(connection: sqlite3.Connection, thread_pks: Sequence[int]) -> list[int]:
-    """Write the chains of some of these threads; returns those that are left."""
+def follow_threads(connection: sqlite3.Connection, threads: Iterable[Mapping[str, Any]]) -> bool:
+    """Write the chains of these threads; False where one transaction has taken in as much as it should."""
     room = AT_ONCE
-    for place, thread_pk in enumerate(thread_pks):
+    for thread in threads:
         if room <= 0:
-            return list(thread_pks[place:])
-        count, more = follow_thread(connection, thread_pk, room)
-        if more:
-            return list(thread_pks[place:])
-        room -= count
-    return []
+            break
+        count, more = follow_thread(connection, thread, room)
+        room = 0 if more else room - count
+    return room > 0
 
 
-def follow_thread(connection: sqlite3.Connection, thread_pk: int, most: int = AT_ONCE) -> tuple[int, bool]:
+def follow_thread(
+    connection: sqlite3.Connection, thread: Mapping[str, Any], most: int = AT_ONCE
+) -> tuple[int, bool]:
     """Write the chains of a thread's next turns, up to one that is still being answered.
 
-    Returns how many, and whether more are left.
+    `thread` has the columns of FOLLOWED. Returns how many, and whether more are left.
     """
-    row = connection.execute(
-        "SELECT space, user_id, chained, last_number, revision, chained_revision FROM threads WHERE pk = ?",
-        (thread_pk,),
-    ).fetchone()
-    if row is None:
-        return 0, False
-    space, user_id, chained, last_number, revision, chained_revision = row
-    if revision != chained_revision:
-        chained = 0
+    thread_pk, last_number, revision = thread["thread_pk"], thread["last_number"], thread["revision"]
+    chained = thread["chained"] if thread["chained_revision"] == revision else 0
     found = list(named_rows(connection, TURNS_TO_CHAIN, (thread_pk, chained, most)))
-    stretch = _Stretch(connection, thread_pk, owner_root(space, user_id), found)
+    stretch = _Stretch(connection, thread_pk, owner_root(thread["space"], thread["user_id"]), found)
     waits = False
     for each in found:
         turn = turn_of(each)

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from recollect.infra.sql.chain_rows import follow_threads
+from recollect.infra.sql.chain_rows import AT_ONCE, FOLLOWED, follow_threads
 from recollect.infra.sql.database import Database, Row
 from recollect.infra.sql.rows import named_rows, rows
 from recollect.memory import identity
@@ -14,12 +14,13 @@ MOST_SIGHTINGS = 32
 _AT_ONCE = 200
 
 # A thread whose next turn is an answer under way has nothing to take in yet.
-BEHIND = """
-SELECT pk FROM threads h INDEXED BY threads_behind_in_chains
+BEHIND = f"""
+SELECT h.pk AS thread_pk, {FOLLOWED} FROM threads h INDEXED BY threads_behind_in_chains
 WHERE space = ? AND user_id = ? AND (chained < last_number OR chained_revision != revision) AND NOT (
     chained_revision = revision AND EXISTS (
         SELECT 1 FROM turns t WHERE t.thread_pk = h.pk AND t.position = h.chained + 1 AND t.role = 'assistant'
-            AND t.status IN ('queued', 'streaming')))"""
+            AND t.status IN ('queued', 'streaming')))
+LIMIT {AT_ONCE}"""
 
 THREAD = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
 
@@ -53,17 +54,15 @@ class SqlChainStore:
         What was said through other doors, or edited, since the owner's threads were last looked at is taken in first.
         """
         chains = chains_of(owner_root(space, user_id), said)
-        left: list[int] | None = None
 
-        def find(connection: sqlite3.Connection) -> tuple[list[int], list[Sighting]]:
-            behind = left or [pk for (pk,) in connection.execute(BEHIND, (space, user_id))]
-            still_behind = follow_threads(connection, behind)
-            return still_behind, [] if still_behind else _begun(connection, space, user_id, chains, thread_id)
+        def find(connection: sqlite3.Connection) -> list[Sighting] | None:
+            if not follow_threads(connection, rows(connection, BEHIND, (space, user_id))):
+                return None
+            return _begun(connection, space, user_id, chains, thread_id)
 
         # On the writer: while the owner chats, some thread is nearly always behind.
-        left, found = await self._database.write(find)
-        while left:
-            left, found = await self._database.write(find)
+        while (found := await self._database.write(find)) is None:
+            continue
         return found
 
     async def in_the_middle(

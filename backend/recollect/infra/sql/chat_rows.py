@@ -16,6 +16,7 @@ from recollect.infra.sql.append import (
     make_message_id,
     turn_row,
 )
+from recollect.infra.sql.chain_rows import FOLLOWED
 from recollect.infra.sql.rows import (
     THREAD_COLUMNS,
     TURN_COLUMNS,
@@ -36,7 +37,7 @@ FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE h.space = :space AND h.thread_id = :thread_id AND t.position = :position"""
 
 TURNS_OF_REQUEST = f"""
-SELECT t.pk AS turn_pk, t.thread_pk, h.unasked, {_TURN}
+SELECT t.pk AS turn_pk, t.thread_pk, h.unasked, {FOLLOWED}, {_TURN}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE h.space = :space AND h.thread_id = :thread_id AND t.position BETWEEN :first AND :last"""
 

@@ -137,12 +137,12 @@ class SqlChatStore:
             turn = accepted.answer
             for answer, text in zip(accepted.answers, texts, strict=True):
                 turn = write_answer(connection, rows[answer.message_id], text, status, model, now)
-            thread_pk = rows[turn.message_id]["thread_pk"]
-            follow_thread(connection, thread_pk)
+            row = rows[turn.message_id]
+            thread_pk = row["thread_pk"]
+            follow_thread(connection, row)
             if not accepted.thread.incognito:
                 set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
-            unasked = rows[turn.message_id]["unasked"]
-            return turn, self._queue(connection, unasked, accepted, jobs, now)
+            return turn, self._queue(connection, row["unasked"], accepted, jobs, now)
 
         turn, due = await self._database.write(finish)
         if due is not None:
