@@ -169,6 +169,45 @@ async def test_an_answer_that_is_still_being_written_is_not_known(conversations:
     assert (sighting.turn_id, sighting.known, sighting.is_tip) == ("t-1", 1, True)
 
 
+def under_way() -> NewTurn:
+    return NewTurn("assistant", "", START, "assistant", status="streaming")
+
+
+async def test_a_question_under_way_is_known_to_whoever_sends_it_again(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"))
+    assert len(await conversations.begun(asks("hello"), answers("hi"))) == 1
+    await conversations.say("t1", asks("how are you?"), under_way())
+    (sighting,) = await conversations.begun(asks("hello"), answers("hi"), asks("how are you?"))
+    assert (sighting.turn_id, sighting.known, sighting.is_tip) == ("t-3", 3, True)
+
+
+async def test_a_first_question_under_way_is_known_to_whoever_sends_it_again(
+    conversations: Conversations,
+) -> None:
+    await conversations.say("t1", asks("hello"), under_way())
+    (sighting,) = await conversations.begun(asks("hello"))
+    assert (sighting.turn_id, sighting.known, sighting.is_tip) == ("t-1", 1, True)
+
+
+async def test_a_thread_does_not_end_before_a_question_that_is_under_way(
+    conversations: Conversations,
+) -> None:
+    for thread in ("t1", "t2"):
+        await conversations.say(thread, asks("hello"), answers("hi"))
+    assert len(await conversations.begun(asks("hello"), answers("hi"))) == 2
+    await conversations.say("t2", asks("how are you?"), under_way())
+    found = await conversations.begun(asks("hello"), answers("hi"), asks("what is new?"))
+    assert {sighting.thread_id: sighting.is_tip for sighting in found} == {"t1": True, "t2": False}
+
+
+async def test_a_question_under_way_that_branches_off_is_known(conversations: Conversations) -> None:
+    await conversations.say("t1", asks("hello"), answers("hi"), asks("one"), answers("1"))
+    assert len(await conversations.begun(asks("hello"))) == 1
+    await conversations.say("t1", asks("two", parent="t-2"), under_way())
+    (sighting,) = await conversations.begun(asks("hello"), answers("hi"), asks("two"))
+    assert (sighting.turn_id, sighting.known) == ("t-5", 3)
+
+
 async def test_only_answers_that_were_given_here_count_as_such(conversations: Conversations) -> None:
     await conversations.say("t1", asks("2 + 2"), made("assistant", "4"), asks("3 + 3"), answers("6"))
     (example,) = await conversations.begun(asks("2 + 2"), made("assistant", "4"))

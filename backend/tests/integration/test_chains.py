@@ -107,8 +107,22 @@ async def test_an_answer_under_way_is_waited_for_without_looking_at_its_thread_e
     assert [each.turn_id for each in await begun(database, [asked, answer])] == ["t-2"]
 
 
+async def test_a_question_under_way_elsewhere_makes_nobody_wait_for_a_turn_to_write(
+    database: Database, threads: SqlThreadStore
+) -> None:
+    for about in ("mine", "theirs"):
+        await threads.append(Append("default", about, exchanges(2, about), "ann"))
+    await begun(database, exchanges(2, "mine"))
+    chats = SqlChatStore(database, clock=FakeClock(), schedule=SCHEDULE)
+    await chats.accept(Asked("default", "theirs", tuple(exchanges(1, "asked")[:1]), user_id="ann"))
+    written = database.operations
+    (sighting,) = await begun(database, [*exchanges(2, "mine"), *exchanges(1, "new")[:1]])
+    assert (sighting.thread_id, sighting.turn_id, sighting.is_tip) == ("mine", "t-4", True)
+    assert database.operations == written
+
+
 async def behind(database: Database) -> list[str]:
-    found = {row["thread_pk"] for row in await database.read(BEHIND, ("default", "ann"))}
+    found = {row["thread_pk"] for row in await database.read(BEHIND, {"space": "default", "user_id": "ann"})}
     names = await database.read("SELECT pk, thread_id FROM threads")
     return [row["thread_id"] for row in names if row["pk"] in found]
 

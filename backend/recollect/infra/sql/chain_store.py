@@ -1,7 +1,7 @@
 """Finding the thread that a client means which resends its history: a few lookups, however many threads there are."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recollect.infra.sql.chain_rows import AT_ONCE, FOLLOWED, follow_threads
@@ -14,13 +14,28 @@ MOST_SIGHTINGS = 32
 _AT_ONCE = 200
 
 # A thread whose next turn is an answer under way has nothing to take in yet.
-BEHIND = f"""
-SELECT h.pk AS thread_pk, {FOLLOWED} FROM threads h INDEXED BY threads_behind_in_chains
-WHERE space = ? AND user_id = ? AND (chained < last_number OR chained_revision != revision) AND NOT (
+_IS_BEHIND = """
+FROM threads h INDEXED BY threads_behind_in_chains
+WHERE space = :space AND user_id = :user_id AND (chained < last_number OR chained_revision != revision) AND NOT (
     chained_revision = revision AND EXISTS (
         SELECT 1 FROM turns t WHERE t.thread_pk = h.pk AND t.position = h.chained + 1 AND t.role = 'assistant'
-            AND t.status IN ('queued', 'streaming')))
-LIMIT {AT_ONCE}"""
+            AND t.status IN ('queued', 'streaming')))"""
+BEHIND = f"SELECT h.pk AS thread_pk, {FOLLOWED} {_IS_BEHIND} LIMIT {AT_ONCE}"
+
+# One that is just being asked its next question has nothing for whoever doesn't send what leads to that question.
+IS_ANY_BEHIND = f"""
+SELECT 1 {_IS_BEHIND} AND NOT (
+    chained_revision = revision AND chained > 0 AND last_number = chained + 2
+    AND EXISTS (
+        SELECT 1 FROM turns t WHERE t.thread_pk = h.pk AND t.position = h.chained + 1 AND t.role = 'user'
+            AND t.parent_id IS NULL)
+    AND EXISTS (
+        SELECT 1 FROM turns t WHERE t.thread_pk = h.pk AND t.position = h.chained + 2 AND t.role = 'assistant'
+            AND t.parent_id IS NULL AND t.status IN ('queued', 'streaming'))
+    AND EXISTS (SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained)
+    AND NOT EXISTS (
+        SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained AND instr(:chains, c.chain)))
+LIMIT 1"""
 
 THREAD = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
 
@@ -54,15 +69,24 @@ class SqlChainStore:
         What was said through other doors, or edited, since the owner's threads were last looked at is taken in first.
         """
         chains = chains_of(owner_root(space, user_id), said)
+        owner = {"space": space, "user_id": user_id}
 
-        def find(connection: sqlite3.Connection) -> list[Sighting] | None:
-            if not follow_threads(connection, rows(connection, BEHIND, (space, user_id))):
+        def look(connection: sqlite3.Connection) -> list[Sighting] | None:
+            if _is_any_behind(connection, owner, chains):
+                return None
+            found = _begun(connection, space, user_id, chains, thread_id)
+            known = found[0].known if found else 0
+            return found if known >= len(chains) - 1 else None
+
+        def follow_and_look(connection: sqlite3.Connection) -> list[Sighting] | None:
+            if not follow_threads(connection, rows(connection, BEHIND, owner)):
                 return None
             return _begun(connection, space, user_id, chains, thread_id)
 
-        # On the writer: while the owner chats, some thread is nearly always behind.
-        while (found := await self._database.write(find)) is None:
-            continue
+        # Most clients resend what is known, and one message more: they need not wait for a turn to write.
+        found = await self._database.query(look) if len(chains) <= _AT_ONCE else None
+        while found is None:
+            found = await self._database.write(follow_and_look)
         return found
 
     async def in_the_middle(
@@ -98,6 +122,12 @@ class SqlChainStore:
             return []
 
         return await self._database.query(find)
+
+
+def _is_any_behind(connection: sqlite3.Connection, owner: Mapping[str, str], chains: Sequence[bytes]) -> bool:
+    """Whether the chains of any thread that these may belong to are still to be written."""
+    bound = {**owner, "chains": b"".join(chains)}
+    return connection.execute(IS_ANY_BEHIND, bound).fetchone() is not None
 
 
 def _begun(
