@@ -19,6 +19,7 @@ class Server:
     """One connection to a server on this machine."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -66,6 +67,17 @@ class Server:
                 raise RuntimeError(f"{what} stands still at {done} of {messages}")
             # Counting a large home takes a while itself.
             time.sleep(min(1.0, 0.05 + (messages - done) / 10_000))
+
+    def wait_for_jobs(self) -> None:
+        """Until none runs, and none is due within the minute."""
+        give_up = time.monotonic() + STALLED_AFTER_SECONDS
+        while any(
+            job["state"] == "running" or job["run_at"] < (time.time() + 60) * 1000
+            for job in self.call("GET", "/api/v1/jobs?limit=1000")["jobs"]
+        ):
+            if time.monotonic() > give_up:
+                raise RuntimeError("its jobs don't come to an end")
+            time.sleep(0.05)
 
 
 def message(number: int, text: str) -> dict[str, Any]:

@@ -35,17 +35,21 @@ def measure_gateway(folder: Path, rounds: int, requests: int, messages: int) -> 
             "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{backend}",
         }
         with servers.recollect(folder / "gateway", settings) as (port, _pid, _ready):
-            fill(Server(port), "ann", texts.texts(messages, _SEED))
+            server = Server(port)
+            fill(server, "ann", texts.texts(messages, _SEED))
             return [
-                *_without_memory(backend, proxy, port, rounds, requests),
+                *_without_memory(backend, proxy, server, rounds, requests),
                 *(each for door in DOORS for each in _with_memory(port, door, rounds, requests)),
             ]
 
 
-def _without_memory(backend: int, proxy: int, port: int, rounds: int, requests: int) -> list[dict[str, Any]]:
+def _without_memory(
+    backend: int, proxy: int, server: Server, rounds: int, requests: int
+) -> list[dict[str, Any]]:
     """All in short turns, many times: a machine's pace drifts within seconds.
 
-    What each adds is what it takes beyond the straight way in the same round.
+    What each adds is what it takes beyond the straight way in the same round. Nobody's work is left to the next: what
+    follows a chat is waited for.
     """
     added: dict[str, list[float]] = {"proxy": [], **{door: [] for door in DOORS}}
     for number in range(-1, rounds):
@@ -53,7 +57,8 @@ def _without_memory(backend: int, proxy: int, port: int, rounds: int, requests: 
         straight = load(port=backend, door="openai", name=f"straight-{number}", **common)
         found = {"proxy": load(port=proxy, door="openai", name=f"proxy-{number}", **common)}
         for door in DOORS:
-            found[door] = load(port=port, door=door, name=f"{door}-{number}", **common)
+            found[door] = load(port=server.port, door=door, name=f"{door}-{number}", **common)
+            server.wait_for_jobs()
         if number >= 0:  # The round before the first warms all up.
             for way, milliseconds in found.items():
                 added[way].append(milliseconds - straight)
