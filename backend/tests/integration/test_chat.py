@@ -293,6 +293,24 @@ def test_a_server_killed_while_it_streams_leaves_a_marked_turn(tmp_path: Path, m
         assert (counted["missing"], counted["messages"]) == (0, 4)
 
 
+def test_a_server_told_to_stop_tells_whoever_listens_that_the_answer_ends_here(
+    tmp_path: Path, model: StandInModel
+) -> None:
+    home, settings = tmp_path / "home", with_backend(model.base_url)
+    model.control("stall", answer="one two three four five six seven eight nine ten eleven")
+    with Server(home, settings) as server, streamed(server.client, "t", "count") as stream:
+        _until_it_speaks(stream)
+        server.process.terminate()
+        last = list(stream)[-1]
+        assert (last["event"], last["data"]["assistant_turn"]["status"]) == ("done", "partial")
+        assert last["data"]["receipt"]["error"] == "the server was stopped"
+        assert server.wait_for_end() == 0
+    model.control()
+    with Server(home, settings) as server:
+        stored = turns(server.client, "t")
+        assert (stored[0]["status"], stored[1]["status"]) == ("complete", "partial")
+
+
 def test_tool_calls_pass_through_and_keep_their_place(
     client: httpx2.Client, model: StandInModel, thread: str
 ) -> None:

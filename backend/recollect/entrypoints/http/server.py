@@ -43,6 +43,10 @@ from recollect.errors import HomeUnusable, RecollectError
 from recollect.settings import unknown_variables
 
 _log = logging.getLogger("recollect.http")
+STOP_SECONDS = 10
+"""How long requests under way have when the server is told to stop."""
+ANSWER_SECONDS = 8.0
+"""How long answers under way have; then they end, are stored as far as they got, and their clients are told."""
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound by itself
 
 
@@ -137,20 +141,26 @@ async def serve(app: App) -> None:
                 lifespan="off",
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=10,
+                timeout_graceful_shutdown=STOP_SECONDS,
             )
         )
         sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
         sys.stdout.flush()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.handle_exit, number, None)
         warming = asyncio.create_task(app.warm_up())
+        ending: list[asyncio.Task[None]] = []
+
+        def stop(number: signal.Signals) -> None:
+            server.handle_exit(number, None)
+            loop.call_later(ANSWER_SECONDS, lambda: ending.append(asyncio.create_task(app.chat.stop())))
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop, number)
         try:
             await server.serve(sockets=[listener])
         finally:
             warming.cancel()
-            await asyncio.gather(warming, return_exceptions=True)
+            await asyncio.gather(warming, *ending, return_exceptions=True)
 
 
 def _bind(host: str, port: int) -> socket.socket:
