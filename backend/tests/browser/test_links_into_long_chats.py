@@ -1,13 +1,14 @@
 """A link to a message deep in a long chat: it opens there, and the rest comes as one scrolls."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.site import MAY_8, MINUTE, Site, Visit
+from tests.cache_chat import NO_BACKGROUND_WORK
 from tests.processes import StandInModel
 
 Visits = Callable[..., Visit]
@@ -20,6 +21,13 @@ AT_REST = """async () => {
     }
 }"""
 """Until nothing scrolls any more."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, model: StandInModel) -> Iterator[Site]:
+    """One of its own: what memory makes of thousands of messages would keep all other tests waiting."""
+    with Site(tmp_path_factory.mktemp("long") / "home", model, NO_BACKGROUND_WORK) as site:
+        yield site
 
 
 def talk(site: Site, user: str, thread: str, number: int) -> None:
