@@ -291,6 +291,10 @@ class FakeEntryStore:
             before, revision=0
         ):
             return
+        is_derived = before is None and known.kind == PROFILE and change.actor == "consolidation"
+        origins = [(known.space, origin) for origin in origin_ids(known.entry)]
+        if is_derived and any(origin not in self._rows.entries for origin in origins):
+            raise Conflict(f"what {known.entry_id} is made of was removed meanwhile")
         if (0 if before is None else before.revision) != known.revision:
             raise Conflict(f"{known.entry_id} was changed meanwhile")
         if before is None:

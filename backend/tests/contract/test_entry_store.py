@@ -178,6 +178,15 @@ async def test_a_new_version_of_what_was_removed_is_refused(entries: Entries) ->
         await entries.put(reworded(old, "Ann lives in Porto."))
 
 
+async def test_a_line_of_the_profile_whose_fact_was_forgotten_meanwhile_is_refused(entries: Entries) -> None:
+    line = replace(fact("pr-1", fact="fa-1"), kind=PROFILE, cell="")
+    await entries.put(fact("fa-1"))
+    await entries.store.apply(EntryChange("default", ANN, "consolidation", "forgotten", remove=("fa-1",)))
+    with pytest.raises(Conflict):
+        await entries.store.apply(EntryChange("default", ANN, "consolidation", "the facts changed", (line,)))
+    assert await entries.store.some("default", ANN, ["pr-1"]) == []
+
+
 async def test_an_id_that_another_owner_has_is_refused(entries: Entries) -> None:
     await entries.put(fact())
     with pytest.raises(Conflict):

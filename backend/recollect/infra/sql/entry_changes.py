@@ -107,6 +107,8 @@ class EntryWriter:
     def _add(self, known: KnownEntry) -> None:
         if known.revision != 0:
             raise Conflict(f"{known.entry_id} was removed meanwhile")
+        if known.kind == PROFILE and self.change.actor == "consolidation":
+            self._require_origins(known)
         path = places.new_place(self.connection, known)
         ((pk,),) = self.connection.execute(INSERT_ENTRY, row_of(known, path, self.now)).fetchall()
         put_sources(self.connection, pk, known)
@@ -115,6 +117,12 @@ class EntryWriter:
                 "DELETE FROM buried_entries WHERE space = ? AND entry_id = ?", (known.space, known.entry_id)
             )
         self._touch(path, known)
+
+    def _require_origins(self, known: KnownEntry) -> None:
+        """What a line says may have been forgotten since its facts were read: it must not come back by the line."""
+        for origin in origin_ids(known.entry):
+            if stored_entry(self.connection, known.space, origin) is None:
+                raise Conflict(f"{origin}, which {known.entry_id} is made of, was removed meanwhile")
 
     def _replace(self, before: KnownEntry, known: KnownEntry, actor: Actor, cause: str) -> None:
         # What a person changed in a file stays where they have it.
