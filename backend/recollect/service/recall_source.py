@@ -87,6 +87,7 @@ class Recalled:
         memories = [
             {
                 "id": memory.id,
+                "type": memory.type,
                 "message_ids": list(memory.message_ids),
                 "thread_id": memory.thread_id,
                 "score": memory.score,

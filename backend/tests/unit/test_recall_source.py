@@ -318,7 +318,14 @@ async def test_the_receipt_names_memories_and_holds_no_texts() -> None:
     receipt = (await recall(Memories(row(), row("Hi!", 2)))).as_receipt()
     assert receipt == {
         "memories": [
-            {"id": "t0:1", "message_ids": ["m1"], "thread_id": "t0", "score": 1.0, "correction": False}
+            {
+                "id": "t0:1",
+                "type": "turn",
+                "message_ids": ["m1"],
+                "thread_id": "t0",
+                "score": 1.0,
+                "correction": False,
+            }
         ],
         "left_out": None,
         "degraded": [],
