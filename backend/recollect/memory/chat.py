@@ -99,8 +99,8 @@ class Conversation:
     last_prompt: LastPrompt | None
     summary: "Summary | None" = None
     """For the end of this epoch."""
-    was_answered: bool = False
-    """An answer to the path's last turn is in some branch."""
+    is_answered_again: bool = False
+    """Nothing new is said, and an answer to the path's last turn is in some branch already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
-    """A prompt on its way: written down before it is sent."""
+    """A prompt on its way to the model, as it is written down."""
 
     epoch: Epoch
     opens_epoch: bool

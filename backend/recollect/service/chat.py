@@ -18,7 +18,7 @@ from typing import Any
 from recollect.context.llm import ChatCall, Usage
 from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError, Unavailable
 from recollect.memory.access import Caller
-from recollect.memory.chat import Accepted, AnswerText, Asked, Conversation
+from recollect.memory.chat import Accepted, AnswerText, Asked, Conversation, SentPrompt
 from recollect.memory.identity import thread_key
 from recollect.memory.model import JsonObject, NewTurn, Thread, Turn
 from recollect.memory.preferences import Preferences
@@ -33,6 +33,7 @@ from recollect.service.presets import preset_in_force, require_preset
 from recollect.service.prompting import Prepared, PromptMaker, Wanted, instructions_of
 from recollect.service.slot_maps import SlotMaps
 from recollect.service.threads import DEFAULT_USER
+from recollect.service.writing_down import WritingDown
 
 _log = logging.getLogger("recollect.chat")
 _STOPS = "the server was stopped"
@@ -83,6 +84,17 @@ class _Waiting:
     request: ChatRequest
     conversation: Conversation | None
     """What its prompt is made of; None where turns before it were still to end when it came."""
+
+
+@dataclass(slots=True)
+class _Done:
+    """What came of a turn, as far as it got."""
+
+    outcome: Outcome = field(default_factory=lambda: Outcome(status="failed"))
+    detail: JsonObject = field(default_factory=dict)
+    prepared: Prepared | None = None
+    unwritten: SentPrompt | None = None
+    """What was sent, where it is still to be written down."""
 
 
 @dataclass(slots=True)
@@ -336,22 +348,22 @@ class Chat:
             self._lanes.pop(key, None)
 
     async def _run(self, turn: _Waiting) -> None:
-        live = turn.live
-        outcome, prepared = Outcome(status="failed"), None
-        detail: JsonObject = {}
+        live, done = turn.live, _Done()
         try:
             if live.stop_reason is not None:
-                outcome.why = live.stop_reason
+                done.outcome.why = live.stop_reason
             else:
-                prepared, outcome, detail = await self._answered(turn)
+                await self._answer(turn, done)
         except RecollectError as error:
-            outcome.error = error
+            done.outcome.error = error
         except Exception as error:  # noqa: BLE001 - the turn ends with it, and the next one works
             _log.exception("a chat turn failed inside Recollect")
-            outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
-        await self._finish(live, turn.request, outcome, detail, prepared)
+            done.outcome.error = RecollectError(
+                f"something went wrong inside Recollect: {type(error).__name__}"
+            )
+        await self._finish(live, turn.request, done)
 
-    async def _answered(self, turn: _Waiting) -> tuple[Prepared, Outcome, JsonObject]:
+    async def _answer(self, turn: _Waiting, done: _Done) -> None:
         live, request = turn.live, turn.request
         accepted = live.accepted
         thread = accepted.thread
@@ -376,42 +388,30 @@ class Chat:
             time_zone=request.time_zone or preferences.time_zone,
             memory=request.memory,
         )
-        prepared, outcome, detail = await self._sent(live, request, preset, wanted, conversation)
-        refused = isinstance(outcome.error, ModelRefused) and outcome.status == "failed"
+        await self._send(live, request, preset, wanted, conversation, done)
+        refused = isinstance(done.outcome.error, ModelRefused) and done.outcome.status == "failed"
         if refused and (told := await backend.facts()) != facts:
             # It was started anew with a smaller context, say: then the prompt is cut to that.
             wanted = replace(wanted, facts=told)
-            return await self._sent(live, request, preset, wanted, conversation)
-        return prepared, outcome, detail
+            await self._send(live, request, preset, wanted, conversation, done)
 
-    async def _sent(
+    async def _send(
         self,
         live: LiveTurn,
         request: ChatRequest,
         preset: Preset,
         wanted: Wanted,
         conversation: Conversation,
-    ) -> tuple[Prepared, Outcome, JsonObject]:
-        """Make the prompt, write it down and send it."""
-        prepared = await self._prompts.prepare(wanted, conversation)
+        done: _Done,
+    ) -> None:
+        """Make the prompt, send it, and write it down."""
+        done.prepared = prepared = await self._prompts.prepare(wanted, conversation)
         live.begun(prepared.sent.detail)
-        # Beside the stream, which it need not hold up: what the user said is durable since it was accepted.
-        written = asyncio.create_task(self._write_down(live.accepted, prepared))
+        writing = WritingDown(self._store, live.accepted, prepared.sent)
         try:
-            outcome, detail = await self._stream(live, request, preset, wanted, prepared)
+            done.outcome, done.detail = await self._stream(live, request, preset, wanted, prepared)
         finally:
-            problem = await written
-        return prepared, outcome, {**detail, **({"not_written_down": problem} if problem else {})}
-
-    async def _write_down(self, accepted: Accepted, prepared: Prepared) -> str | None:
-        """What is sent; returns why it could not be written, if so. The turn goes on all the same."""
-        thread = accepted.thread
-        try:
-            await self._store.begin(thread.space, thread.thread_id, accepted, prepared.sent)
-        except RecollectError as error:
-            _log.warning("a prompt could not be written down: %s", error.message)
-            return error.message
-        return None
+            done.unwritten = await writing.ended()
 
     async def _with_preset(self, thread: Thread, request: ChatRequest) -> Thread:
         """A preset that a request names is the thread's from then on."""
@@ -451,15 +451,9 @@ class Chat:
         outcome.payload = shown.referring(outcome.payload)
         return outcome, {**_told(outcome), **shown.receipt()}
 
-    async def _finish(
-        self,
-        live: LiveTurn,
-        request: ChatRequest,
-        outcome: Outcome,
-        detail: JsonObject,
-        prepared: Prepared | None,
-    ) -> None:
+    async def _finish(self, live: LiveTurn, request: ChatRequest, done: _Done) -> None:
         accepted, thread = live.accepted, live.accepted.thread
+        outcome, detail, prepared = done.outcome, done.detail, done.prepared
         if outcome.error is not None:
             detail = {**detail, "error": outcome.error.message, "code": outcome.error.code}
         elif outcome.why is not None:
@@ -482,6 +476,7 @@ class Chat:
                 texts,
                 status=outcome.status,
                 model=model,
+                prompt=done.unwritten,
                 payload=_beside_the_prompt(outcome.payload, prepared),
                 detail=receipt,
                 jobs=jobs,

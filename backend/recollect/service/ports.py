@@ -270,11 +270,12 @@ class ChatStore(Protocol):
         *,
         status: Status,
         model: str | None = None,
+        prompt: SentPrompt | None = None,
         payload: JsonObject | None = None,
         detail: JsonObject | None = None,
         jobs: Sequence[JobSpec] = (),
     ) -> Turn:
-        """`payload` is the request on the wire; its messages are None where they are the prompt's.
+        """`prompt` is what was sent, where `begin` has not written it down. `payload` is the request on the wire; its messages are None where they are the prompt's.
 
         `detail` is the whole receipt; None leaves it as it was when the answer began.
         """

@@ -142,9 +142,9 @@ class PromptMaker:
         if words is None:
             return
         clock = str(current_datetime_context_message(wanted.now, wanted.time_zone)["content"])
-        room = block_tokens(wanted.facts.context_tokens) - await _tokens_of(wanted, context_block([clock]))
         block = ContextBlock(context_block([clock]))
         if wanted.memory:
+            room = block_tokens(wanted.facts.context_tokens) - await _tokens_of(wanted, block.text)
             rewritten, recalled = await self._remembered(wanted, draft, words, room)
             recalled, text = await _within(wanted, recalled, room)
             draft.notes["rewriter"] = rewritten.as_receipt()
@@ -198,8 +198,9 @@ class PromptMaker:
 
         The window is settled before memories are looked for: what leaves it may be recalled.
         """
-        room = block_tokens(wanted.facts.context_tokens)
-        await self._shrink_to(wanted, conversation, instructions, draft, window, room)
+        if wanted.memory:
+            room = block_tokens(wanted.facts.context_tokens)
+            await self._shrink_to(wanted, conversation, instructions, draft, window, room)
         await self._add_context(wanted, conversation, draft)
         prompt, tokens, shrunk = await self._shrink_to(wanted, conversation, instructions, draft, window, 0)
         if shrunk:
@@ -481,7 +482,7 @@ def _words(wanted: Wanted, conversation: Conversation, draft: _Draft) -> Turn | 
 
 def _has_answer(conversation: Conversation, last: SentTurn) -> bool:
     """In some branch: then the same prompt is sent again, byte for byte."""
-    return conversation.was_answered and conversation.path[-1].position == last.position
+    return conversation.is_answered_again and conversation.path[-1].position == last.position
 
 
 def _shows(turn: Turn) -> bool:

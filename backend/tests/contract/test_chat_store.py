@@ -38,9 +38,13 @@ class Journal:
         return await self.chats.accept(Asked("default", thread, turns, user_id="ann", **fields))
 
     async def send(self, accepted: Accepted, *messages: str, **fields: Any) -> None:
+        prompt = self.prompt(*messages, **fields)
+        await self.chats.begin("default", accepted.thread.thread_id, accepted, prompt)
+
+    def prompt(self, *messages: str, **fields: Any) -> SentPrompt:
         said: list[JsonObject] = [{"role": "user", "content": text} for text in messages]
         prompt = SentPrompt(EPOCH, True, None, None, prompt_bytes(said), 0, {"epoch": 1})
-        await self.chats.begin("default", accepted.thread.thread_id, accepted, replace(prompt, **fields))
+        return replace(prompt, **fields)
 
     async def answer(self, accepted: Accepted, text: str, status: Status = "complete", **fields: Any) -> Turn:
         return await self.chats.finish(
@@ -158,6 +162,46 @@ async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:
         assert [message["content"] for message in receipt.messages] == messages
         assert receipt.payload == {"model": "m", "messages": list(receipt.messages)}
         assert receipt.detail["cached_tokens"] == number
+
+
+async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Journal) -> None:
+    """All that is known afterwards is the same as if it had been written down while it streamed."""
+    block = ContextBlock("[Context]", {"m": "d"})
+    detail: JsonObject = {"epoch": 1, "cached_tokens": 3}
+    for thread, is_begun in (("begun", True), ("at once", False)):
+        for text, fields in (("one", {"block": block, "block_position": 1}), ("two", {"opens_epoch": False})):
+            asked = await journal.ask(text, thread=thread)
+            if is_begun:
+                await journal.send(asked, "one", text, **fields)
+            prompt = None if is_begun else journal.prompt("one", text, **fields)
+            payload = {"model": "m", "messages": None}
+            await journal.answer(asked, "fine", prompt=prompt, payload=payload, detail=detail)
+
+    async def known(thread: str) -> list[object]:
+        asked = await journal.ask("three", thread=thread)
+        made_of = await journal.chats.conversation("default", thread, asked, 10)
+        path = [(each.position, each.block, each.turn.content, each.turn.status) for each in made_of.path]
+        receipts = [await journal.chats.prompt("default", thread, turn) for turn in ("t-2", "t-4")]
+        return [made_of.epoch, made_of.last_prompt, path, receipts]
+
+    assert await known("at once") == await known("begun")
+    receipt = await journal.chats.prompt("default", "at once", "t-2")
+    assert receipt is not None and receipt.detail == detail
+
+
+async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readable(journal: Journal) -> None:
+    """The first was refused as too long, say, and a shorter one was sent for the same answer."""
+    first = await journal.ask("one")
+    await journal.send(first, "s", "one")
+    await journal.answer(first, "fine")
+    second = await journal.ask("two")
+    await journal.send(second, "s", "one", "two")
+    await journal.send(second, "two")
+    await journal.answer(second, "fine")
+    for turn, sent in (("t-2", ["s", "one"]), ("t-4", ["two"])):
+        receipt = await journal.chats.prompt("default", "t", turn)
+        assert receipt is not None
+        assert [message["content"] for message in receipt.messages] == sent
 
 
 async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Journal) -> None:

@@ -234,7 +234,10 @@ async def test_a_prompt_costs_what_the_window_costs_not_what_the_thread_costs(
         )
     assert len(sent["messages"]) <= 14
     assert len(conversation.path) <= 21
-    assert not [row for row in plan if row["detail"].startswith(("SCAN", "USE TEMP"))]
+    page = "SCAN (subquery-"  # As long as its limit, and no longer.
+    read = [row["detail"] for row in plan if not row["detail"].startswith(page)]
+    assert not [step for step in read if step.startswith(("SCAN", "USE TEMP"))], plan
+    assert any("thread_pk=? AND position<?" in step for step in read), plan
 
 
 async def test_a_message_that_cannot_fit_gets_both_numbers(tmp_path: Path, model: StandInModel) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.infra.sql.rows import dumped
+from recollect.infra.sql.rows import dumped, insert_rows
 from recollect.memory import identity
 from recollect.memory.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.memory.model import Append, NewTurn, Receipt
@@ -16,13 +16,13 @@ DEFAULT_USER = "me"
 MAX_TAGS = 100
 
 FIND_THREAD = """
-SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes
-FROM threads WHERE space = ? AND thread_id = ?"""
+SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, 'failed' = (
+    SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1)
+FROM threads h WHERE space = ? AND thread_id = ?"""
 
-INSERT_TURN = """
+INSERT_TURNS = """
 INSERT INTO turns (thread_pk, position, message_id, role, sender_id, content, parts_json,
-    tool_calls_json, tool_call_id, reasoning, parent_id, model, timestamp, status, skip_reason, accepted, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    tool_calls_json, tool_call_id, reasoning, parent_id, model, timestamp, status, skip_reason, accepted, digest)"""
 
 # While another index is made beside the live one, the live one is the older of the two.
 REACHED = """
@@ -62,6 +62,8 @@ class ThreadHead:
     lookalikes: int
     """How many given message ids look like ones we make."""
     is_new: bool = False
+    has_failed: bool = False
+    """It ends with an answer that failed."""
     changed: bool = False
     """Its header has to be written anew."""
 
@@ -96,8 +98,7 @@ def append_turns(
         receipts.append(receipt)
     if not accepted:
         return receipts, _nothing_new(connection, append, head, now, schedule)
-    for row in accepted:
-        connection.execute(INSERT_TURN, row)
+    insert_rows(connection, INSERT_TURNS, accepted)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
     if head.incognito:
@@ -136,10 +137,11 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
     row = connection.execute(FIND_THREAD, (append.space, append.thread_id)).fetchone()
     if row is None:
         return create_thread_row(connection, append, now, created=append.turns[0].timestamp)
-    pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes = row
+    pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, has_failed = row
     if append.user_id is not None and append.user_id != user_id:
         raise NotFound(f"there is no thread {append.thread_id!r}")
     head = ThreadHead(pk, user_id, bool(incognito), last_number, unasked, forgotten, lookalikes)
+    head.has_failed = bool(has_failed)
     if append.tags or (append.agent_id and agent_id is None):
         head.changed = _merge_header(connection, pk, tags_json, append)
     return head

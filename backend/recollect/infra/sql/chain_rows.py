@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recollect.infra.sql.rows import TURN_COLUMNS, named_rows, turn_of
+from recollect.infra.sql.rows import TURN_COLUMNS, insert_rows, named_rows, turn_of
 from recollect.memory import identity
 from recollect.memory.model import Turn
 from recollect.memory.resent import longer, owner_root, pair_digest, said_digest
@@ -35,13 +35,14 @@ WHERE thread_pk = :pk AND position = (
     SELECT max(position) FROM chains WHERE thread_pk = :pk AND position <= :wanted
 )"""
 
+# With the one before them, which most conversations go on from.
 LINKS_FROM = """
 SELECT position, before, said, chain, pair, answered, silent FROM chains
-WHERE thread_pk = ? AND position BETWEEN ? AND ?"""
+WHERE thread_pk = :pk AND position <= :last AND position >= coalesce(
+    (SELECT max(position) FROM chains WHERE thread_pk = :pk AND position < :first), 0)"""
 
-INSERT_LINK = """
-INSERT OR IGNORE INTO chains (turn_pk, thread_pk, position, before, said, chain, pair, answered, silent)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+INSERT_LINKS = """
+INSERT OR IGNORE INTO chains (turn_pk, thread_pk, position, before, said, chain, pair, answered, silent)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class _Stretch:
         self._links: dict[int, list[Link]] = {}
         self._new: list[tuple[int, Link]] = []
         if turns:
-            places = (thread_pk, turns[0]["position"], turns[-1]["position"])
+            places = {"pk": thread_pk, "first": turns[0]["position"], "last": turns[-1]["position"]}
             for row in connection.execute(LINKS_FROM, places):
                 self._links.setdefault(row[0], []).append(_link_of(row))
 
@@ -137,7 +138,7 @@ class _Stretch:
             )
             for turn_pk, link in self._new
         ]  # fmt: skip
-        self._connection.executemany(INSERT_LINK, rows)
+        insert_rows(self._connection, INSERT_LINKS, rows)
 
     def _linked(
         self, position: int, parents: Sequence[Link], versions: Sequence[bytes], *, answered: bool

@@ -23,7 +23,7 @@ WHERE space = :space AND user_id = :user_id AND (chained < last_number OR chaine
 BEHIND = f"SELECT h.pk AS thread_pk, {FOLLOWED} {_IS_BEHIND} LIMIT {AT_ONCE}"
 
 # One that is just being asked its next question has nothing for whoever doesn't send what leads to that question.
-IS_ANY_BEHIND = f"""
+_MAY_BE_BEHIND = f"""
 SELECT 1 {_IS_BEHIND} AND NOT (
     chained_revision = revision AND chained > 0 AND last_number = chained + 2
     AND EXISTS (
@@ -34,8 +34,7 @@ SELECT 1 {_IS_BEHIND} AND NOT (
             AND t.parent_id IS NULL AND t.status IN ('queued', 'streaming'))
     AND EXISTS (SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained)
     AND NOT EXISTS (
-        SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained AND instr(:chains, c.chain)))
-LIMIT 1"""
+        SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained AND instr(:chains, c.chain)))"""
 
 THREAD = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
 
@@ -44,12 +43,29 @@ WHICH_EXIST = """
 SELECT v.column1 AS digest FROM (VALUES {marks}) v
 WHERE EXISTS (SELECT 1 FROM chains c WHERE c.{column} = v.column1 AND (:pk IS NULL OR c.thread_pk = :pk))"""
 
-SIGHTED = """
-SELECT h.thread_id, c.thread_pk, c.position, c.answered, c.silent,
+_SIGHTED = """
+SELECT h.thread_id, c.thread_pk, c.position, c.answered, c.silent, c.{column} AS digest,
     c.position = (SELECT max(position) FROM chains WHERE thread_pk = c.thread_pk) AS is_tip
 FROM chains c JOIN threads h ON h.pk = c.thread_pk
-WHERE c.{column} = :digest AND h.space = :space AND h.user_id = :user_id AND (:pk IS NULL OR c.thread_pk = :pk)
+WHERE c.{column} = {digest} AND h.space = :space AND h.user_id = :user_id AND ({pk} IS NULL OR c.thread_pk = {pk})
 ORDER BY is_tip DESC, c.turn_pk DESC LIMIT :limit"""
+
+
+def _sighting(column: str, digest: str, pk: str) -> str:
+    return _SIGHTED.format(column=column, digest=digest, pk=pk)
+
+
+# For clients that resend what is known and one message more, all in one statement: in each that runs threads change
+# hands. The first row says whether the chains of any thread that these may belong to are still to be written.
+LOOK = f"""
+WITH meant (pk) AS (SELECT CASE WHEN :thread_id IS NULL THEN NULL ELSE coalesce(
+    (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id), 0) END),
+longest (digest) AS (
+    SELECT v.column1 FROM (VALUES (:whole), (:but_one)) v, meant WHERE EXISTS (
+        SELECT 1 FROM chains c WHERE c.chain = v.column1 AND (meant.pk IS NULL OR c.thread_pk = meant.pk))
+    LIMIT 1)
+SELECT b.is_any_behind, s.* FROM (SELECT EXISTS ({_MAY_BE_BEHIND}) AS is_any_behind) b
+LEFT JOIN ({_sighting("chain", "(SELECT digest FROM longest)", "(SELECT pk FROM meant)")}) s"""
 
 BACKWARDS = """
 SELECT position, before, said FROM chains WHERE thread_pk = ? AND position <= ? ORDER BY position DESC LIMIT 500"""
@@ -71,23 +87,38 @@ class SqlChainStore:
         chains = chains_of(owner_root(space, user_id), said)
         owner = {"space": space, "user_id": user_id}
 
-        def look(connection: sqlite3.Connection) -> list[Sighting] | None:
-            if _is_any_behind(connection, owner, chains):
-                return None
-            found = _begun(connection, space, user_id, chains, thread_id)
-            known = found[0].known if found else 0
-            return found if known >= len(chains) - 1 else None
-
         def follow_and_look(connection: sqlite3.Connection) -> list[Sighting] | None:
             if not follow_threads(connection, rows(connection, BEHIND, owner)):
                 return None
             return _begun(connection, space, user_id, chains, thread_id)
 
         # Most clients resend what is known, and one message more: they need not wait for a turn to write.
-        found = await self._database.query(look) if len(chains) <= _AT_ONCE else None
+        found = await self._look(owner, chains, thread_id) if len(chains) <= _AT_ONCE else None
         while found is None:
             found = await self._database.write(follow_and_look)
         return found
+
+    async def _look(
+        self, owner: Mapping[str, str], chains: Sequence[bytes], thread_id: str | None
+    ) -> list[Sighting] | None:
+        """None where that is not enough to know."""
+        if not chains:
+            return []
+        bound = {
+            **owner,
+            "thread_id": thread_id,
+            "chains": b"".join(chains),
+            "whole": chains[-1],
+            "but_one": chains[-2] if len(chains) > 1 else None,
+            "limit": MOST_SIGHTINGS,
+        }
+        found = await self._database.read(LOOK, bound)
+        if found[0]["is_any_behind"]:
+            return None
+        digest = found[0]["digest"]
+        if digest is None:
+            return [] if len(chains) == 1 else None
+        return _sightings(found, len(chains) - (digest != chains[-1]))
 
     async def in_the_middle(
         self,
@@ -124,12 +155,6 @@ class SqlChainStore:
         return await self._database.query(find)
 
 
-def _is_any_behind(connection: sqlite3.Connection, owner: Mapping[str, str], chains: Sequence[bytes]) -> bool:
-    """Whether the chains of any thread that these may belong to are still to be written."""
-    bound = {**owner, "chains": b"".join(chains)}
-    return connection.execute(IS_ANY_BEHIND, bound).fetchone() is not None
-
-
 def _begun(
     connection: sqlite3.Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
 ) -> list[Sighting]:
@@ -157,7 +182,7 @@ def _sighted(
     column: str, space: str, user_id: str, digest: bytes, pk: int | None
 ) -> tuple[str, dict[str, Any]]:
     bound = {"space": space, "user_id": user_id, "digest": digest, "pk": pk, "limit": MOST_SIGHTINGS}
-    return SIGHTED.format(column=column), bound
+    return _sighting(column, ":digest", ":pk"), bound
 
 
 def _thread_pk(connection: sqlite3.Connection, space: str, thread_id: str | None) -> int | None:

@@ -10,7 +10,7 @@ from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.sql.append import (
     ADVANCE_THREAD,
     BUFFER_NEW_TURNS,
-    INSERT_TURN,
+    INSERT_TURNS,
     ThreadHead,
     find_or_create,
     make_message_id,
@@ -21,6 +21,7 @@ from recollect.infra.sql.rows import (
     THREAD_COLUMNS,
     TURN_COLUMNS,
     dumped,
+    insert_rows,
     named_rows,
     thread_of,
     turn_of,
@@ -45,12 +46,7 @@ OPEN_TURNS = f"""
 SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {_TURN}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', 'streaming')"""
 
-FAILED_TIP = f"""
-SELECT {TURN_COLUMNS} FROM turns
-WHERE thread_pk = (
-    SELECT pk FROM threads h WHERE space = :space AND thread_id = :thread_id AND 'failed' = (
-        SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1))
-ORDER BY position DESC LIMIT :limit"""
+TIP = f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = :pk ORDER BY position DESC LIMIT :limit"
 
 THREAD_HEADER = f"pk, revision, {THREAD_COLUMNS}"
 """Of a thread's row: what is told of it, and what a prompt needs besides."""
@@ -66,11 +62,14 @@ SELECT t.position FROM chat_requests r JOIN threads h ON h.pk = r.thread_pk
 JOIN turns t ON t.thread_pk = h.pk AND t.position = r.answer
 WHERE h.space = :space AND h.thread_id = :thread_id AND r.idempotency_key = :key AND t.status = 'failed'"""
 
+_ON_PATH = f"{TURN_COLUMNS}, block, memories_json"
 PATH_PAGE = f"""
-SELECT {_TURN}, b.text AS block, b.memories_json
-FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
-WHERE t.thread_pk = :pk AND t.position <= :last
-ORDER BY t.position DESC LIMIT :limit"""
+SELECT json_group_array(json_array({_ON_PATH})) FROM (
+    SELECT {_TURN}, b.text AS block, b.memories_json
+    FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
+    WHERE t.thread_pk = :pk AND t.position <= :last
+    ORDER BY t.position DESC LIMIT :limit)"""
+"""One row, whatever its length: each row that is read costs a change of hands between threads."""
 
 
 _FORGOTTEN = "the thread was forgotten while it was answered"
@@ -80,14 +79,6 @@ _LONGEST_PATH = 5_000
 
 def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Accepted, Mapping[str, Any]]:
     """What was accepted, and the row of its thread."""
-    if _went_unanswered(connection, asked):
-        asked = replace(asked, turns=(), earlier=(), parent_id=None)
-    elif asked.turns and asked.key and (overtaken := _overtaken(connection, asked)):
-        raise Conflict(
-            f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
-            " since; name the message as parent_id to have it answered after all",
-            field="Idempotency-Key",
-        )
     given_turns = (*asked.earlier, *asked.turns)
     first = given_turns[0].timestamp if given_turns else now
     anchor = NewTurn("assistant", "", first, "assistant", status="queued")
@@ -95,6 +86,14 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Acce
     head = find_or_create(connection, append, now)
     if head.is_new and not given_turns:
         raise NotFound(f"there is no thread {asked.thread_id!r}")
+    if head.has_failed and _went_unanswered(connection, head, asked):
+        asked, given_turns = replace(asked, turns=(), earlier=(), parent_id=None), ()
+    elif asked.turns and asked.key and (overtaken := _overtaken(connection, asked)):
+        raise Conflict(
+            f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
+            " since; name the message as parent_id to have it answered after all",
+            field="Idempotency-Key",
+        )
     given_turns = tuple(
         replace(turn, sender_id=turn.sender_id or (head.user_id if turn.role == "user" else turn.role))
         for turn in given_turns
@@ -125,13 +124,14 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Acce
         answer = NewTurn("assistant", "", now, "assistant", parent_id=link, status="queued")
         stored.append((number, answer, make_message_id(connection, head, append, now, number, given)))
     last_answer = number
-    turns = []
+    turns, new_rows = [], []
     for position, turn, message_id in stored:
         spare = before + len(given_turns) < position < last_answer
         reason = _skip_reason(turn, head, asked.skip_reason, spare=spare)
         digest = identity.turn_digest(turn, message_id)
-        connection.execute(INSERT_TURN, turn_row(head.pk, position, message_id, turn, reason, now, digest))
+        new_rows.append(turn_row(head.pk, position, message_id, turn, reason, now, digest))
         turns.append(_stored(turn, position, message_id, reason))
+    insert_rows(connection, INSERT_TURNS, new_rows)
     if any(turn.skip_reason is None for turn in turns):
         connection.execute(BUFFER_NEW_TURNS, (asked.space, asked.thread_id, head.pk, before))
     (row,) = named_rows(connection, ADVANCED, (number, len(turns), len(turns), head.lookalikes, now, head.pk))
@@ -145,12 +145,11 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Acce
     return Accepted(thread_of(row), tuple(new[:count]), tuple(new[count:])), row
 
 
-def _went_unanswered(connection: sqlite3.Connection, asked: Asked) -> bool:
+def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> bool:
     """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
     if not asked.turns:
         return False
-    place = {"space": asked.space, "thread_id": asked.thread_id, "limit": len(asked.turns) + 1}
-    found = list(named_rows(connection, FAILED_TIP, place))
+    found = list(named_rows(connection, TIP, {"pk": head.pk, "limit": len(asked.turns) + 1}))
     if len(found) <= len(asked.turns) or found[0]["content"]:
         return False
     tip = [turn_of(row) for row in found]
@@ -207,6 +206,8 @@ def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> s
     position = identity.turn_number(parent_id)
     if position == 0 and asked.turns:
         return None if head.last_number == 0 else parent_id
+    if position == head.last_number and not head.forgotten:
+        return None
     known = connection.execute(
         "SELECT 1 FROM turns WHERE thread_pk = ? AND position = ?", (head.pk, position)
     ).fetchone()
@@ -348,12 +349,10 @@ def path_of(
             break
         begun = begun or (epoch is not None and wanted == epoch.first_position)
         if lowest is None or wanted < lowest:
-            bound = {"pk": thread_pk, "last": wanted, "limit": max(1, most_turns - len(path))}
-            found = list(named_rows(connection, PATH_PAGE, bound))
-            if not found:
+            page = _path_page(connection, thread_pk, wanted, max(1, most_turns - len(path)))
+            if not page:
                 break
-            page = {row["position"]: row for row in found}
-            lowest = found[-1]["position"]
+            lowest = min(page)
         row = page.get(wanted)
         if row is None:  # Forgotten: its place stays empty.
             wanted -= 1
@@ -366,6 +365,16 @@ def path_of(
         heard = heard or turn.role == "user"
         wanted = _before(turn.parent_id, wanted)
     return tuple(reversed(path))
+
+
+def _path_page(
+    connection: sqlite3.Connection, thread_pk: int, last: int, limit: int
+) -> dict[int, Mapping[str, Any]]:
+    """So many turns up to this place, by their places."""
+    ((found,),) = connection.execute(PATH_PAGE, {"pk": thread_pk, "last": last, "limit": limit}).fetchall()
+    names = _ON_PATH.split(", ")
+    page = (dict(zip(names, values, strict=True)) for values in json.loads(found))
+    return {row["position"]: row for row in page}
 
 
 def _is_in_chain(turn: Turn) -> bool:

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from recollect.infra.sql.append import Schedule, queue_follow_up
 from recollect.infra.sql.chain_rows import follow_thread
@@ -91,15 +92,9 @@ class SqlChatStore:
             rows = rows_of_request(connection, space, thread_id, accepted)
             settle_turns(connection, rows, accepted.turns, "complete")
             settle_turns(connection, rows, accepted.answers, "streaming")
-            thread_pk = rows[accepted.answer.message_id]["thread_pk"]
-            if prompt is None:
-                return
-            if prompt.opens_epoch:
-                open_epoch(connection, thread_pk, prompt.epoch, now)
-            if prompt.block is not None and prompt.block_position is not None:
-                keep_block(connection, thread_pk, prompt.block_position, prompt.block)
-            if not accepted.thread.incognito:
-                keep_prompt(connection, thread_pk, identity.place_of(accepted.answer), prompt, now)
+            if prompt is not None:
+                thread_pk = rows[accepted.answer.message_id]["thread_pk"]
+                _write_down(connection, thread_pk, accepted, prompt, now)
 
         await self._database.write(begin)
 
@@ -121,6 +116,7 @@ class SqlChatStore:
         *,
         status: Status,
         model: str | None = None,
+        prompt: SentPrompt | None = None,
         payload: JsonObject | None = None,
         detail: JsonObject | None = None,
         jobs: Sequence[JobSpec] = (),
@@ -139,9 +135,12 @@ class SqlChatStore:
                 turn = write_answer(connection, rows[answer.message_id], text, status, model, now)
             row = rows[turn.message_id]
             thread_pk = row["thread_pk"]
-            follow_thread(connection, row)
-            if not accepted.thread.incognito:
+            if prompt is not None:
+                told = prompt if detail is None else replace(prompt, detail=detail)
+                _write_down(connection, thread_pk, accepted, told, now, payload)
+            elif not accepted.thread.incognito:
                 set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
+            follow_thread(connection, row)
             return turn, self._queue(connection, row["unasked"], accepted, jobs, now)
 
         turn, due = await self._database.write(finish)
@@ -311,3 +310,19 @@ class SqlChatStore:
         if due is not None:
             self._on_due(due)
         return count
+
+
+def _write_down(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    accepted: Accepted,
+    prompt: SentPrompt,
+    now: int,
+    payload: JsonObject | None = None,
+) -> None:
+    if prompt.opens_epoch:
+        open_epoch(connection, thread_pk, prompt.epoch, now)
+    if prompt.block is not None and prompt.block_position is not None:
+        keep_block(connection, thread_pk, prompt.block_position, prompt.block)
+    if not accepted.thread.incognito:
+        keep_prompt(connection, thread_pk, identity.place_of(accepted.answer), prompt, now, payload)

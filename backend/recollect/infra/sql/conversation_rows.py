@@ -1,30 +1,32 @@
 """What a thread's next prompt is made of, read in one go."""
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
 from recollect.infra.sql.chat_rows import THREAD_HEADER, path_of, row_of_answer
-from recollect.infra.sql.prompt_rows import last_prompt
+from recollect.infra.sql.prompt_rows import NEWEST, stored_prompt
 from recollect.infra.sql.rows import named_rows, thread_of
 from recollect.memory import identity
 from recollect.memory.chat import Accepted, Conversation, Epoch, Summary
 
-NEWEST_EPOCH = """
+# All in one row: each row that is read costs a change of hands between threads.
+STATE = f"""
 SELECT e.number, e.first_position, e.reason, e.system_digest, e.backend, e.revision, e.summary,
-    s.cut, s.digest, s.text
-FROM epochs e LEFT JOIN summaries s ON s.thread_pk = e.thread_pk AND s.epoch = e.number
-WHERE e.thread_pk = ? ORDER BY e.number DESC LIMIT 1"""
+    s.cut, s.digest, s.text,
+    (SELECT json_group_array(content) FROM (
+        SELECT content FROM turns WHERE thread_pk = :pk AND role = 'system' AND position < :before ORDER BY position)),
+    p.position, p.epoch, p.rest, p.detail_json
+FROM (SELECT 1)
+LEFT JOIN epochs e ON e.thread_pk = :pk AND e.number = (SELECT max(number) FROM epochs WHERE thread_pk = :pk)
+LEFT JOIN summaries s ON s.thread_pk = :pk AND s.epoch = e.number
+LEFT JOIN ({NEWEST}) p"""
 
 ANSWERED = """
 SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :place AND role = 'assistant'
     AND (content != '' OR tool_calls_json IS NOT NULL)
     AND (parent_id = :turn OR (parent_id IS NULL AND position = :place + 1)) LIMIT 1"""
-
-SYSTEM_TEXTS = """
-SELECT content FROM turns WHERE thread_pk = ? AND role = 'system' AND position < ? ORDER BY position"""
-
-
 THREAD = f"SELECT {THREAD_HEADER} FROM threads WHERE space = ? AND thread_id = ?"
 
 
@@ -42,21 +44,23 @@ def conversation_of(
 ) -> Conversation:
     """`thread` is its row, with the columns of THREAD_HEADER."""
     pk = thread["pk"]
-    newest = connection.execute(NEWEST_EPOCH, (pk,)).fetchone()
-    epoch = Epoch(*newest[:7]) if newest else None
-    summed_up = newest[7:] if newest and newest[7] is not None else None
+    bound = {"pk": pk, "before": identity.place_of(accepted.answers[0])}
+    ((*state, systems, position, sent_in, rest, detail),) = connection.execute(STATE, bound).fetchall()
+    opened, summed_up = state[:7], state[7:]
+    epoch = Epoch(*opened) if opened[0] is not None else None
     first_new = accepted.turns[0] if accepted.turns else accepted.answers[0]
-    systems = connection.execute(SYSTEM_TEXTS, (pk, identity.place_of(accepted.answers[0])))
     path = path_of(connection, pk, first_new, epoch, most_turns)
     return Conversation(
         thread=thread_of(thread),
         revision=thread["revision"],
         epoch=epoch,
         path=path,
-        was_answered=bool(path) and _was_answered(connection, pk, path[-1].position),
-        system_texts=tuple(content for (content,) in systems),
-        last_prompt=last_prompt(connection, pk),
-        summary=Summary(*summed_up) if summed_up else None,
+        is_answered_again=not accepted.turns
+        and bool(path)
+        and _was_answered(connection, pk, path[-1].position),
+        system_texts=tuple(json.loads(systems)),
+        last_prompt=None if position is None else stored_prompt(position, sent_in, rest, detail),
+        summary=Summary(*summed_up) if summed_up[0] is not None else None,
     )
 
 

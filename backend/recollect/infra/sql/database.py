@@ -10,7 +10,7 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,14 +98,22 @@ class Database:
 
     async def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """What one statement finds."""
-        return await self.query(lambda connection: rows(connection, sql, parameters))
+        return await self._asked(
+            self._open_readers().run_one, lambda connection: rows(connection, sql, parameters)
+        )
 
     async def query(self, operation: Operation[T]) -> T:
         """Run `operation` on a connection that can only read; it sees one moment, and every write before it."""
+        return await self._asked(self._open_readers().run, operation)
+
+    def _open_readers(self) -> Readers:
         if self._readers is None:
             raise Unavailable("the journal is closed")
+        return self._readers
+
+    async def _asked(self, run: Callable[[Operation[T]], Awaitable[T]], operation: Operation[T]) -> T:
         try:
-            return await self._readers.run(operation)
+            return await run(operation)
         except sqlite3.Error as error:
             raise _translated(error) from error
 

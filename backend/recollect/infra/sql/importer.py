@@ -7,11 +7,11 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from recollect.infra.sql.append import INSERT_TURN
+from recollect.infra.sql.append import INSERT_TURNS
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.forget import BURY
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.infra.sql.rows import dumped
+from recollect.infra.sql.rows import dumped, insert_rows
 from recollect.memory.access import ApiKey
 from recollect.memory.identity import looks_made, thread_key, turn_digest, turn_number
 from recollect.memory.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
@@ -34,7 +34,7 @@ class SqlImporter:
 
         def insert(connection: sqlite3.Connection) -> None:
             thread_pk = _insert_thread(connection, thread, turns)
-            connection.executemany(INSERT_TURN, [_turn_row(thread_pk, turn) for turn in turns])
+            insert_rows(connection, INSERT_TURNS, [_turn_row(thread_pk, turn) for turn in turns])
             connection.executemany(
                 "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
                 [(thread_pk, turn_number(turn.turn_id)) for turn in turns if turn.edited],

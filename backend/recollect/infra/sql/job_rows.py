@@ -5,12 +5,14 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recollect.infra.sql.rows import insert_rows
 from recollect.memory.model import JsonObject
 from recollect.memory.strategy import CAUSES
 
-QUEUE_JOB = """
-INSERT INTO jobs (kind, lane, dedupe, space, thread_id, payload_json, run_at, created)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+QUEUE_JOBS = """
+INSERT INTO jobs (kind, lane, dedupe, space, thread_id, payload_json, run_at, created)"""
+
+UNLESS_QUEUED = """
 ON CONFLICT (lane, kind, dedupe) WHERE state = 'queued'
 DO UPDATE SET run_at = excluded.run_at WHERE excluded.run_at < run_at"""
 
@@ -30,11 +32,11 @@ class NewJob:
 
 def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int) -> int:
     """Queue each job once; returns when the first of them is due."""
-    for job in jobs:
-        connection.execute(
-            QUEUE_JOB,
-            (job.kind, job.lane, job.dedupe, job.space, job.thread_id, job.payload_json, job.run_at, now),
-        )
+    new = [
+        (job.kind, job.lane, job.dedupe, job.space, job.thread_id, job.payload_json, job.run_at, now)
+        for job in jobs
+    ]
+    insert_rows(connection, QUEUE_JOBS, new, UNLESS_QUEUED)
     return min(job.run_at for job in jobs)
 
 

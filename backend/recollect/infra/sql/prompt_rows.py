@@ -14,7 +14,7 @@ from recollect.memory.identity import turn_id
 from recollect.memory.model import JsonObject
 
 NEWEST = """
-SELECT position, epoch, rest, detail_json FROM prompts WHERE thread_pk = ? AND base IS NULL
+SELECT position, epoch, rest, detail_json FROM prompts WHERE thread_pk = :pk AND base IS NULL
 ORDER BY position DESC LIMIT 1"""
 
 FIND = """
@@ -29,26 +29,44 @@ ORDER BY p.turn_pk DESC LIMIT :limit"""
 
 
 def keep_prompt(
-    connection: sqlite3.Connection, thread_pk: int, position: int, prompt: SentPrompt, now: int
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    position: int,
+    prompt: SentPrompt,
+    now: int,
+    payload: JsonObject | None = None,
 ) -> None:
-    before = connection.execute(NEWEST, (thread_pk,)).fetchone()
+    """One that was sent for this answer before, and refused, gives way to it."""
+    before = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
     if before is not None:
         earlier, _, rest, _ = before
         text = zlib.decompress(rest)
-        shared = common_prefix(text, prompt.messages)
-        connection.execute(
-            "UPDATE prompts SET base = ?, shared = ?, rest = ? WHERE thread_pk = ? AND position = ?",
-            (position, shared, zlib.compress(text[shared:]), thread_pk, earlier),
-        )
+        told = [(earlier, text)] if earlier != position else _told_by(connection, thread_pk, position, text)
+        for place, whole in told:
+            shared = common_prefix(whole, prompt.messages)
+            connection.execute(
+                "UPDATE prompts SET base = ?, shared = ?, rest = ? WHERE thread_pk = ? AND position = ?",
+                (position, shared, zlib.compress(whole[shared:]), thread_pk, place),
+            )
     connection.execute(
         "INSERT OR REPLACE INTO prompts (turn_pk, thread_pk, position, epoch, base, shared, rest, new_from,"
         " payload_json, detail_json, at)"
-        " SELECT pk, thread_pk, position, ?, NULL, 0, ?, ?, NULL, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        " SELECT pk, thread_pk, position, ?, NULL, 0, ?, ?, ?, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
         (
-            prompt.epoch.number, zlib.compress(prompt.messages, 1), prompt.new_from, dumped(prompt.detail), now,
-            thread_pk, position,
+            prompt.epoch.number, zlib.compress(prompt.messages, 1), prompt.new_from, dumped(payload),
+            dumped(prompt.detail), now, thread_pk, position,
         ),
     )  # fmt: skip
+
+
+def _told_by(
+    connection: sqlite3.Connection, thread_pk: int, position: int, text: bytes
+) -> list[tuple[int, bytes]]:
+    """The prompts that are kept by what they have in common with this one, whole."""
+    found = connection.execute(
+        "SELECT position, shared, rest FROM prompts WHERE thread_pk = ? AND base = ?", (thread_pk, position)
+    )
+    return [(place, text[:shared] + zlib.decompress(rest)) for place, shared, rest in found]
 
 
 def set_payload(
@@ -67,10 +85,12 @@ def set_payload(
 
 
 def last_prompt(connection: sqlite3.Connection, thread_pk: int) -> LastPrompt | None:
-    row = connection.execute(NEWEST, (thread_pk,)).fetchone()
-    if row is None:
-        return None
-    position, epoch, rest, detail = row
+    row = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
+    return None if row is None else stored_prompt(*row)
+
+
+def stored_prompt(position: int, epoch: int, rest: bytes, detail: str) -> LastPrompt:
+    """Of what NEWEST finds."""
     return LastPrompt(position, epoch, zlib.decompress(rest), json.loads(detail))
 
 

@@ -23,8 +23,12 @@ class Readers:
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="journal-reader")
 
     async def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        """What `operation` returns; it sees the journal as it is at one moment."""
+        """What `operation` returns; all of its statements see the journal as it is at one moment."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, operation)
+
+    async def run_one(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """For an operation of one statement: it is at one moment by itself."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run_one, operation)
 
     def close(self) -> None:
         """Waits for what is being read."""
@@ -40,6 +44,9 @@ class Readers:
         finally:
             if connection.in_transaction:  # A failing disk ends it itself, and its error must not be hidden.
                 connection.execute("ROLLBACK")
+
+    def _run_one(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        return operation(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
         known: sqlite3.Connection | None = getattr(self._own, "connection", None)

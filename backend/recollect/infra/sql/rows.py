@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recollect.memory import identity
@@ -13,6 +13,8 @@ TURN_COLUMNS = (
     "position, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
     "parent_id, model, timestamp, status, skip_reason, edited"
 )
+
+_ROWS_AT_ONCE = 50
 
 FIRST_OPEN = """coalesce((
     SELECT min(position) FROM turns WHERE thread_pk = {} AND status IN ('queued', 'streaming')
@@ -73,6 +75,20 @@ def named_rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -
 def rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
     """All that a statement finds."""
     return list(named_rows(connection, sql, parameters))
+
+
+def insert_rows(
+    connection: sqlite3.Connection, insert: str, new: Sequence[Sequence[object]], unless: str = ""
+) -> None:
+    """Insert several rows by one statement: each one costs a change of hands between threads.
+
+    `insert` goes as far as its columns; `unless` says what happens on a conflict.
+    """
+    for start in range(0, len(new), _ROWS_AT_ONCE):
+        some = new[start : start + _ROWS_AT_ONCE]
+        marks = ",".join([f"({','.join('?' * len(some[0]))})"] * len(some))
+        bound = [value for row in some for value in row]
+        connection.execute(f"{insert} VALUES {marks} {unless}", bound)
 
 
 def json_or_none(text: str | None) -> Any:
