@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
+from recollect.infra import plain_network
 from recollect.infra.backends.address import api_root, server_root
 from recollect.infra.backends.endpoint import Endpoint
 from recollect.infra.backends.refusals import Quoter, body_error, refusal, seconds_to_wait
@@ -71,7 +72,12 @@ class ModelServer:
             max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
         )
         if transport is None and not trust_proxies:
-            transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
+            is_plain = plain_network.suits(httpx2.URL(self._root))
+            transport = (
+                plain_network.PlainTransport(limits)
+                if is_plain
+                else httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
+            )
         self._client = closing_to_the_end(
             httpx2.AsyncClient(
                 transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
