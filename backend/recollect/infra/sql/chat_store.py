@@ -71,7 +71,9 @@ class SqlChatStore:
     async def accept(self, asked: Asked) -> Accepted:
         """Durable when it returns, with status `queued`. Raises NotFound for another user's thread."""
         now = self._clock()
-        accepted, _ = await self._database.write(lambda connection: accept(connection, asked, now))
+        accepted, _ = await self._database.write(
+            lambda connection: accept(connection, asked, now), urgent=True
+        )
         return accepted
 
     async def accept_next(self, asked: Asked, most_turns: int) -> tuple[Accepted, Conversation]:
@@ -82,7 +84,7 @@ class SqlChatStore:
             accepted, thread = accept(connection, asked, now)
             return accepted, conversation_of(connection, thread, accepted, most_turns)
 
-        return await self._database.write(accept_and_read)
+        return await self._database.write(accept_and_read, urgent=True)
 
     async def begin(self, space: str, thread_id: str, accepted: Accepted, prompt: SentPrompt | None) -> None:
         """The turns take their place, the answer is streaming; what is about to be sent is written down."""

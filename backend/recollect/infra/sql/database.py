@@ -7,11 +7,9 @@ way share the next one, so `synchronous=FULL` costs one fsync per group and not 
 
 import asyncio
 import logging
-import queue
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,25 +22,15 @@ from recollect.failpoints import FailPoints
 from recollect.infra.sql.migrate import upgrade_schema
 from recollect.infra.sql.readers import Readers
 from recollect.infra.sql.rows import rows
+from recollect.infra.sql.write_queue import Pending, WriteQueue
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
 Parameters = dict[str, Any] | Sequence[Any]
 Row = dict[str, Any]
 
-_GROUP_LIMIT = 256
 _BUSY_MS = 5000
 _log = logging.getLogger("recollect.journal")
-
-
-@dataclass(slots=True)
-class _Pending:
-    operation: Operation[Any]
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
-    alone: bool
-    result: Any = None
-    error: BaseException | None = None
 
 
 class Database:
@@ -54,7 +42,7 @@ class Database:
         self.path = path
         self._synchronous = synchronous
         self._fail_points = fail_points or FailPoints()
-        self._pending: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._waiting = WriteQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._writer: Engine | None = None
@@ -73,7 +61,7 @@ class Database:
         """Finish the writes that were handed in, fold the log into the file, let go of it."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._pending.put(None)
+            self._waiting.close()
             await asyncio.to_thread(thread.join)
         readers, self._readers = self._readers, None
         if readers is not None:
@@ -85,12 +73,13 @@ class Database:
         """What kept the last write from being made, in words; None when it was made."""
         return self._last_failure if self._thread is not None else "the journal is closed"
 
-    async def write(self, operation: Operation[T]) -> T:
+    async def write(self, operation: Operation[T], *, urgent: bool = False) -> T:
         """Run `operation` in a transaction; it is committed and durable when this returns.
 
-        An operation that raises is undone alone; its neighbours in the group are not affected.
+        An operation that raises is undone alone; its neighbours in the group are not affected. An urgent one goes
+        ahead of others that wait, and never waits for more than one of them that has not begun.
         """
-        return await self._submit(operation, alone=False)
+        return await self._submit(operation, urgent=urgent)
 
     async def outside_transaction(self, operation: Operation[T]) -> T:
         """Run `operation` on the writer, between two groups and outside any transaction."""
@@ -117,12 +106,12 @@ class Database:
         except sqlite3.Error as error:
             raise _translated(error) from error
 
-    async def _submit(self, operation: Operation[T], *, alone: bool) -> T:
+    async def _submit(self, operation: Operation[T], *, alone: bool = False, urgent: bool = False) -> T:
         if self._thread is None:
             raise Unavailable("the journal is closed")
         loop = asyncio.get_running_loop()
-        pending = _Pending(operation, loop.create_future(), loop, alone)
-        self._pending.put(pending)
+        pending = Pending(operation, loop.create_future(), loop, alone, urgent)
+        self._waiting.put(pending)
         result: T = await pending.future
         return result
 
@@ -172,22 +161,13 @@ class Database:
             driver.execute(f"PRAGMA {pragma}")
 
     def _write_groups(self) -> None:
-        while True:
-            item = self._pending.get()
-            group: list[_Pending] = []
-            while item is not None and not item.alone:
-                group.append(item)
-                if len(group) == _GROUP_LIMIT or self._pending.empty():
-                    break
-                item = self._pending.get()
-            if group:
+        while (group := self._waiting.next_group()) is not None:
+            if group[0].alone:
+                self._run_outside(group[0])
+            else:
                 self._write_or_fail(group)
-            if item is None:
-                return
-            if item.alone:
-                self._run_outside(item)
 
-    def _write_or_fail(self, group: list[_Pending]) -> None:
+    def _write_or_fail(self, group: list[Pending]) -> None:
         """Whatever happens, everybody gets an answer and the writer lives on."""
         try:
             self._write_group(group)
@@ -197,7 +177,7 @@ class Database:
                 pending.error = pending.error or error
             _settle_soon(group)
 
-    def _run_outside(self, pending: _Pending) -> None:
+    def _run_outside(self, pending: Pending) -> None:
         assert self._connection is not None
         try:
             pending.result = pending.operation(self._connection)
@@ -207,12 +187,16 @@ class Database:
             pending.error = error
         _settle_soon([pending])
 
-    def _write_group(self, group: list[_Pending]) -> None:
+    def _write_group(self, group: list[Pending]) -> None:
         connection = self._connection
         assert connection is not None
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for pending in group:
+            for place, pending in enumerate(group):
+                if place and not pending.urgent and self._waiting.is_any_urgent():
+                    self._waiting.put_back(group[place:])
+                    del group[place:]
+                    break
                 if len(group) == 1:
                     _run_only(connection, pending)
                 else:
@@ -235,7 +219,7 @@ class Database:
         _settle_soon(group)
 
 
-def _run_only(connection: sqlite3.Connection, pending: _Pending) -> None:
+def _run_only(connection: sqlite3.Connection, pending: Pending) -> None:
     try:
         pending.result = pending.operation(connection)
     except sqlite3.Error:
@@ -245,7 +229,7 @@ def _run_only(connection: sqlite3.Connection, pending: _Pending) -> None:
         pending.error = error
 
 
-def _run_among_others(connection: sqlite3.Connection, pending: _Pending) -> None:
+def _run_among_others(connection: sqlite3.Connection, pending: Pending) -> None:
     connection.execute("SAVEPOINT operation")
     try:
         pending.result = pending.operation(connection)
@@ -257,13 +241,13 @@ def _run_among_others(connection: sqlite3.Connection, pending: _Pending) -> None
     connection.execute("RELEASE operation")
 
 
-def _settle_soon(group: list[_Pending]) -> None:
+def _settle_soon(group: list[Pending]) -> None:
     loop = group[0].loop
     if not loop.is_closed():
         loop.call_soon_threadsafe(_settle, group)
 
 
-def _settle(group: list[_Pending]) -> None:
+def _settle(group: list[Pending]) -> None:
     for pending in group:
         if pending.future.cancelled():
             continue
