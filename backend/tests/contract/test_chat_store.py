@@ -186,7 +186,8 @@ async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Journa
 
     assert await known("at once") == await known("begun")
     receipt = await journal.chats.prompt("default", "at once", "t-2")
-    assert receipt is not None and receipt.detail == detail
+    assert receipt is not None
+    assert receipt.detail == detail
 
 
 async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readable(journal: Journal) -> None:

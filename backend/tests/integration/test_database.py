@@ -102,6 +102,32 @@ async def test_an_operation_that_raises_is_undone_alone_and_its_neighbours_stay(
     assert await words(database) == {"before", "after"}
 
 
+async def test_an_urgent_write_waits_for_one_that_runs_and_no_more(database: Database) -> None:
+    """The group that is under way ends with it; what is left of that one follows, and all of it is kept."""
+    running, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    order: list[str] = []
+
+    def noted(word: str) -> Operation[str]:
+        def operation(connection: sqlite3.Connection) -> str:
+            order.append(word)
+            if word == "first":
+                loop.call_soon_threadsafe(running.set)
+                assert go_on.wait(10)
+            return insert(word)(connection)
+
+        return operation
+
+    asked = [asyncio.create_task(database.write(noted(word))) for word in ("first", "second", "third")]
+    await running.wait()
+    asked.append(asyncio.create_task(database.write(noted("urgent"), urgent=True)))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await asyncio.gather(*asked) == ["first", "second", "third", "urgent"]
+    assert order == ["first", "urgent", "second", "third"]
+    assert await words(database) == set(order)
+
+
 async def test_an_operation_that_raises_by_itself_is_undone(database: Database) -> None:
     with pytest.raises(ValueError, match="no"):
         await database.write(insert("a", then=ValueError("no")))

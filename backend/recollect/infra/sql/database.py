@@ -54,6 +54,7 @@ class Database:
     async def open(self) -> None:
         await asyncio.to_thread(self._open_writer)
         self._readers = Readers(self.path, _BUSY_MS)
+        self._waiting = WriteQueue()
         self._thread = threading.Thread(target=self._write_groups, name="journal-writer", daemon=True)
         self._thread.start()
 
