@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from recollect.memory.extraction.draft import FUNCTIONAL
-from recollect.memory.known_entry import FACTS, FORESIGHT, KnownEntry
+from recollect.memory.known_entry import FACTS, FORESIGHT, PROFILE, KnownEntry
 from recollect.memory.line_values import read_time
 from recollect.memory.text_key import text_key
 from recollect.memory.words import words_in
@@ -37,6 +37,8 @@ _within = re.compile(r"(?<=[^.!?\s]\s)[A-Z][\w-]*").findall
 
 def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
     """By their words alone: equal texts, equal values of one attribute, or nearly all words shared."""
+    if one.kind != other.kind:
+        return False
     if _signs(one.entry.text).key == _signs(other.entry.text).key:
         return _about(one) == _about(other)
     if not _may_be_same(one, other):
@@ -78,8 +80,9 @@ def merged(known: KnownEntry, new: KnownEntry) -> KnownEntry:
 
 
 def is_functional(entry: KnownEntry) -> bool:
-    """It is about something of which its subject has one at a time."""
-    return entry.kind == FACTS and _attribute(entry) in FUNCTIONAL
+    """A fact, or a person's line of the profile, about something of which its subject has one at a time."""
+    may_tell = entry.kind == FACTS or (entry.kind == PROFILE and entry.is_edited)
+    return may_tell and _attribute(entry) in FUNCTIONAL
 
 
 def lapsed(entry: KnownEntry, now: int) -> bool:

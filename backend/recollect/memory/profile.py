@@ -1,8 +1,9 @@
 """The profile: one page per user, made of the facts that hold about them, every line with its sources."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from recollect.memory.consolidate import is_functional
 from recollect.memory.extraction.draft import FUNCTIONAL
 from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry, entry_id
 from recollect.memory.model import Entry
@@ -39,7 +40,10 @@ PROFILE_ATTRIBUTES = tuple(attribute for line in _PAGE for attribute in line.att
 
 
 def profile_of(space: str, owner: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
-    """The page's lines, one for each fact on it. The same facts give the same page, in whatever order they come."""
+    """The page's lines, one for each fact on it. The same facts give the same page, in whatever order they come.
+
+    Among the facts may be lines that a person wrote: they stand on the page already, and take the place of others.
+    """
     return [_line_of(space, owner, line.title, fact) for line in _PAGE for fact in _chosen(line, facts)]
 
 
@@ -49,14 +53,28 @@ def place_on_page(entry: Entry) -> int:
     return titles.index(entry.title) if entry.title in titles else len(titles)
 
 
+def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> KnownEntry:
+    """A person's line, marked with the attribute of the fact it was made of, of which there can be one.
+
+    So it has the word about that, whatever becomes of the fact.
+    """
+    if line.kind != PROFILE or not line.is_edited or "attribute" in line.entry.extra:
+        return line
+    shown = next((fact for fact in facts if is_functional(fact)), None)
+    if shown is None:
+        return line
+    about = {key: value for key, value in shown.entry.extra.items() if key in ("subject", "attribute")}
+    return replace(line, entry=replace(line.entry, extra={**line.entry.extra, **about}))
+
+
 def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
     about = [
         fact
         for attribute in line.attributes
         for fact in _standing(
-            [each for each in facts if each.kind == FACTS and each.entry.extra.get("attribute") == attribute],
-            attribute,
+            [each for each in facts if each.entry.extra.get("attribute") == attribute], attribute
         )
+        if fact.kind == FACTS
     ]
     about.sort(key=lambda fact: (not fact.is_pinned, -fact.entry.when, fact.entry_id))
     return about[: line.most]

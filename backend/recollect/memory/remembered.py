@@ -7,7 +7,7 @@ from typing import Any
 
 from recollect.memory import consolidate, succession
 from recollect.memory.extraction.draft import Draft
-from recollect.memory.known_entry import FACTS, Buried, KnownEntry, entry_id
+from recollect.memory.known_entry import Buried, KnownEntry, entry_id
 from recollect.memory.line_values import write_time
 from recollect.memory.model import Entry
 from recollect.memory.profile import USER
@@ -211,7 +211,7 @@ def _merge(outcome: Outcome, same: KnownEntry, entry: KnownEntry) -> None:
 
 
 def _succeed(outcome: Outcome, entry: KnownEntry, others: Sequence[KnownEntry]) -> None:
-    rivals = [each for each in consolidate.same_attribute(others, entry) if each.kind == FACTS]
+    rivals = [each for each in consolidate.same_attribute(others, entry) if consolidate.is_functional(each)]
     for marked in succession.in_succession([*rivals, entry]):
         old = next((each for each in (*rivals, entry) if each.entry_id == marked.entry_id), None)
         if marked != old:

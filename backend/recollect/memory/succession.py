@@ -1,5 +1,7 @@
 """Succession: of the facts about one attribute of one subject, which holds, and until when the others did.
 
+What a person wrote in a line of the profile counts as a fact of theirs (`profile.with_what_it_is_about`).
+
 Nothing here removes a fact: one that no longer holds is kept with the time until when it did and what holds instead.
 """
 

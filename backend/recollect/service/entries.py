@@ -252,9 +252,9 @@ class Entries:
         marked: tuple[KnownEntry, ...] = (),
     ) -> None:
         change = EntryChange(about.space, about.owner, actor, cause, put, remove, bury, marked=marked)
-        kinds = frozenset([about.kind, *(each.kind for each in put)])
         async with self.locks.of(about.owner):
             change = await with_succession(self.store, change)
+            kinds = frozenset([about.kind, *(each.kind for each in (*change.put, *change.marked))])
             await self.store.apply(replace(change, extra_jobs=tuple(self.follow_up(change, kinds))))
 
     async def _made_of(self, known: KnownEntry) -> list[KnownEntry]:

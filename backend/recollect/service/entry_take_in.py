@@ -136,13 +136,14 @@ class EntryTaker:
         }
         revision = 0 if file is None else file.revision
         async with self.locks.of(owner):
-            change = self._with_follow_up(await with_succession(self.entries, change), seen.vanished)
-            is_settled &= not any(known.path == path for known in change.marked)
+            settled = self._with_follow_up(await with_succession(self.entries, change), seen.vanished)
+            is_settled &= settled.put == change.put
+            is_settled &= not any(known.path == path for known in settled.marked)
             await _unless_changed(
                 self.store.take_in(
                     path,
                     found.digest,
-                    change,
+                    settled,
                     filed,
                     settled_at=revision if is_settled else None,
                     delay_ms=SETTLE_MS,
@@ -191,7 +192,7 @@ class EntryTaker:
 
     def _with_follow_up(self, change: EntryChange, vanished: Sequence[KnownEntry]) -> EntryChange:
         gone = [known for known in vanished if known.entry_id in change.remove]
-        kinds = frozenset(known.kind for known in (*change.put, *gone))
+        kinds = frozenset(known.kind for known in (*change.put, *change.marked, *gone))
         return replace(change, extra_jobs=tuple(self.follow_up(change, kinds)))
 
     async def _left_behind(self, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:

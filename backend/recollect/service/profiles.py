@@ -31,11 +31,12 @@ class Profiles:
                 for attribute in PROFILE_ATTRIBUTES
                 for fact in await self.entries.of_subject(space, owner, FACTS, USER, attribute)
             ]
-            page = {line.entry_id: line for line in profile_of(space, owner, facts)}
             known = {
                 line.entry_id: line
                 for line in await self.entries.list_entries(space, owner, kinds=(PROFILE,))
             }
+            theirs = [line for line in known.values() if line.is_edited]
+            page = {line.entry_id: line for line in profile_of(space, owner, [*facts, *theirs])}
             put = [
                 _as_version(line, known.get(line.entry_id))
                 for line in page.values()

@@ -27,6 +27,7 @@ from recollect.memory.strategy import Cause, Event, Tuning
 from recollect.memory.text_key import text_key
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.extract import Extracted, Extractor
+from recollect.service.fact_succession import about_the_same
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, PeopleStore
 from recollect.service.strategy_receipts import NOTHING
@@ -131,13 +132,17 @@ class Remembering:
             return []
         extra = entry.entry.extra
         found = await self.entries.with_text(entry.space, entry.owner, entry.kind, text_key(entry.entry.text))
-        about = await self.entries.of_subject(
-            entry.space,
-            entry.owner,
-            entry.kind,
-            extra.get("subject", ""),
-            extra.get("attribute", ""),
-            newest=_MOST_ALIKE,
+        about = (
+            await about_the_same(self.entries, entry, newest=_MOST_ALIKE)
+            if consolidate.is_functional(entry)
+            else await self.entries.of_subject(
+                entry.space,
+                entry.owner,
+                entry.kind,
+                extra.get("subject", ""),
+                extra.get("attribute", ""),
+                newest=_MOST_ALIKE,
+            )
         )
         alike = {each.entry_id: each for each in (*found, *about)}
         # Older than all of these may be what a person wrote, which holds instead of them.
@@ -174,10 +179,7 @@ class Remembering:
         gone = [each for each in known.of_cell if each.entry_id in outcome.remove]
         for entry in gone:
             if consolidate.is_functional(entry):
-                extra = entry.entry.extra
-                rest = await self.entries.of_subject(
-                    entry.space, entry.owner, entry.kind, extra.get("subject", ""), extra["attribute"]
-                )
+                rest = await about_the_same(self.entries, entry)
                 now = [outcome.put.get(each.entry_id, each) for each in rest]
                 left = {each.entry_id: each for each in now if each.entry_id not in outcome.remove}
                 for marked in succession.in_succession(left.values()):

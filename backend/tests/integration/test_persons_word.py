@@ -8,53 +8,22 @@ from pathlib import Path
 import pytest
 
 from recollect.memory.access import Caller
-from recollect.memory.known_entry import KnownEntry
 from tests.eventually import eventually
-from tests.http_client import Home, Json
+from tests.http_client import Home
 from tests.processes import recollect_json
-from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
-
-ENTRIES = "/api/v1/memory/entries"
-ANN = {"user_id": "ann"}
-JULY = MAY_8 + 60 * DAY
-POTSDAM = "Ann lives in Potsdam."
-
-
-async def live_in(home: Home, place: str, start: int = MAY_8) -> str:
-    """Ann says so; returns the id of what is made of it."""
-    thread = f"in-{place}"
-    messages = said([("user", f"I live in {place}.")], start=start, prefix=place)
-    await remember(home, thread, messages, **ANN)
-    await home.drain()
-    return (await fact(home, place)).entry_id
-
-
-async def fact(home: Home, place: str) -> KnownEntry:
-    (found,) = [each for each in await entries(home, "facts") if place in each.entry.text]
-    return found
-
-
-async def say(home: Home, entry_id: str, text: str = POTSDAM) -> None:
-    """The person writes it over what was extracted."""
-    (await home.client.patch(f"{ENTRIES}/{entry_id}", json={**ANN, "text": text})).raise_for_status()
-    await home.drain()
-
-
-async def undo(home: Home, entry_id: str) -> None:
-    (await home.client.post(f"{ENTRIES}/{entry_id}/undo", json=ANN)).raise_for_status()
-    await home.drain()
-
-
-async def holding(home: Home) -> list[str]:
-    return sorted(each.entry.text for each in await entries(home, "facts") if each.holds)
-
-
-async def found(home: Home, query: str = "Where does Ann live?", **fields: object) -> list[Json]:
-    body = {**ANN, "query": query, "top_k": 5, **fields}
-    hits: list[Json] = (
-        (await home.client.post("/api/v1/memory/search", json=body)).raise_for_status().json()["hits"]
-    )
-    return hits
+from tests.remembering import DAY, entries, remember, remembering, said, texts, vault_files
+from tests.where_ann_lives import (
+    ANN,
+    ENTRIES,
+    JULY,
+    POTSDAM,
+    fact,
+    found,
+    holding,
+    live_in,
+    say,
+    undo,
+)
 
 
 async def indexed_with_marks(home: Home) -> None:

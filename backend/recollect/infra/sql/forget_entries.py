@@ -14,7 +14,7 @@ from recollect.memory.entry_links import left_behind, partners
 from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Derived
 from recollect.memory.identity import thread_key, turn_id
-from recollect.memory.known_entry import EntryChange, KnownEntry
+from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.memory.succession import settled
 from recollect.memory.vault_paths import owner_folder
 
@@ -98,8 +98,11 @@ def _with_succession(
     for like in filter(is_functional, gone):
         extra = like.entry.extra
         about = compared(extra.get("subject", "")), compared(extra["attribute"])
-        bound = (like.space, like.owner, like.kind, *about, -1)
-        stored = [known_of(row) for row in named_rows(connection, OF_SUBJECT, bound)]
+        stored = [
+            known_of(row)
+            for kind in (FACTS, PROFILE)
+            for row in named_rows(connection, OF_SUBJECT, (like.space, like.owner, kind, *about, -1))
+        ]
         put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
     return tuple(put.values())
 
