@@ -140,8 +140,10 @@ def _denies(text: str) -> bool:
     )
 
 
-def _subject(entry: KnownEntry) -> str:
-    return entry.entry.extra.get("subject", "").casefold()
+def _subject(entry: KnownEntry) -> tuple[str, str]:
+    """By name, and by what they are to the owner: two of one name are two."""
+    extra = entry.entry.extra
+    return extra.get("subject", "").casefold(), extra.get("relation", "").casefold()
 
 
 def _attribute(entry: KnownEntry) -> str:

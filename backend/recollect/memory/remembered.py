@@ -10,6 +10,7 @@ from recollect.memory.extraction.draft import Draft
 from recollect.memory.known_entry import Buried, KnownEntry, entry_id
 from recollect.memory.line_values import write_time
 from recollect.memory.model import Entry
+from recollect.memory.namesakes import relation_in
 from recollect.memory.profile import USER
 from recollect.memory.stored_cell import StoredCell
 
@@ -83,16 +84,13 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
 
 
 def _extra(draft: Draft, origin: Origin) -> dict[str, str]:
-    subject = draft.subject
-    if subject.casefold() in {
-        origin.user_name.casefold(),
-        origin.cell.thread.user_id.casefold(),
-        USER,
-        "the user",
-    }:
+    subject, relation = draft.subject, relation_in(draft.text, draft.subject)
+    names = {origin.user_name.casefold(), origin.cell.thread.user_id.casefold(), USER, "the user"}
+    if subject.casefold() in names and not relation:
         subject = USER
     told = {
         "subject": subject,
+        "relation": relation,
         "attribute": draft.attribute,
         "value": draft.value,
         "about": write_time(draft.about[0]) if draft.about else "",

@@ -181,7 +181,8 @@ class Remembering:
             if consolidate.is_functional(entry):
                 rest = await about_the_same(self.entries, entry)
                 now = [outcome.put.get(each.entry_id, each) for each in rest]
-                left = {each.entry_id: each for each in now if each.entry_id not in outcome.remove}
+                same = consolidate.same_attribute(now, entry)
+                left = {each.entry_id: each for each in same if each.entry_id not in outcome.remove}
                 for marked in succession.in_succession(left.values()):
                     if marked != left[marked.entry_id]:
                         outcome.put[marked.entry_id] = marked

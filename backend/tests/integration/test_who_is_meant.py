@@ -1,0 +1,76 @@
+"""Facts about one person never take the place of another's, and what is denied no longer holds."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.eventually import eventually
+from tests.http_client import Home
+from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts
+from tests.where_ann_lives import ANN, found, holding
+
+
+async def hear(home: Home, *sentences: str) -> None:
+    """Ann says each of these on a day of its own, in a thread of its own."""
+    for number, text in enumerate(sentences):
+        messages = said([("user", text)], start=MAY_8 + number * DAY, prefix=f"d{number}-")
+        await remember(home, f"t{number}", messages, **ANN)
+    await home.drain()
+
+
+async def homes(home: Home) -> list[str]:
+    """Where anybody is known to live, or not to."""
+    facts = await entries(home, "facts")
+    about = [each for each in facts if each.entry.extra.get("attribute") == "lives_in"]
+    return sorted(each.entry.text for each in about if each.holds)
+
+
+async def test_two_of_one_name_live_where_each_of_them_lives(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(
+            home,
+            "My sister Marta lives in Porto.",
+            "My friend Marta lives in Rome.",
+            "My sister Marta lives in Oslo.",
+        )
+        assert await homes(home) == [
+            "Marta, ann's friend, lives in Rome.",
+            "Marta, ann's sister, lives in Oslo.",
+        ]
+
+
+async def test_a_friend_of_the_users_name_is_not_the_user(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, "My name is Ann and I live in Berlin.", "My friend Ann lives in Rome.")
+        assert "ann lives in Berlin." in await holding(home)
+        assert "ann lives in Berlin." in await texts(home, "profile")
+        assert not any("Rome" in text for text in await texts(home, "profile"))
+
+
+@pytest.mark.parametrize(
+    ("there", "no_more", "query"),
+    [
+        ("I live in Berlin.", "I no longer live in Berlin.", "Where do I live?"),
+        ("I live in Berlin.", "I don't live in Berlin anymore.", "Where do I live?"),
+        ("我住在柏林。", "我已经不住在柏林了。", "我住在哪里"),
+    ],
+)
+async def test_what_is_denied_no_longer_holds(there: str, no_more: str, query: str, tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, there, no_more)
+        old, new = await entries(home, "facts")
+        assert (old.holds, old.entry.extra["superseded_by"]) == (False, new.entry_id)
+        assert await texts(home, "profile") == [new.entry.text]
+
+        async def is_found_first() -> bool:
+            hits = await found(home, query)
+            return bool(hits) and hits[0]["text"] in (no_more, new.entry.text)
+
+        await eventually(is_found_first)
+
+
+async def test_a_denial_of_what_was_long_over_changes_nothing(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, "I live in Berlin.", "I live in Lisbon.", "I no longer live in Berlin.")
+        assert await texts(home, "profile") == ["ann lives in Lisbon."]
+        assert await homes(home) == ["ann lives in Lisbon.", "ann no longer lives in Berlin."]
