@@ -29,6 +29,10 @@ _numbers = re.compile(r"\d+(?:[.,:]\d+)*").findall
 _NEGATIONS = frozenset(
     ["not", "never", "no", "don't", "doesn't", "didn't", "isn't", "without", "不", "没", "沒", "别"]
 )
+_denial = re.compile(
+    r"\b(?:no longer|not|never|isn't|doesn't|don't)\b|不再|不(?=住|居住|在|是)|没有?(?=住|在)|沒有?(?=住|在)",
+    re.IGNORECASE,
+).search
 _named = re.compile(r"\bnamed\b").sub
 _capitalised = re.compile(r"\b[A-Z][\w-]*").findall
 _within = re.compile(r"(?<=[^.!?\s]\s)[A-Z][\w-]*").findall
@@ -83,6 +87,17 @@ def is_functional(entry: KnownEntry) -> bool:
     """A fact, or a person's line of the profile, about something of which its subject has one at a time."""
     may_tell = entry.kind == FACTS or (entry.kind == PROFILE and entry.is_edited)
     return may_tell and _attribute(entry) in FUNCTIONAL
+
+
+def is_denial(fact: KnownEntry) -> bool:
+    """It says of something that is had once that it is not so (any more). What one doesn't eat is a diet, no denial."""
+    return is_functional(fact) and _attribute(fact) != "diet" and _denial(fact.entry.text) is not None
+
+
+def denies(denial: KnownEntry, other: KnownEntry) -> bool:
+    """Whether what the other says is what the denial denies."""
+    value = denial.entry.extra.get("value", "").casefold()
+    return bool(value) and not is_denial(other) and value in other.entry.text.casefold()
 
 
 def lapsed(entry: KnownEntry, now: int) -> bool:

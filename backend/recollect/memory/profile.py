@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from recollect.memory.consolidate import is_functional
+from recollect.memory.consolidate import is_denial, is_functional
 from recollect.memory.extraction.draft import FUNCTIONAL
 from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry, entry_id
 from recollect.memory.model import Entry
@@ -81,10 +81,14 @@ def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
 
 
 def _standing(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
-    """Those that hold; where there can be one, and a person wrote any, the newest of theirs."""
+    """Those that hold; where there can be one, and a person wrote any, the newest of theirs.
+
+    That something is not so is told where nothing is known to be so.
+    """
     if attribute in FUNCTIONAL and (words := written(facts)):
         return words[-1:]
-    return [fact for fact in facts if fact.holds]
+    holding = [fact for fact in facts if fact.holds]
+    return [fact for fact in holding if not is_denial(fact)] or holding
 
 
 def _line_of(space: str, owner: str, title: str, fact: KnownEntry) -> KnownEntry:

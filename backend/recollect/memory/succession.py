@@ -8,7 +8,7 @@ Nothing here removes a fact: one that no longer holds is kept with the time unti
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from recollect.memory.consolidate import is_functional, same_attribute
+from recollect.memory.consolidate import denies, is_denial, is_functional, same_attribute
 from recollect.memory.entry_links import UNTIL
 from recollect.memory.entry_references import SUPERSEDED_BY, SUPERSEDES
 from recollect.memory.known_entry import KnownEntry
@@ -20,8 +20,11 @@ def in_succession(entries: Iterable[KnownEntry]) -> list[KnownEntry]:
 
     The newest holds. Where a person wrote any, the newest of theirs does, for good: what was extracted held until they
     first had the word, and what was extracted for a later time never held. Theirs are not marked.
+
+    "No longer lives in Berlin" takes the place of living in Berlin; beside living anywhere else it stands.
     """
-    ordered = sorted(entries, key=_by_time)
+    everything = sorted(entries, key=_by_time)
+    ordered = _without_idle_denials(everything)
     words = written(ordered)
     count = next((number for number, each in enumerate(ordered) if each in words), len(ordered))
     chain = [*ordered[:count], *words[:1]]
@@ -34,7 +37,8 @@ def in_succession(entries: Iterable[KnownEntry]) -> list[KnownEntry]:
     for each in ordered[count:]:
         told = [word for word in words if word.entry.when <= each.entry.when]
         marked.append(_marked(each, None, told[-1], words[-1]))
-    return marked
+    idle = [_marked(each, None, None, None) for each in everything if each not in ordered]
+    return sorted([*marked, *idle], key=_by_time)
 
 
 def written(facts: Iterable[KnownEntry]) -> list[KnownEntry]:
@@ -60,6 +64,15 @@ def settled(
     if not any(each.is_edited for each in (*stored, *facts)):
         return []
     return [marked for marked in in_succession(facts) if marked != now[marked.entry_id]]
+
+
+def _without_idle_denials(facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    """Of facts in their order, all but denials of something else than what held before them."""
+    kept: list[KnownEntry] = []
+    for each in facts:
+        if each.is_edited or not is_denial(each) or not kept or denies(each, kept[-1]):
+            kept.append(each)
+    return kept
 
 
 def _by_time(fact: KnownEntry) -> tuple[int, str]:

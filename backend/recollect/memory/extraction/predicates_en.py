@@ -26,6 +26,7 @@ _JOBS = (
 )
 _ANIMALS = "dogs?|cats?|pupp(?:y|ies)|kittens?|rabbits?|hamsters?|parrots?|horses?|turtles?|tortoises?|snakes?|guinea pigs?|birds?|goldfish|lizards?|geckos?|pets|ferrets?|chickens|budgies?|beagles?|labradors?|poodles?|terriers?"
 _KNOWN_THE = r"(?!the\s(?:sea|beach|ocean|outdoors|mountains|countryside|theatre|theater|opera|cinema|gym|forest|snow|rain|cold|heat|dark|violin|piano|guitar|cello|drums|flute)(?:$|\s(?:and|or|in|at|with)\b)|the\s[A-Z])the\s"
+_NOT = r"(?:is\snot|does\snot|is\sno\slonger|no\slonger)\s"
 _ends = r"(?=$|[,.;!]|\s(?:and|but|so|because|with|for|now|from|since|where|which|who|in|at|on|near|right|by|as|when|while|currently|though|these)\b)"
 
 
@@ -48,6 +49,8 @@ def _pattern(source: str) -> Callable[[str], re.Match[str] | None]:
 _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
     (attribute, _pattern(source))
     for attribute, source in (
+        ("lives_in", rf"{_NOT}(?:lives?|living|resides?)\sin\s(?P<v>{_PLACE})"),
+        ("works_at", rf"{_NOT}(?:works?|working)\s(?:at|for)\s(?P<v>[\w&' -]{{2,40}}?)(?=$|[,.;!]|\s(?:any\s?more|either)\b)"),
         ("lives_in", rf"(?:lives|is (?:still |now |currently )?living|is (?:now )?based|resides)\s(?:here\s)?in\s(?P<v>{_PLACE})"),
         ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:back\s|over\s)?to\s(?P<v>{_PLACE})"),
         ("comes_from", rf"(?:is|comes)\s(?:originally\s)?from\s(?P<v>{_PLACE})"),
@@ -80,7 +83,6 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("owns", rf"(?:owns|drives)\s(?P<v>{_SOME}\s[\w' -]{{2,40}}?){_ends}"),
         ("owns", rf"(?:has|has got)\s(?P<v>(?:a|an)\s{_ADJ}(?:car|bike|bicycle|motorbike|motorcycle|boat|house|flat|apartment|cottage|piano|guitar|violin|cello|telescope|camera|van)){_ends}"),
         ("other", rf"(?:is|has\sbeen)\s(?P<v>learning\s(?!a\s(?:lot|ton|bit)|so\b|how\b|more\b|to\b|that\b|from\b|about\b)[\w' -]{{2,40}}?){_ends}"),
-        ("other", r"(?:is\snot\sworking|does\snot\swork|no\slonger\sworks|is\sno\slonger\sworking)\s(?P<v>(?:at|for)\s[\w&' -]{2,40}?)(?=$|[,.;!]|\s(?:any\s?more|anymore|either)\b)"),
         ("other", rf"(?P<v>volunteers\s(?:at|for|with)\s[\w&' -]{{2,50}}?){_ends}"),
         ("other", rf"works\s(?P<v>in\s[\w&' -]{{2,40}}?){_ends}"),
         ("other", rf"is\s(?P<v>(?:afraid|scared|terrified)\sof\s[\w' -]{{2,40}}?){_ends}"),
@@ -92,6 +94,7 @@ _at_employer = re.compile(
     r"|agency|firm|clinic))"
 ).match
 _from_place = re.compile(rf"\sfrom\s(?P<v>{_PLACE})").match
+_is_denied = re.compile(_NOT).match
 _no_longer = re.compile(r"\s+(?:any\s?more|anymore|no longer|used to)\b").search
 _loose_value = re.compile(_KNOWN_THE).match
 _cut = re.compile(
@@ -115,7 +118,8 @@ def traits_in(predicate: str) -> list[Trait]:
         found = matches(predicate)
         if found is None:
             continue
-        if _no_longer(predicate, found.end("v")) and attribute not in ("other", "diet", "dislikes"):
+        is_over = _no_longer(predicate, found.end("v")) and attribute not in ("other", "diet", "dislikes")
+        if is_over and not _is_denied(predicate):
             return []
         return _with_company(attribute, found, predicate)
     return []
