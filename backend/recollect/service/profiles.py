@@ -1,9 +1,10 @@
 """The profile page of a user follows the facts that hold about them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.memory.entry_links import origin_ids
+from recollect.memory.entry_links import UNTIL, origin_ids
+from recollect.memory.entry_references import SUPERSEDED_BY
 from recollect.memory.job import Job
 from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.memory.model import JsonObject
@@ -17,7 +18,10 @@ from recollect.service.strategy_receipts import NOTHING, leave_receipts
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Makes the page anew out of the facts; lines that a person wrote or pinned stay."""
+    """Makes the page anew out of the facts; lines that a person wrote or pinned stay.
+
+    A pin is no word: a pinned line whose fact no longer holds is marked like the fact, and not shown.
+    """
 
     entries: EntryStore
     locks: OwnerLocks
@@ -42,6 +46,7 @@ class Profiles:
                 for line in page.values()
                 if not (line.entry_id in known and known[line.entry_id].is_edited)
             ]
+            put += _pinned_lines_in_step(known, page, facts)
             buried = {grave.entry_id for grave in await self.entries.buried(space, owner)}
             gone = [
                 line.entry_id
@@ -69,6 +74,21 @@ def _told(cause: Cause, lines: Sequence[KnownEntry]) -> JsonObject:
     if not wrote:
         return {"state": NOTHING, "why": "nothing of it belongs on the page"}
     return {"state": "extracted", "wrote": wrote, "by": RULES}
+
+
+def _pinned_lines_in_step(
+    known: Mapping[str, KnownEntry], page: Mapping[str, KnownEntry], facts: Sequence[KnownEntry]
+) -> list[KnownEntry]:
+    """Pinned lines that are not on the page any more, each with the marks of its fact."""
+    over = {fact.entry_id: fact for fact in facts if not fact.holds}
+    found = []
+    for line in known.values():
+        fact = next((over[each] for each in origin_ids(line.entry) if each in over), None)
+        if fact is not None and line.is_pinned and not line.is_edited and line.entry_id not in page:
+            marks = {key: fact.entry.extra[key] for key in (UNTIL, SUPERSEDED_BY) if key in fact.entry.extra}
+            entry = replace(line.entry, extra={**line.entry.extra, **marks})
+            found.append(replace(line, entry=entry))
+    return found
 
 
 def _as_version(line: KnownEntry, known: KnownEntry | None) -> KnownEntry:

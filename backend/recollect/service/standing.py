@@ -90,7 +90,9 @@ class StandingMemories:
         return entry
 
     async def _profile(self, space: str, owner: str) -> list[KnownEntry]:
-        lines = await self.entries.list_entries(space, owner, kinds=(PROFILE,), limit=_MOST_LOOKED_AT)
+        lines = await self.entries.list_entries(
+            space, owner, kinds=(PROFILE,), holding=True, limit=_MOST_LOOKED_AT
+        )
         lines.sort(key=lambda line: (not line.is_pinned, place_on_page(line.entry), -line.entry.when))
         return lines[:_MOST_LINES]
 
