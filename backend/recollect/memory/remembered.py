@@ -191,10 +191,9 @@ def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome) -> KnownEnt
 
 
 def _same(entry: KnownEntry, others: Sequence[KnownEntry], means_the_same: MeansTheSame) -> KnownEntry | None:
-    newest = succession.newest_extracted(consolidate.same_attribute(others, entry))
     for other in others:
-        # What held once and is said again begins anew; what only a person's words keep from holding does not.
-        stands = other.holds or other is newest or not consolidate.is_functional(entry)
+        # What held once and is said again, when something else has held in between, begins anew.
+        stands = not consolidate.is_functional(entry) or succession.held_throughout(other, entry, others)
         if stands and consolidate.is_same_statement(entry, other):
             return other
     perhaps = (other for other in others if consolidate.is_perhaps_same(entry, other))

@@ -46,9 +46,16 @@ def written(facts: Iterable[KnownEntry]) -> list[KnownEntry]:
     return sorted((each for each in facts if each.is_edited and each.holds), key=_by_time)
 
 
-def newest_extracted(facts: Iterable[KnownEntry]) -> KnownEntry | None:
-    """What would hold, had no person written anything."""
-    return max((each for each in facts if not each.is_edited), key=_by_time, default=None)
+def held_throughout(known: KnownEntry, new: KnownEntry, facts: Sequence[KnownEntry]) -> bool:
+    """Whether nothing else was extracted about their attribute for a time between the two.
+
+    What a person wrote, and has not ended, holds at any time.
+    """
+    if known.is_edited:
+        return known.holds
+    first, last = sorted((_by_time(known), _by_time(new)))
+    between = [each for each in same_attribute(facts, new) if first < _by_time(each) < last]
+    return all(each.is_edited or (is_denial(each) and not denies(each, known)) for each in between)
 
 
 def settled(
@@ -56,12 +63,14 @@ def settled(
 ) -> list[KnownEntry]:
     """What else changes among the stored facts about one attribute, that of `like`, when some are put and some go.
 
-    Only where a person has, or had, the word: all else is told by what the facts say of one another.
+    Only where a person has, or had, the word, or several would hold: all else is told by what the facts say of one
+    another.
     """
     now = {**{each.entry_id: each for each in stored}, **put}
     rest = [each for each in same_attribute(list(now.values()), like) if each.entry_id not in gone]
     facts = [each for each in rest if is_functional(each)]
-    if not any(each.is_edited for each in (*stored, *facts)):
+    holding = [each for each in facts if each.holds and not is_denial(each)]
+    if len(holding) <= 1 and not any(each.is_edited for each in (*stored, *facts)):
         return []
     return [marked for marked in in_succession(facts) if marked != now[marked.entry_id]]
 

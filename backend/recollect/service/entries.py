@@ -223,8 +223,9 @@ class Entries:
             cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
             for past in restored(known, await self.store.history(caller.space, entry_id), revision):
                 named = (*entry_links.partners(known.entry, past.entry), *entry_links.origin_ids(past.entry))
-                changed = entry_links.relinked(known, past, await view.named(known, named))
-                if changed != (known,) or revision is not None:
+                others = await view.named(known, named)
+                changed = entry_links.relinked(known, past, others)
+                if revision is not None or await self._changes_anything((known, *others.values()), changed):
                     await self._apply(known, "undo", cause, changed)
                     return
             raise Conflict("what changed this entry was deleted since: there is nothing to undo")
@@ -256,6 +257,12 @@ class Entries:
             change = await with_succession(self.store, change)
             kinds = frozenset([about.kind, *(each.kind for each in (*change.put, *change.marked))])
             await self.store.apply(replace(change, extra_jobs=tuple(self.follow_up(change, kinds))))
+
+    async def _changes_anything(self, before: Sequence[KnownEntry], put: tuple[KnownEntry, ...]) -> bool:
+        """Whether anything is left of the change once one fact holds of each attribute again."""
+        about = before[0]
+        change = await with_succession(self.store, EntryChange(about.space, about.owner, "undo", "", put))
+        return any(each not in before for each in change.put)
 
     async def _made_of(self, known: KnownEntry) -> list[KnownEntry]:
         """What names the entry as its origin."""

@@ -128,6 +128,20 @@ async def test_lines_about_what_one_has_many_of_stand_beside_others(tmp_path: Pa
         assert await texts(home, "profile") == ["Ann has a dog called Max.", "ann has a cat called Tom."]
 
 
+async def test_a_pin_is_no_word_and_comes_back_with_what_it_is_on(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await live_in(home, "Berlin")
+        pinned = (await line(home)).entry_id
+        (await home.client.patch(f"{ENTRIES}/{pinned}", json={**ANN, "pinned": True})).raise_for_status()
+        lisbon = await live_in(home, "Lisbon", JULY)
+        assert await on_page(home) == [LISBON]
+        assert await texts(home, "profile") == [BERLIN, LISBON]
+        (await home.client.delete(f"{ENTRIES}/{lisbon}", params=ANN)).raise_for_status()
+        await home.drain()
+        assert await on_page(home) == [BERLIN]
+        assert (await line(home)).is_pinned
+
+
 async def test_made_anew_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _):
         before = vault_files(tmp_path)
@@ -147,6 +161,14 @@ async def test_it_comes_back_from_the_vault(tmp_path: Path) -> None:
         assert {each.entry_id: each.entry for each in await entries(home)} == before
         await live_in(home, "Porto", JULY + DAY)
         assert (await texts(home, "profile"), await holding(home)) == ([POTSDAM], [])
+
+
+async def test_undoing_what_only_followed_its_deletion_leaves_one_answer(tmp_path: Path) -> None:
+    async with corrected(tmp_path) as (home, line_id):
+        (await home.client.delete(f"{ENTRIES}/{line_id}", params=ANN)).raise_for_status()
+        await undo(home, (await fact(home, "Berlin")).entry_id)
+        assert (await holding(home), await texts(home, "profile")) == ([BERLIN], [])
+        assert (await fact(home, "Berlin")).is_edited
 
 
 class TestWithoutIt:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from recollect.memory.consolidate import MANY_SOURCES, merged
 from recollect.memory.known_entry import Buried, KnownEntry, Source, entry_id
 from recollect.memory.model import Entry
@@ -90,6 +92,25 @@ def test_a_place_that_is_a_persons_is_left_to_them() -> None:
 def test_a_pin_survives_a_second_run() -> None:
     outcome = run([NURSE], [stored(NURSE, pinned="yes")])
     assert outcome.put[NURSE.entry_id].is_pinned
+
+
+def lives_in(place: str, day: int) -> KnownEntry:
+    """Made of a memcell of that day."""
+    made = fact(0, f"Ann lives in {place}.", f"t-{day}", attribute="lives_in")
+    told = replace(made.entry, entry_id=f"fa-{day}", when=day, extra={**made.entry.extra, "value": place})
+    return replace(made, entry=told, cell=f"c-{day}")
+
+
+@pytest.mark.parametrize(
+    ("day", "told_by"),
+    [(1, "fa-1"), (4, "fa-3"), (6, "fa-5"), (2, "fa-3")],
+    ids=["before another place", "after it", "after it, again elsewhere", "just before it"],
+)
+def test_what_is_told_late_is_known_where_nothing_else_held_in_between(day: int, told_by: str) -> None:
+    oslo, rome, again = lives_in("Oslo", 3), lives_in("Rome", 5), lives_in("Oslo", 7)
+    new = lives_in("Rome" if day in (1, 6) else "Oslo", day)
+    outcome = remember([new], Known([], {new.entry_id: [oslo, rome, again]}), lambda one, other: False)
+    assert [*outcome.merged, *outcome.wrote] == [told_by]
 
 
 def test_what_has_many_sources_gets_no_more() -> None:

@@ -102,3 +102,47 @@ class TestWhatAPersonWrote:
 def test_where_no_person_wrote_anything_nothing_is_settled_anew() -> None:
     stored = [lives_in("Berlin", 1), lives_in("Lisbon", 5)]
     assert settled(stored, {}, {"fa-lisbon"}, stored[0]) == []
+
+
+def test_where_several_would_hold_the_newest_does() -> None:
+    stored = in_succession([lives_in("Berlin", 1), lives_in("Lisbon", 5)])
+    assert settled(stored, {"fa-berlin": lives_in("Berlin", 1)}, (), stored[0]) == stored[:1]
+
+
+class TestWhatIsDenied:
+    """Somebody says that they no longer live there."""
+
+    @staticmethod
+    def no_longer(place: str, day: int, **extra: str) -> KnownEntry:
+        about = {"subject": "user", "attribute": "lives_in", "value": place, **extra}
+        text = f"Ann no longer lives in {place}."
+        return known(f"fa-not-{place.lower()}", text, when=day * DAY, extra=about)
+
+    def test_it_held_until_then(self) -> None:
+        berlin, denial = in_succession([lives_in("Berlin", 1), self.no_longer("Berlin", 5)])
+        assert (marks(berlin), denial.holds) == ((on(5), "fa-not-berlin"), True)
+
+    def test_what_comes_after_takes_the_place_of_the_denial(self) -> None:
+        found = in_succession([lives_in("Berlin", 1), self.no_longer("Berlin", 5), lives_in("Lisbon", 9)])
+        assert [marks(each) for each in found] == [
+            (on(5), "fa-not-berlin"),
+            (on(9), "fa-lisbon"),
+            (None, None),
+        ]
+
+    def test_whoever_lives_elsewhere_by_then_still_does(self) -> None:
+        facts = [lives_in("Berlin", 1), lives_in("Lisbon", 5), self.no_longer("Berlin", 9)]
+        once = in_succession(facts)
+        assert [marks(each) for each in once] == [(on(5), "fa-lisbon"), (None, None), (None, None)]
+        assert [line.entry.text for line in profile_of("default", ANN, once)] == ["Ann lives in Lisbon."]
+        assert all(in_succession(order) == once for order in permutations(once))
+
+    def test_what_a_person_wrote_holds_all_the_same(self) -> None:
+        potsdam, denial = in_succession([written("Potsdam", 1), self.no_longer("Potsdam", 5)])
+        assert (potsdam, marks(denial)) == (written("Potsdam", 1), (on(1), "fa-potsdam"))
+
+    def test_what_one_does_not_eat_is_no_denial(self) -> None:
+        vegan = known("fa-1", "Ann is vegan.", when=DAY, extra={"subject": "user", "attribute": "diet"})
+        about = {"subject": "user", "attribute": "diet", "value": "pork"}
+        pork = known("fa-2", "Ann does not eat pork.", when=5 * DAY, extra=about)
+        assert [each.holds for each in in_succession([vegan, pork])] == [False, True]
