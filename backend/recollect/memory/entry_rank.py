@@ -1,15 +1,18 @@
 """How entries take part in ranking: they bring their turns along, stand where those stand, and hold or no longer do."""
 
 from collections.abc import Sequence
+from datetime import date
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from recollect.memory.corpus import Corpus
 from recollect.memory.corpus_view import View
-from recollect.memory.dates import Span
+from recollect.memory.dates import Span, day_of, month_span
 
 Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.integer[Any]]
 _NEVER = 1 << 62
 _MOST_OVER = 50
 """So many of what no longer holds, the best first, are compared with what holds instead."""
@@ -46,11 +49,11 @@ def validity(
 ) -> Floats:
     """Of an entry that held at a time that is named, `held`; of one that held no more or not yet, `superseded`.
 
-    Not yet: it took the place of another later than is asked about. One that was over when it began has never held.
+    A month without a year is the last one that has begun. Not yet: it took the place of another later than is asked about. One that was over when it began has never held.
     """
     until, since = corpus.until[: view.size], corpus.times[: view.size]
     has_held = np.zeros(view.size, np.bool_)
-    named = [(span.begin, span.end) for span in spans if span.begin is not None and span.end is not None]
+    named = [bounds for span in spans if (bounds := _bounds(span, now)) is not None]
     for begin, end in named:
         has_held |= (since < end) & ((until == 0) | (until > np.maximum(begin, since)))
     is_over = (until > 0) & (until <= np.maximum(now or _NEVER, since))
@@ -58,6 +61,14 @@ def validity(
     is_early = succeeds & (bool(named) | (since > (now or _NEVER)))
     values = np.where(has_held, np.float32(held), np.float32(superseded) * (is_over | is_early))
     return np.where(view.is_entry, values, np.float32(0)).astype(np.float32)
+
+
+def _bounds(span: Span, now: int | None) -> tuple[int, int] | None:
+    """From when to when; of a month of any year, the last that has begun."""
+    if span.month is not None and now is not None:
+        today = day_of(now)
+        span = month_span(date(today.year - (span.month > today.month), span.month, 1))
+    return None if span.begin is None or span.end is None else (span.begin, span.end)
 
 
 def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Floats) -> Floats:
@@ -68,14 +79,13 @@ def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Flo
     if not (holds < 0).any():
         return lacking
     until, since, senders = (each[: view.size] for each in (corpus.until, corpus.times, corpus.senders))
-    facts = view.is_entry & view.there & ~corpus.is_episode[: view.size] & (own > 0)
-    over, held = np.nonzero(facts & (holds < 0))[0], np.nonzero(facts & (holds >= 0))[0]
+    facts = view.is_entry & view.there & ~corpus.is_episode[: view.size]
+    between, held = np.nonzero(facts & (holds < 0))[0], np.nonzero(facts & (holds >= 0) & (own > 0))[0]
+    over = between[own[between] > 0]
     citations = corpus.citations(view)
     for place in over[np.argsort(-own[over], kind="stable")][:_MOST_OVER]:
-        is_instead = (since[held] == until[place]) | (until[held] == since[place])
-        of_the_same = held[is_instead & (senders[held] == senders[place])]
         others = [int(place), *citations.of(int(place))]
-        for instead in of_the_same.tolist():
+        for instead in _instead(int(place), between, held, since, until, senders):
             turns = citations.of(instead)
             if view.rows[instead].edited:
                 shown, below = [instead], [*others, *turns]
@@ -85,3 +95,18 @@ def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Flo
                 continue
             lacking[shown] = np.maximum(lacking[shown], total[below].max() - total[shown] + _A_LITTLE)
     return lacking
+
+
+def _instead(place: int, between: Ints, held: Ints, since: Ints, until: Ints, senders: Ints) -> list[int]:
+    """What has the place of an entry at the time asked about: what came right after it or before, or after that."""
+    found: list[int] = []
+    waiting, seen = [place], {place}
+    while waiting and len(seen) <= _MOST_OVER:
+        each = waiting.pop()
+        for others, reached in ((held, found), (between, waiting)):
+            is_next = (since[others] == until[each]) | (until[others] == since[each])
+            for other in others[is_next & (senders[others] == senders[place])].tolist():
+                if other not in seen:
+                    seen.add(other)
+                    reached.append(other)
+    return found

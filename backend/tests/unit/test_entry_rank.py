@@ -1,6 +1,7 @@
 """Entries in the ranking: they bring their turns along, and change nothing else."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -207,6 +208,34 @@ class TestOfTwoThatSaidTheSameOfDifferentTimes:
         turns = (said(1, "I live in Berlin"), said(1, "I live in Lisbon", thread="t2"))
         rows, later = (*turns, *HOMES), T0 + 2 * DAY
         assert total(rows, "Berlin", "t1:1", now=later) > total(rows, "Berlin", "t2:1", now=later)
+
+
+class TestOfSeveralInARow:
+    """Berlin, then Lisbon, then Porto: only neighbours name each other."""
+
+    TURNS = tuple(
+        said(1, text, thread=f"t{place}")
+        for place, text in enumerate(
+            ("I live well, I live in Berlin", "I am in Lisbon", "I live in Porto"), 1
+        )
+    )
+    ROWS = (
+        *TURNS,
+        remembered("fa-1", "bob lives in Berlin", "t1:1", timestamp=T0, until=T0 + 40 * DAY),
+        remembered("fa-2", "bob is in Lisbon", "t2:1", timestamp=T0 + 40 * DAY, until=T0 + 80 * DAY),
+        remembered("fa-3", "bob lives in Porto", "t3:1", timestamp=T0 + 80 * DAY),
+    )
+    NOW = T0 + 100 * DAY
+
+    def test_the_last_comes_before_the_first_too(self) -> None:
+        query = "Where do I live well?"
+        assert total(self.ROWS, query, "t3:1", now=self.NOW) > total(self.ROWS, query, "t1:1", now=self.NOW)
+
+    def test_a_month_without_a_year_is_the_last_one_of_that_name(self) -> None:
+        began = datetime.fromtimestamp((T0 + 10 * DAY) / 1000, UTC)
+        query = f"Where did I live in {began:%B}?"
+        first, last = (total(self.ROWS, query, each, now=self.NOW) for each in ("t1:1", "t3:1"))
+        assert first > last
 
 
 class TestOfWhatNeverHeld:
