@@ -41,7 +41,7 @@ function App() {
 
 function Routed({ session, onSessionChanged }) {
   const route = useRoute();
-  const known = route.page in PAGES;
+  const known = Object.hasOwn(PAGES, route.page);
   useEffect(() => {
     if (!known) go("chat", [], {}, { replace: true });
   }, [known]);

@@ -19,7 +19,7 @@ const SECTIONS = {
 };
 
 export default function MemoryPage({ route }) {
-  const name = route.parts[0] in SECTIONS ? route.parts[0] : "entries";
+  const name = Object.hasOwn(SECTIONS, route.parts[0] ?? "") ? route.parts[0] : "entries";
   const chosen = route.parts.slice(1).join("/") || null;
   return html`<${NoteDrop}>
     <div class="memory">
