@@ -4,14 +4,16 @@ import { useEffect, useRef } from "../view.js";
 
 const EVERY_MS = 5000;
 
-/** As `useLoaded`; what was read last stays until the next is there. */
+/** As `useLoaded`; what was read last stays until the next is there, and so does what kept it from being read again. */
 export function useWatched(load, inputs) {
   const loaded = useLoaded(load, inputs);
+  const failure = useRef(null);
+  if (!loaded.loading) failure.current = loaded.error;
   const reload = useRef(loaded.reload);
   reload.current = loaded.reload;
   useEffect(() => {
     const timer = setInterval(() => !document.hidden && reload.current(), EVERY_MS);
     return () => clearInterval(timer);
   }, []);
-  return loaded.value ? { ...loaded, error: null } : loaded;
+  return { ...loaded, error: failure.current };
 }

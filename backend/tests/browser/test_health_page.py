@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import expect
 
@@ -47,6 +48,17 @@ def test_the_cache_hit_rate_is_a_plot_of_every_answer(site: Site, model: StandIn
 def rank(values: list[float]) -> list[int]:
     """The places of the values, the smallest first."""
     return sorted(range(len(values)), key=values.__getitem__)
+
+
+def test_a_server_that_is_gone_is_not_said_to_be_well(
+    tmp_path: Path, model: StandInModel, visit: Visits
+) -> None:
+    with Site(tmp_path / "home", model) as site:
+        page = visit(site, "wes").open("health")
+        expect(page.get_by_text("All is well")).to_be_visible()
+        site.kill()
+        expect(page.get_by_role("alert").first).to_contain_text("The server doesn't answer.")
+        expect(page.get_by_text("All is well")).to_have_count(0)
 
 
 def test_a_job_that_failed_for_good_is_shown_and_retried(site: Site, visit: Visits) -> None:
