@@ -1,5 +1,9 @@
 // A prompt in its blocks, and what changed since the one before.
 
+/** How a summary begins, and where it stands; the same words elsewhere are somebody's own. */
+const SUMMARY = "[Summary] Earlier in this conversation";
+const SUMMARY_PLACE = 1;
+
 /** `{index, kind, message, state, before}`: `state` is `same`, `changed` or `new`; `before` is what stood there, if it changed. */
 export function blocksOf(prompt, earlier) {
   const { messages } = prompt;
@@ -35,7 +39,7 @@ function kindOf(messages, index, words = messages.findLastIndex((message) => mes
   const { role } = messages[index];
   const text = textOf(messages[index]);
   if (role === "system") return "instructions";
-  if (role === "user" && text.startsWith("[Summary]") && index < words) return "summary";
+  if (role === "user" && index === SUMMARY_PLACE && index < words && text.startsWith(SUMMARY)) return "summary";
   const hasBlock = words > 0 && isBlock(messages[words - 1]);
   // Where the block is a message of its own, words that begin like one are words.
   if (index === words) return isBlock(messages[index]) && !hasBlock ? "context and words" : "words";

@@ -12,6 +12,8 @@ import { SentPrompt } from "./sent_prompt.js";
 
 const THREADS = 50;
 const TURNS = 100;
+/** So many times as many turns are read where fewer do not hold what is looked for. */
+const FARTHER = 4;
 
 export default function Page({ route }) {
   const { user } = useSession();
@@ -65,7 +67,7 @@ function OfThread({ threads, threadId, turnId }) {
       <div class="row" role="group" aria-label="Answers">
         <${Step} to=${to(at - 1)} label="Answer before" icon="left" />
         <${Step} to=${to(at + 1)} label="Answer after" icon="right" />
-        ${answers?.more && html`<button class="quiet" onClick=${() => setMost(most * 4)}>Earlier answers</button>`}
+        ${answers?.more && html`<button class="quiet" onClick=${() => setMost(answers.most * FARTHER)}>Earlier answers</button>`}
         <a class="button quiet" href=${href("chat", shown ? [threadId, shown] : [threadId])}><${Icon} name="chat" />In the chat</a>
       </div>
     </div>
@@ -79,11 +81,13 @@ function Step({ to, label, icon }) {
   return html`<a class="button icon-only" href=${to} aria-label=${label} title=${label}><${Icon} name=${icon} /></a>`;
 }
 
-/** The answers for which something was sent, oldest first. */
+/** The answers for which something was sent, oldest first: those among the last turns, or among more where those hold none. */
 async function readAnswers(threadId, user, most, signal) {
   const query = { user_id: user, receipts: true, max_turns: most };
   const { turns, receipts } = await get(apiPath("threads", threadId, "turns"), query, { signal });
-  return { sent: turns.filter((turn) => turn.turn_id in receipts), more: turns.length === most };
+  const sent = turns.filter((turn) => turn.turn_id in receipts);
+  const more = turns.length === most;
+  return sent.length || !more ? { sent, more, most } : readAnswers(threadId, user, most * FARTHER, signal);
 }
 
 function OfAnswer({ threadId, turnId }) {
@@ -100,8 +104,18 @@ const NEAR = 40;
 async function readPrompts(threadId, turnId, user, signal) {
   const promptOf = (turn) => get(apiPath("threads", threadId, "turns", turn, "prompt"), { user_id: user }, { signal });
   const prompt = await promptOf(turnId);
-  const query = { user_id: user, receipts: true, max_turns: NEAR, before: prompt.turn_id };
-  const { turns, receipts } = await get(apiPath("threads", threadId, "turns"), query, { signal });
-  const before = turns.findLast((turn) => turn.turn_id in receipts);
-  return { prompt, earlier: before ? await promptOf(before.turn_id) : null };
+  const before = await answerBefore(threadId, prompt.turn_id, user, signal);
+  return { prompt, earlier: before && (await promptOf(before)) };
+}
+
+/** The last answer before a turn for which something was sent; null where there is none. Many turns may be in between that were only taken in. */
+async function answerBefore(threadId, turnId, user, signal) {
+  let before = turnId;
+  for (let most = NEAR; ; most *= FARTHER) {
+    const query = { user_id: user, receipts: true, max_turns: most, before };
+    const { turns, receipts } = await get(apiPath("threads", threadId, "turns"), query, { signal });
+    const found = turns.findLast((turn) => turn.turn_id in receipts);
+    if (found || turns.length < most) return found?.turn_id ?? null;
+    before = turns[0].turn_id;
+  }
 }

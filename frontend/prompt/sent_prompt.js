@@ -51,7 +51,8 @@ function Changes({ prompt, earlier, blocks }) {
   return html`<section class="card changes" aria-label="What changed">
     <p>
       ${!earlier && "The first prompt of this chat."}
-      ${earlier && grew && html`<${Icon} name="check" size=${16} /> It only grew: ${messages(fresh)} at its end ${fresh === 1 ? "is" : "are"} new, all before was sent in the same bytes.`}
+      ${earlier && grew && fresh === 0 && html`<${Icon} name="check" size=${16} /> The same bytes as the one before.`}
+      ${earlier && grew && fresh > 0 && html`<${Icon} name="check" size=${16} /> It only grew: ${messages(fresh)} at its end ${fresh === 1 ? "is" : "are"} new, all before was sent in the same bytes.`}
       ${earlier && !grew && html`<${Icon} name="warning" size=${16} /> It differs from the one before at byte ${count(prompt.first_difference)}: ${prompt.cause ?? "the cause is not known"}.`}
       ${gone > 0 && ` ${messages(gone)} of the prompt before ${gone === 1 ? "is" : "are"} no longer in it.`}
     </p>
