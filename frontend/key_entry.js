@@ -2,12 +2,20 @@
 import { readSession, keepKey } from "./session.js";
 import { html, useState } from "./view.js";
 
+const UNKNOWN = "The server doesn't know this key, or it was revoked.";
+/** What a header can carry. No key holds anything else. */
+const SENDABLE = /^[!-~]+$/;
+
 export function KeyEntry({ onEntered }) {
   const [key, setKey] = useState("");
   const [problem, setProblem] = useState(null);
   const [busy, setBusy] = useState(false);
   const enter = async (event) => {
     event.preventDefault();
+    if (!SENDABLE.test(key.trim())) {
+      setProblem(UNKNOWN);
+      return;
+    }
     setBusy(true);
     keepKey(key.trim());
     try {
@@ -15,7 +23,7 @@ export function KeyEntry({ onEntered }) {
       onEntered();
     } catch (error) {
       keepKey(null);
-      setProblem(error.status === 401 ? "The server doesn't know this key, or it was revoked." : error.message);
+      setProblem(error.status === 401 ? UNKNOWN : error.message);
       setBusy(false);
     }
   };
