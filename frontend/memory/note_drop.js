@@ -17,7 +17,7 @@ export function NoteDrop({ children }) {
   const { user } = useSession();
   const [over, setOver] = useState(false);
   const [brought, setBrought] = useState(0);
-  const [twin, setTwin] = useState(null);
+  const [twins, setTwins] = useState([]);
 
   const keep = useCallback(
     async (name, text, replace = false) => {
@@ -32,10 +32,10 @@ export function NoteDrop({ children }) {
       for (const file of files) {
         try {
           if (!NOTE.test(file.name)) throw new Error(`${file.name} is no Markdown or text file.`);
-          const text = await file.text();
+          const text = await textOf(file);
           await keep(file.name, text).catch((error) => {
             if (error.code !== "already_exists") throw error;
-            setTwin({ name: file.name, text });
+            setTwins((others) => [...others, { name: file.name, text }]);
           });
         } catch (error) {
           toast(error);
@@ -62,11 +62,22 @@ export function NoteDrop({ children }) {
       ${children}
       ${over && html`<div class="drop-hint"><${Icon} name="upload" size=${28} /><strong>Drop Markdown notes to keep them</strong></div>`}
     </div>
-    ${twin &&
-    html`<${ConfirmDialog} title="Replace the note?" confirm="Replace" onConfirm=${() => keep(twin.name, twin.text, true)} onClose=${() => setTwin(null)}>
+    ${twins.slice(0, 1).map((twin) => html`<${ConfirmDialog} key=${twin} title="Replace the note?" confirm="Replace" onConfirm=${() => keep(twin.name, twin.text, true)} onClose=${() => setTwins((all) => all.filter((each) => each !== twin))}>
       <p>There is another note called <strong>${twin.name}</strong>.</p>
-    <//>`}
+    <//>`)}
   <//>`;
+}
+
+/** As its byte order mark says, else UTF-8. What is neither is refused: guessed, it would be kept with wrong letters. */
+async function textOf(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const mark = bytes[0] * 256 + bytes[1];
+  const encoding = { 0xfffe: "utf-16le", 0xfeff: "utf-16be" }[mark] ?? "utf-8";
+  try {
+    return new TextDecoder(encoding, { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error(`${file.name} is no text in UTF-8 or UTF-16.`);
+  }
 }
 
 export function BringButton() {

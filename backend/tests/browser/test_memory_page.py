@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.site import MAY_8, Site, Visit
 from tests.processes import wait_until
+from tests.tool_tasks import tool_task
 
 DAY = 86_400_000
 Visits = Callable[..., Visit]
@@ -160,9 +161,58 @@ def test_notes_are_chosen_with_a_button_too_and_what_is_no_note_is_said(
     expect(page.get_by_role("article").get_by_role("listitem")).to_have_text(["bread", "salt"])
 
 
-def test_an_agents_cases_are_among_the_skills_of_those_they_came_from(site: Site, visit: Visits) -> None:
-    page = visit(site, "nobody").open("memory", "skills")
+def test_every_note_that_is_there_already_is_asked_about(site: Site, visit: Visits, tmp_path: Path) -> None:
+    names = ["bread.md", "salt.md", "wine.md"]
+    for name in names:
+        site.post("memory/notes", user_id="baker", name=name, text="old")
+        (tmp_path / name).write_text("new")
+    page = visit(site, "baker").open("memory", "notes")
+    with page.expect_response(lambda response: names[-1] in (response.request.post_data or "")):
+        page.get_by_label("Markdown notes").set_input_files([tmp_path / name for name in names])
+    page.wait_for_load_state("networkidle")
+    dialog = page.get_by_role("dialog", name="Replace the note?")
+    for name, answer in zip(names, ("Replace", "Cancel", "Replace"), strict=True):
+        expect(dialog).to_contain_text(name)
+        dialog.get_by_role("button", name=answer, exact=True).click()
+    expect(dialog).to_have_count(0)
+    texts = [site.get(f"memory/notes/{name}", user_id="baker")["text"] for name in names]
+    assert texts == ["new", "old", "new"]
+
+
+def test_a_note_keeps_its_letters_or_is_refused(site: Site, visit: Visits, tmp_path: Path) -> None:
+    text = "Grüße aus Porto"
+    kept = ("utf-8", "utf-8-sig", "utf-16")
+    for encoding in (*kept, "latin-1"):
+        (tmp_path / f"{encoding}.md").write_bytes(text.encode(encoding))
+    page = visit(site, "scribe").open("memory", "notes")
+    files = [tmp_path / f"{encoding}.md" for encoding in (*kept, "latin-1")]
+    page.get_by_label("Markdown notes").set_input_files(files)
+    expect(page.get_by_text("latin-1.md is no text in UTF-8 or UTF-16.")).to_be_visible()
+    expect(page.get_by_role("list", name="Notes").get_by_role("link")).to_have_count(3)
+    for encoding in kept:
+        assert site.get(f"memory/notes/{encoding}.md", user_id="scribe")["text"] == text
+
+
+def test_what_an_agent_learned_is_shown_with_the_cases_it_was_made_of(site: Site, visit: Visits) -> None:
+    page = visit(site, "tess").open("memory", "skills")
     expect(page.get_by_text("No skills yet")).to_be_visible()
+    for number, server in enumerate(("web", "mail", "database")):
+        asked = f"Free some space on the full disk of the {server} server"
+        messages = tool_task(f"te{number}-", MAY_8 + number * DAY, asked, user="tess")
+        added = {"session_id": f"tess-{number}", "user_id": "tess"}
+        site.post("memory/add", agent_id="caretaker", messages=messages, **added)
+        site.post("memory/flush", timeout=30, **added)
+    wait_until(lambda: site.get("memory/skills", user_id="tess")["skills"], "a skill")
+    page.reload()
+    skill = page.get_by_role("article")
+    expect(skill).to_contain_text("agent caretaker")
+    expect(skill.locator(".chip", has_text="delete_files")).to_be_visible()
+    skill.get_by_text("What it says", exact=True).click()
+    expect(skill.locator(".markdown")).to_contain_text("disk_usage")
+    skill.get_by_text("Made of 3 cases").click()
+    skill.get_by_role("listitem").get_by_role("link").first.click()
+    expect(page.get_by_role("article")).to_contain_text("Free some space on the full disk")
+    assert site.get("memory/skills", user_id="nobody")["skills"] == []
 
 
 def drop(page: Page, name: str, text: str) -> None:
