@@ -11,6 +11,8 @@ const NOTHING = { thread: null, turns: [], receipts: {}, problems: {}, next: nul
 const PAGE = 20;
 /** Where the branch that is shown doesn't go on with the next turns, it may do so much later, or never. */
 const FAR_PAGE = 200;
+/** What a branch goes on from may stand far above it: all up to there is read, at most so many turns at once. */
+const FARTHEST = 2000;
 /** So much of an answer's length makes its next drawing wait for a millisecond: all of it is read anew each time. */
 const LETTERS_A_MS = 100;
 const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -112,15 +114,6 @@ export function useConversation(threadId, user, isNew, focusTurn) {
       reading.current = false;
     }
   }, []);
-  const readEarlier = useCallback(() => readMore(async () => {
-    const page = await readNewest(threadId, user, PAGE, stopping.signal, state.next);
-    return (before) => (before.next !== state.next ? before : {
-      turns: merged(page.turns, before.turns),
-      receipts: { ...page.receipts, ...before.receipts },
-      next: page.next,
-    });
-  }), [threadId, user, state.next]);
-
   /** `content` (with what else it holds, as `parts`), or none for another answer to `parent`. Raises what kept it from being taken. */
   const send = useCallback(async ({ content, parts, parent }) => {
     const last = here.current.turns.at(-1)?.turn_id;
@@ -159,6 +152,16 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     return (before) => (before.gap?.after === gap.after ? withLater(before, page) : before);
   }), [threadId, user, gap, end]);
   const path = useMemo(() => pathTo(state.turns, tree, end), [state.turns, tree, end]);
+  const above = path.length ? tree.parents.get(path[0].turn_id) : null;
+  const readEarlier = useCallback(() => readMore(async () => {
+    const most = above === null ? PAGE : upTo(above, state.next);
+    const page = await readNewest(threadId, user, most, stopping.signal, state.next);
+    return (before) => (before.next !== state.next ? before : {
+      turns: merged(page.turns, before.turns),
+      receipts: { ...page.receipts, ...before.receipts },
+      next: page.next,
+    });
+  }), [threadId, user, state.next, above]);
   return {
     ...state,
     tree,
@@ -184,6 +187,12 @@ function endOf({ turns, gap, pending }, tree, chosen) {
   if (chosen !== null && tree.parents.has(chosen)) return leafBelow(tree, chosen);
   if (chosen !== null && gap) return leafBelow(tree, gap.after); // Forgotten: what stood around it stays in sight.
   return turns.at(-1)?.turn_id ?? BEGINNING;
+}
+
+/** How many turns to read before `first`, so that `wanted` is among them, with some before it: all that it branched into stands in between. */
+function upTo(wanted, first) {
+  const distance = placeOf(first) - placeOf(wanted);
+  return Math.max(PAGE, Math.min(distance + PAGE / 2, FARTHEST));
 }
 
 async function readNewest(threadId, user, most, signal, before = null) {

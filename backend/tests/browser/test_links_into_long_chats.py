@@ -178,6 +178,28 @@ def test_a_message_far_above_is_edited_where_it_stands(
     expect(page.get_by_role("log")).to_contain_text("turn number 22.")
 
 
+@pytest.mark.parametrize("parent", ["t-20", "t-0"])
+def test_what_a_branch_goes_on_from_is_reached_at_once_however_far_above_it_stands(
+    site: Site, visit: Visits, parent: str
+) -> None:
+    user, last = f"branch-{parent}", int(parent.removeprefix("t-"))
+    for number, edited in ((600, "The second version"), (900, "The third version")):
+        talk(site, user, user, number)
+        site.post(f"threads/{user}/messages", user_id=user, content=edited, parent_id=parent)
+    seen = visit(site, user)
+    asked = asked_turns(seen.page)
+    page = seen.open("chat", user)
+    said = page.get_by_role("article").filter(has_text="The third version")
+    expect(said.get_by_role("group", name="Versions")).to_contain_text("3 / 3")
+    page.wait_for_load_state("networkidle")
+    assert len(asked) <= 3
+    shown = places(page)
+    assert bool(shown) == bool(last)
+    assert shown == list(range(last + 1 - len(shown), last + 1))
+    said.get_by_role("button", name="Version before").click()
+    expect(page.get_by_role("log")).to_contain_text("The second version")
+
+
 def test_when_the_linked_message_is_forgotten_what_stood_around_it_stays(site: Site, visit: Visits) -> None:
     talk(site, "forga", "forga", 100)
     page = visit(site, "forga").open("chat", "forga", "t-41")
