@@ -9,7 +9,7 @@ import { html, useCallback, useEffect, useMemo, useRef, useState } from "../view
 import { threadChanged } from "./changes.js";
 import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
-import { useDraft } from "./draft.js";
+import { keepDraft, useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { editedParts } from "./parts.js";
@@ -31,7 +31,10 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     try {
       await talk.send(message);
     } catch (error) {
-      if (message.typed) setText((now) => now || message.content);
+      if (message.typed) {
+        setText((now) => now || message.content);
+        keepDraft(user, isNew ? null : threadId, message.content); // Somebody may have left this chat meanwhile.
+      }
       toast(error);
     }
   }, [talk.send]);

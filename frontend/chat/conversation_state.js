@@ -132,7 +132,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
       await follow(ask(threadId, body, stopping.signal), { onMeta });
       threadChanged(threadId);
     } catch (error) {
-      if (stopping.signal.aborted) return;
+      if (stopping.signal.aborted && taken) return;
       change(() => ({ pending: null }));
       if (!taken) setLeaf(null);
       throw error instanceof ApiError ? error : new ApiError(0, { message: error.message });

@@ -3,12 +3,20 @@ import { useLayoutEffect, useState } from "../view.js";
 
 /** `[text, setText]` of a user's chat; `threadId` is null for one that hasn't begun. */
 export function useDraft(user, threadId) {
-  const name = `recollect.draft ${JSON.stringify([user, threadId])}`;
+  const name = nameOf(user, threadId);
   const [text, setText] = useState(() => read(name));
   // At once, not after the next frame: a reload may come before that.
   useLayoutEffect(() => write(name, text), [name, text]);
   return [text, setText];
 }
+
+/** Unless something else is being typed there. */
+export function keepDraft(user, threadId, text) {
+  const name = nameOf(user, threadId);
+  if (!read(name)) write(name, text);
+}
+
+const nameOf = (user, threadId) => `recollect.draft ${JSON.stringify([user, threadId])}`;
 
 function read(name) {
   try {

@@ -6,12 +6,20 @@ const RETRIES = 6;
 const FIRST_RETRIES = 2;
 const FIRST_PAUSE_MS = 400;
 
-/** Sends a message; yields the events of its answer. */
-export function ask(threadId, body, signal) {
+/**
+ * Sends a message; yields the events of its answer. Whoever leaves (`signal`) before the server took the message
+ * doesn't call it back: it would be lost.
+ */
+export async function* ask(threadId, body, signal) {
+  const calling = new AbortController();
   const key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const sent = { method: "POST", body: { ...body, stream: true }, headers: { "Idempotency-Key": key }, signal };
+  const sent = { method: "POST", body: { ...body, stream: true }, headers: { "Idempotency-Key": key }, signal: calling.signal };
   const path = apiPath("threads", threadId, "messages");
-  return untilItEnds(() => events(path, sent), threadId, body.user_id, signal);
+  for await (const event of untilItEnds(() => events(path, sent), threadId, body.user_id, calling.signal)) {
+    if (event.event === "meta") signal.addEventListener("abort", () => calling.abort());
+    yield event;
+    if (signal.aborted) return;
+  }
 }
 
 /** Joins an answer that somebody asked for: another tab, or this page before it was reloaded. */

@@ -41,9 +41,10 @@ export function ThreadList({ selected, onSelect, onCount }) {
       </label>
     </div>
     <div class="threads-body">
-      ${list.error
+      ${list.error && !list.items.length
         ? html`<${Problem} error=${list.error} onRetry=${list.reload} />`
         : html`<${VirtualList} label="Chats" items=${list.items} keyOf=${keyOf} rowHeight=${ROW} row=${row} onEnd=${list.loadMore}>
+            ${list.error && html`<${Problem} error=${list.error} onRetry=${list.more ? list.loadMore : list.reload} />`}
             ${list.loading && !list.items.length && html`<${Loading} />`}
             ${!list.loading && !list.items.length && html`<p class="nothing">${words ? "Nothing found." : "No chats yet."}</p>`}
           <//>`}
@@ -57,13 +58,23 @@ function useChanges({ items, more, reload, setItems }, user, words) {
     () =>
       onThreadChanged(async ({ threadId }) => {
         if (words) return reload();
-        // One that is gone is answered by 404, and leaves the list.
-        const thread = await get(apiPath("threads", threadId), { user_id: user }).catch(() => null);
-        return setItems((before) => placed(before.filter((item) => item.thread_id !== threadId), thread, more));
+        try {
+          const thread = await readThread(threadId, user);
+          return setItems((before) => placed(before.filter((item) => item.thread_id !== threadId), thread, more));
+        } catch (error) {
+          return toast(error);
+        }
       }),
     [items, more, reload, user, words],
   );
 }
+
+/** Null for one that is gone: it leaves the list. */
+const readThread = (threadId, user) =>
+  get(apiPath("threads", threadId), { user_id: user }).catch((error) => {
+    if (error.status !== 404) throw error;
+    return null;
+  });
 
 function placed(threads, thread, more) {
   if (!thread) return threads;

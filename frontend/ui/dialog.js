@@ -22,10 +22,12 @@ export function Dialog({ title, onClose, children, wide = false }) {
     event.preventDefault();
     onClose?.();
   };
+  const pressed = useRef(null);
   const clicked = (event) => {
-    if (event.target === element.current) onClose?.();
+    // A text that is selected with the mouse may end outside.
+    if (event.target === element.current && pressed.current === element.current) onClose?.();
   };
-  return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-labelledby=${label} onCancel=${cancelled} onClick=${clicked}>
+  return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-labelledby=${label} onCancel=${cancelled} onPointerDown=${(event) => (pressed.current = event.target)} onClick=${clicked}>
     <div class="dialog-body">
       <header>
         <h2 id=${label}>${title}</h2>

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.site import Site, Visit
 from tests.http_client import Json
@@ -62,6 +62,36 @@ def test_a_reload_keeps_what_is_being_typed_until_it_is_sent(site: Site, visit: 
         expect(page.get_by_role("button", name="Answer again").last).to_be_enabled()
         page.reload()
         expect(typed).to_have_value("")
+
+
+def test_whoever_leaves_a_chat_at_once_has_still_said_it(site: Site, visit: Visits) -> None:
+    seen = visit(site, "hasty")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    seen.page.route(re.compile("/messages$"), hold)
+    page = seen.open("chat")
+    with page.expect_request(re.compile("/messages$")):
+        say(page, "Said in passing")
+    page.get_by_role("link", name="New chat", exact=True).click()
+    expect(log(page)).to_have_count(0)
+    held.pop().continue_()
+    page.get_by_role("list", name="Chats").get_by_role("link").click()
+    expect(log(page)).to_contain_text("Said in passing")
+
+
+def test_what_could_not_be_sent_is_there_when_one_comes_back(site: Site, visit: Visits) -> None:
+    site.post("threads", thread_id="unsent", user_id="patient", title="Unsent")
+    site.post("threads/unsent/turns", user_id="patient", role="user", content="Hello")
+    page = visit(site, "patient").open("chat", "unsent")
+    page.route(re.compile("/messages$"), lambda route: route.abort())
+    say(page, "Words for later")
+    page.get_by_role("link", name="New chat", exact=True).click()
+    expect(page.get_by_text("The server doesn't answer.")).to_be_visible()
+    page.get_by_role("link", name="Unsent").click()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Words for later")
 
 
 def test_two_tabs_see_the_same_stream(site: Site, model: StandInModel, visit: Visits) -> None:
@@ -126,6 +156,53 @@ def test_edited_and_repeated_answers_are_branches_that_stay(
     expect(log(page)).to_contain_text("The third answer.")
     page.get_by_role("article", name=re.compile("^You")).get_by_role("button", name="Version before").click()
     expect(log(page)).to_contain_text("A question")
+
+
+def test_a_chat_that_cannot_be_read_for_a_moment_stays_in_the_list(site: Site, visit: Visits) -> None:
+    site.post("threads", thread_id="steady", user_id="steve", title="Steady")
+    page = visit(site, "steve").open("chat")
+    chats = page.get_by_role("list", name="Chats")
+    expect(chats.get_by_role("link")).to_have_count(1)
+    page.route(re.compile(r"/threads/steady\?"), lambda route: route.abort())
+    page.get_by_role("button", name="Actions for Steady").click()
+    page.get_by_role("menuitem", name="Pin").click()
+    expect(page.get_by_text("The server doesn't answer.")).to_be_visible()
+    expect(chats.get_by_role("link")).to_have_count(1)
+
+
+def test_chats_stay_listed_when_the_next_page_of_them_cannot_be_read(site: Site, visit: Visits) -> None:
+    for number in range(110):
+        site.post("threads", thread_id=f"paged-{number}", user_id="pam", title=f"Thread {number}")
+    page = visit(site, "pam").page
+    page.route(re.compile(r"/threads\?.*after="), lambda route: route.abort())
+    page.goto(f"{site.address}/#/chat")
+    chats = page.get_by_role("list", name="Chats")
+    chats.get_by_role("link", name="Thread 109").focus()
+    page.keyboard.press("End")
+    expect(page.get_by_role("alert")).to_contain_text("The server doesn't answer.")
+    expect(chats.get_by_role("link").last).to_be_visible()
+    page.unroute_all()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    chats.get_by_role("link").last.focus()
+    page.keyboard.press("End")
+    expect(chats.get_by_role("link", name=re.compile(r"^Thread 0\b"))).to_be_focused()
+
+
+def test_a_text_selected_beyond_the_edge_of_a_dialog_does_not_close_it(site: Site, visit: Visits) -> None:
+    site.post("threads", thread_id="edge", user_id="edgar", title="Edge")
+    page = visit(site, "edgar").open("chat")
+    page.get_by_role("button", name="Actions for Edge").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    title = page.get_by_role("dialog").get_by_label("Title")
+    title.fill("A better name")
+    title.hover()
+    page.mouse.down()
+    page.mouse.move(5, 5)
+    page.mouse.up()
+    expect(title).to_have_value("A better name")
+    page.mouse.click(5, 5)
+    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_threads_are_renamed_pinned_searched_and_deleted(site: Site, visit: Visits) -> None:
