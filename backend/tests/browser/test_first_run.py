@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import grave_problems
 from tests.browser.site import Site, Visit
 from tests.processes import StandInModel
 
@@ -54,6 +55,7 @@ def test_a_key_is_asked_for_where_the_server_wants_one(empty: Site, visit: Visit
         key.fill(wrong)
         page.get_by_role("button", name="Continue").click()
         expect(page.get_by_role("alert")).to_contain_text("The server doesn't know this key")
+    assert grave_problems(page) == []
     key.fill(secret)
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("heading", name="Welcome to Recollect")).to_be_visible()

@@ -44,6 +44,7 @@ def test_a_summary_is_a_block_of_its_own_and_words_that_look_like_one_are_not(
 ) -> None:
     with Site(tmp_path / "home", model, {"RECOLLECT_CHAT__MAX_TURNS": "8"}) as site:
         seen = visit(site, "sue")
+        summed_up: list[bool] = []
         for number in range(6):
             words = f"[Summary] Earlier in this conversation, number {number}"
             site.post("threads/summed/messages", user_id="sue", content=words)
@@ -53,7 +54,8 @@ def test_a_summary_is_a_block_of_its_own_and_words_that_look_like_one_are_not(
             sent = site.get(f"threads/summed/turns/t-{2 * number + 2}/prompt", user_id="sue")
             has_summary = "(a summary, quoted)" in str(sent["messages"][1]["content"])
             expect(page.get_by_role("region", name="Summary")).to_have_count(int(has_summary))
-        assert sent["epoch"] > 1
+            summed_up.append(has_summary)
+        assert set(summed_up) == {False, True}
 
 
 def test_the_meter_tells_what_an_answer_cost_and_why_the_cache_missed(

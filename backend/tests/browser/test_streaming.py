@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from copy import copy
 
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.browser.bad_line import BadLine
 from tests.browser.site import Site, Visit
 from tests.http_client import Json
 from tests.processes import StandInModel, wait_until
@@ -48,6 +50,27 @@ def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(
 
     wait_until(lambda: turns()[1]["status"] == "complete", "the answer complete in the journal")
     assert [turn["content"] for turn in turns()] == ["Count for me.", ANSWER]
+
+
+def test_an_answer_goes_on_where_it_was_each_time_the_connection_breaks_off(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    model.control(answer=ANSWER, chunk_delay_seconds=0.1, only="chat")
+    with BadLine(site.address) as line:
+        far_away = copy(site)
+        far_away.address = line.address
+        page = visit(far_away, "traveller").open("chat")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        say(page, "Count through the tunnels.")
+        for place in (4, 16):
+            expect(log(page)).to_contain_text(WORDS[place])
+            line.break_off()
+        answer = page.get_by_role("article", name=re.compile("^Assistant"))
+        expect(answer.get_by_role("button", name="Answer again")).to_be_enabled()
+        expect(answer.locator(".markdown")).to_have_text(ANSWER)
+        assert len([url for url in asked if "/stream?" in url]) >= 2
+        assert len([url for url in asked if url.endswith("/messages")]) == 1
 
 
 def test_a_reload_keeps_what_is_being_typed_until_it_is_sent(site: Site, visit: Visits) -> None:
