@@ -28,7 +28,14 @@ export function EntryPage({ id, section, onChanged, onForgotten }) {
     onChanged(changed);
   };
   const change = async (changes) => put(await patch(apiPath("memory", "entries", id), { user_id: user, revision: entry.value.revision, ...changes }));
-  const pin = () => change({ pinned: !entry.value.pinned }).catch(toast);
+  const pin = async () => {
+    try {
+      await change({ pinned: !entry.value.pinned });
+    } catch (error) {
+      toast(error);
+      if (error.code === "conflict") entry.reload();
+    }
+  };
   const undo = async (revision) => {
     try {
       put(await post(apiPath("memory", "entries", id, "undo"), { user_id: user, revision }));

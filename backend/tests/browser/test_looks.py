@@ -74,6 +74,16 @@ def test_nothing_is_ever_wider_than_a_phone(site: DemoSite, visit: Visits) -> No
         assert page.evaluate("() => Object.values(beyond)") == [], name
 
 
+def test_a_name_without_a_gap_is_broken_on_a_phone(site: DemoSite, visit: Visits) -> None:
+    page = visit(site, "W" * 200, viewport=PHONE).open("memory", "profile")
+    nothing = page.get_by_text("Nothing is known about")
+    expect(nothing).to_be_visible()
+    box = nothing.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE["width"]
+
+
 WATCH_WIDTH = """
 window.beyond = {};
 window.frames_seen = 0;

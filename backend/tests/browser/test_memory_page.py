@@ -99,6 +99,20 @@ def test_an_edit_of_what_was_changed_meanwhile_is_refused_and_nothing_typed_is_l
     expect(page.get_by_role("article")).to_contain_text("elsewhere")
 
 
+def test_what_was_changed_meanwhile_is_read_again_before_it_is_pinned(site: Site, visit: Visits) -> None:
+    site.remember("pia", "pia-1", "I live in Riga.")
+    page = show(visit(site, "pia"), "pia lives in Riga.")
+    article = page.get_by_role("article")
+    expect(article.get_by_role("button", name="Pin", exact=True)).to_be_visible()
+    entry = site.facts("pia")["pia lives in Riga."]
+    site.client.patch(f"/api/v1/memory/entries/{entry}", json={"text": "elsewhere"}).raise_for_status()
+    article.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.get_by_text("changed meanwhile")).to_be_visible()
+    expect(article).to_contain_text("elsewhere")
+    article.get_by_role("button", name="Pin", exact=True).click()
+    expect(article.get_by_role("button", name="Unpin")).to_be_visible()
+
+
 def test_forgetting_says_before_what_goes_along_and_then_it_is_gone_everywhere(
     site: Site, visit: Visits
 ) -> None:
