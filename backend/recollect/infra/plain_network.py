@@ -70,17 +70,21 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._unsent = bytearray()
+        self._send_seconds: float | None = None
         self._unread = bytearray()
         self._is_over = False
         """The other side has said its last."""
         self._error: Exception | None = None
         self._is_paused = False
+        """It takes no more to send for now."""
+        self._is_held = False
+        """So much has come that no more is taken in until it is read."""
         self._changed: asyncio.Future[None] | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
         """What has come, as soon as there is anything; nothing where the other side has ended."""
-        if self._unsent:
-            await self._send(timeout)
+        if self._unsent and not self._is_over:
+            await self._send()
         try:
             async with asyncio.timeout(timeout):
                 while not self._unread and not self._is_over:
@@ -91,15 +95,16 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
             raise httpcore2.ReadError(str(self._error)) from self._error
         piece = bytes(self._unread[:max_bytes])
         del self._unread[:max_bytes]
-        if self._transport is not None and len(self._unread) < _MOST_UNREAD:
-            self._transport.resume_reading()
+        if self._is_held and len(self._unread) < _MOST_UNREAD:
+            self._hold(False)
         return piece
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """It is sent when the answer is waited for, or when there is much of it."""
         self._unsent += buffer
+        self._send_seconds = timeout
         if len(self._unsent) > _MOST_UNSENT:
-            await self._send(timeout)
+            await self._send()
 
     async def aclose(self) -> None:
         if self._transport is not None:
@@ -110,17 +115,26 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
             return self._is_over or bool(self._unread)
         return None if self._transport is None else self._transport.get_extra_info(info)
 
-    async def _send(self, seconds: float | None) -> None:
+    async def _send(self) -> None:
         if self._transport is None or self._is_over:
             raise httpcore2.WriteError("the connection is closed")
         self._transport.write(bytes(self._unsent))
         self._unsent.clear()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._send_seconds):
                 while self._is_paused and not self._is_over:
                     await self._change()
         except TimeoutError as error:
             raise httpcore2.WriteTimeout(str(error)) from error
+
+    def _hold(self, held: bool) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._is_held = held
+        if held:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     async def _change(self) -> None:
         self._changed = asyncio.get_running_loop().create_future()
@@ -135,8 +149,8 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
 
     def data_received(self, data: bytes) -> None:
         self._unread += data
-        if self._transport is not None and len(self._unread) >= _MOST_UNREAD:
-            self._transport.pause_reading()
+        if not self._is_held and len(self._unread) >= _MOST_UNREAD:
+            self._hold(True)
         self._has_changed()
 
     def eof_received(self) -> None:

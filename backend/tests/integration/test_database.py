@@ -299,7 +299,9 @@ async def test_a_write_that_comes_while_it_closes_is_answered(database: Database
     async with asyncio.timeout(5):
         while not closing.done():
             answers += await asyncio.gather(database.write(lambda connection: 1), return_exceptions=True)
-            await asyncio.sleep(0.001)  # A loop that never rests would keep the thread that closes it from running.
+            await asyncio.sleep(
+                0.001
+            )  # A loop that never rests would keep the thread that closes it from running.
     assert all(answer == 1 or isinstance(answer, Unavailable) for answer in answers)
 
 

@@ -141,6 +141,23 @@ def test_a_server_that_hangs_up_without_a_word_is_told_as_such(
     run(scenario())
 
 
+def test_a_refusal_is_heard_though_its_server_takes_no_more(run: Callable[[Awaitable[None]], None]) -> None:
+    """It answers after the head and hangs up, while the body is still on its way."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        writer.write(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
+        writer.write_eof()
+        await reader.read()
+
+    async def scenario() -> None:
+        async with served(answer) as (client, address):
+            refused = await client.post(address, content=b"x" * 5_000_000)
+            assert (refused.status_code, refused.text) == (413, "big")
+
+    run(scenario())
+
+
 def test_an_answer_that_breaks_off_is_told_as_such(run: Callable[[Awaitable[None]], None]) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_head(reader)
