@@ -79,7 +79,7 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         """It takes no more to send for now."""
         self._is_held = False
         """So much has come that no more is taken in until it is read."""
-        self._changed: asyncio.Future[None] | None = None
+        self._change = asyncio.Event()
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
         """What has come, as soon as there is anything; nothing where the other side has ended."""
@@ -88,7 +88,7 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         try:
             async with asyncio.timeout(timeout):
                 while not self._unread and not self._is_over:
-                    await self._change()
+                    await self._change.wait()
         except TimeoutError as error:
             raise httpcore2.ReadTimeout(str(error)) from error
         if not self._unread and self._error is not None:
@@ -109,6 +109,8 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     async def aclose(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+        while self._transport is not None:
+            await self._change.wait()
 
     def get_extra_info(self, info: str) -> object:
         if info == "is_readable":
@@ -123,7 +125,7 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         try:
             async with asyncio.timeout(self._send_seconds):
                 while self._is_paused and not self._is_over:
-                    await self._change()
+                    await self._change.wait()
         except TimeoutError as error:
             raise httpcore2.WriteTimeout(str(error)) from error
 
@@ -136,13 +138,10 @@ class PlainStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         else:
             self._transport.resume_reading()
 
-    async def _change(self) -> None:
-        self._changed = asyncio.get_running_loop().create_future()
-        await self._changed
-
     def _has_changed(self) -> None:
-        if self._changed is not None and not self._changed.done():
-            self._changed.set_result(None)
+        """Wakes whoever waits."""
+        self._change.set()
+        self._change.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
