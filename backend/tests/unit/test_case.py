@@ -135,6 +135,12 @@ def test_an_answer_without_steps_is_refused(answer: object, problem: str) -> Non
         parse(answer)
 
 
+def test_of_work_whose_task_nobody_names_there_is_no_case_as_without_a_model() -> None:
+    cell = cell_of(calling(1, call("read_log", "{}")), returning(2, "the disk was full", "read_log"))
+    assert parse_case_answer(json.dumps(ANSWER | {"task": ""}), cell).drafts == ()
+    assert case_by_rules(cell).drafts == ()
+
+
 def test_a_case_that_is_true_to_the_turns_is_kept_as_it_is() -> None:
     extraction = parse_case_answer(json.dumps(ANSWER), backup())
     assert ground_case(extraction, backup()) == extraction

@@ -97,15 +97,20 @@ def case_messages(template: str, cell: CellText) -> list[JsonObject]:
 
 
 def parse_case_answer(text: str, cell: CellText) -> Extraction:
-    """The case in an answer, not yet held against the turns. Raises ValueError where there is nothing to take."""
+    """The case in an answer, not yet held against the turns. Raises ValueError where there is nothing to take.
+
+    None where no task is named, in the answer or by a person: a cell may begin in the middle of the work.
+    """
     found = find_object(text, _FIELDS)
     refused = [Refused("cases", "the answer is cut off here")] if found.cut_off_in is not None else []
     task = text_of(found.value, "task")[:MAX_TASK] or _request(cell)
     steps = _steps(found.value, refused)
     outcome = text_of(found.value, "outcome").casefold()
     lesson = cut_at_sentence(text_of(found.value, "lesson"), MAX_STEP)
-    if not task or not steps:
-        raise ValueError("the answer names no task" if not task else "the answer has no steps")
+    if not task:
+        return Extraction((), tuple(refused))
+    if not steps:
+        raise ValueError("the answer has no steps")
     cited = turn_ids_of(found.value.get("turns"), cell.turns) or tuple(turn.turn_id for turn in cell.turns)
     draft = Draft(
         "cases",
