@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from recollect.memory import vault_paths
-from tests.http_client import Home, Json, bearer, client_of, message, opened, thread_path
+from tests.http_client import START, Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
 from tests.stress.utils import (
     PATIENT_SECONDS,
@@ -29,10 +29,16 @@ from tests.stress.utils import (
     named_in,
     recognised,
 )
+from tests.tool_tasks import tool_task
 
 ENTRIES = "/api/v1/memory/entries"
 NOT_FOUND = 404
 TOLD = ("I live in {0}.", "I have a dog called {1}.", "I like the parks of {0}.", "My name is {1}.")
+AGENT = "helper"
+"""Works for everybody."""
+WORK = "work"
+"""Begins the ids of messages of its work, for which there was no prompt."""
+TASK = "Free some space on the full disk of {1}"
 ASKED = ("Where do I live?", "what is my dog called?", "tell me about that", "repeat that but shorter")
 
 
@@ -68,6 +74,16 @@ class Person:
         if self.tagged:
             memories = answer["receipt"]["recall"]["memories"]
             assert {memory["thread_id"] for memory in memories if memory["type"] != "profile"} <= {thread}
+
+    async def have_work_done(self, chance: random.Random) -> None:
+        """By an agent that works for everybody: what it learns of this is theirs alone."""
+        thread = chance.choice(self.threads)
+        said = self.said.setdefault(thread, [])
+        mark = f"({len(said)})"
+        task, thanks = f"{TASK.format(*self.names)} {mark}", f"Thanks, that works! {mark}"
+        told = tool_task(f"{WORK} {mark} ", START, task, user=self.user, thanks=thanks)
+        await self.api.add(thread, told, agent_id=AGENT, tags=[thread] if self.tagged else [])
+        said += [task, thanks]
 
     async def ask_through_openai(self, chance: random.Random) -> None:
         words = chance.choice((*TOLD, *ASKED)).format(*self.names)
@@ -233,9 +249,62 @@ async def test_fifty_users_at_random_never_meet(
     figures.nothing_wrong()
 
 
+@pytest.mark.timeout(300)
+async def test_what_people_are_reminded_of_and_what_an_agent_learnt_of_them_is_their_own(
+    tmp_path: Path, model: StandInModel, figures: Figures, size: Size
+) -> None:
+    """A profile stands in every prompt, and the cases of an agent that works for all of them in one folder."""
+    folder, settings = tmp_path / "home", model_settings(model)
+    users = [(f"user{number}", "default", 2) for number in range(size.of(quick=3, long=20))]
+    users.append(("user0", "acme", 2))
+    async with opened(folder, **settings) as home, crowd(home, figures, users) as people:
+        owner_of = {name: f"{person.space}/{person.user}" for person in people for name in person.names}
+        model.control(entities=list(owner_of))
+        before = len(model.log())
+        # What is in memory before there is anything is brought up to date; after a restart it is read.
+        await asyncio.gather(*(person.search(random.Random(0)) for person in people))
+        await asyncio.gather(*(tell_and_have_work_done(person) for person in people))
+        await home.drain()
+        await home.app.search.indexer.settled()
+        await asyncio.gather(*(knows_their_own(person, "anew") for person in people))
+    async with opened(folder, **settings) as home, crowd(home, figures, users) as people:
+        await asyncio.gather(*(knows_their_own(person, "after a restart") for person in people))
+        figures.leaked += len(leaks_of(model.log()[before:], owner_of))
+    figures.nothing_wrong()
+
+
+async def tell_and_have_work_done(person: Person) -> None:
+    talking, working = person.threads
+    told = [message(words.format(*person.names), number) for number, words in enumerate(TOLD)]
+    await person.api.add(talking, told)
+    for thread in (talking, working):
+        person.threads = [thread]
+        await person.have_work_done(random.Random(0))
+        await person.api.flush(thread)
+
+
+async def knows_their_own(person: Person, when: str) -> None:
+    """A new thread begins with their profile, and the agent's cases with them are found; nobody else's are."""
+    thread = f"{person.user} {when}"
+    asked = await person.api.say(thread, ASKED[0])
+    answer, recall = asked["assistant_turn"], asked["receipt"]["recall"]
+    assert "profile" in {memory["type"] for memory in recall["memories"]}, recall
+    assert set(recognised(answer["content"])) >= set(person.names), answer
+    person.hears(answer["content"], recall, await person.api.prompt(thread, answer["turn_id"]))
+    for name in (person.names[1], *sorted(person.foreign)):
+        query = TASK.format(name, name)
+        for scope in ({"agent_id": AGENT}, {}):
+            hits = await person.api.search(query, types=["case"], top_k=100, **scope)
+            person.hears("", hits)
+            assert person.names[1] in named_in(json.dumps(hits), person.names), hits
+    for path in (ENTRIES, "/api/v1/memory/skills"):
+        person.hears("", await person.api.json("GET", path))
+
+
 async def live(person: Person, people: list[Person], chance: random.Random, steps: int) -> None:
     doings = [
-        person.tell_or_ask, person.tell_or_ask, person.ask_through_openai, person.search, person.correct, person.flush
+        person.tell_or_ask, person.tell_or_ask, person.have_work_done, person.ask_through_openai, person.search,
+        person.correct, person.flush,
     ]  # fmt: skip
     for _ in range(steps):
         await chance.choice(doings)(chance)
@@ -290,14 +359,15 @@ async def all_is_theirs(home: Home, person: Person, looks: int) -> None:
             figures.lost += len(set(person.said[thread]) - set(said))
             figures.duplicated += doubles(turns)
             assert said == person.said[thread]
-        for turn in [turn for turn in turns if turn["role"] == "assistant"][-looks:]:
+        answers = [turn for turn in turns if turn["role"] == "assistant"]
+        for turn in [turn for turn in answers if not turn["message_id"].startswith(WORK)][-looks:]:
             person.hears("", await api.prompt(thread, turn["turn_id"]))
     for query in (*ASKED[:looks], *sorted(person.foreign)[:looks]):
         person.hears("", await api.search(query, top_k=100))
     if person.tagged:
         for thread in person.said:
             hits = await api.search(ASKED[0], tags=[thread], top_k=100)
-            assert {hit["thread_id"] for hit in hits if hit["type"] == "turn"} <= {thread}
+            assert {hit["thread_id"] for hit in hits if hit["type"] != "profile"} <= {thread}
     entries = await api.entries()
     person.hears("", entries)
     for entry in entries[:looks]:
