@@ -17,7 +17,7 @@ from tests.eventually import eventually
 from tests.http_client import Json, message, opened
 from tests.processes import Server, StandInModel
 from tests.remembering import MortalModel
-from tests.stress.utils import Api, Figures, Size, chatting_settings, clients, covered, doubles
+from tests.stress.utils import OVER, Api, Figures, Size, chatting_settings, clients, covered, doubles
 
 RATES = (0.1, 0.5, 1.0)
 IN_TIME = 12.0
@@ -112,6 +112,7 @@ async def test_a_model_that_fails_at_random_costs_answers_and_no_messages(
             answers = await talkers.chat(size.of(quick=4, long=25))
             failed = [answer for answer in answers if answer["assistant_turn"]["status"] == "failed"]
             assert len(failed) == disturbed(model, "chat", since)
+            assert rate < 1 or len(failed) == len(answers)
             assert all("told to fail" in answer["error"]["message"] for answer in failed)
             figures.faults += len(failed)
         model.control()
@@ -158,32 +159,41 @@ async def test_a_rewriter_that_fails_or_is_slow_is_done_without_and_the_receipt_
     async with clients(server.address, CLIENTS, figures) as apis:
         talkers = Talkers(apis, "rewriter")
         await talkers.chat(1)
-        for number, rate in enumerate((*RATES, SLOW)):
+        for number, rate in enumerate((0.1, SLOW, 0.5, 1.0)):
+            # One that failed thrice in a row is left alone for half a minute: then nothing would be tried.
+            model.control()
+            await eventually(lambda: is_rewritten(talkers), seconds=60)
             since = len(model.log())
             if rate == SLOW:
                 model.control(delay_seconds=SLOW, only="rewriting")
             else:
                 model.control("error", only="rewriting", rate=rate, seed=number)
-            answers = await talkers.chat(size.of(quick=3, long=15))
+            answers = await talkers.chat(size.of(quick=2 if rate == SLOW else 3, long=15))
             assert {answer["assistant_turn"]["status"] for answer in answers} == {"complete"}
             rewritten = receipts(answers, "rewriter")
             asked_in_vain = [
                 each for each in rewritten if "not asked" not in (each["left_out"] or "not asked")
             ]
             assert len(asked_in_vain) == disturbed(model, "rewriting", since)
+            assert asked_in_vain or rate < 0.5
+            assert rate < 1 or all(each["left_out"] for each in rewritten)
+            why = "did not answer within 1.5 s" if rate == SLOW else "told to fail"
+            assert all(why in each["left_out"] for each in asked_in_vain), asked_in_vain
             assert all(each["by"] == "model" or each["left_out"] or each["why"] for each in rewritten)
             figures.faults += len(asked_in_vain)
         await talkers.nothing_is_lost()
         assert talkers.longest < IN_TIME
         model.control()
-        if size is Size.LONG:  # It is left alone for half a minute.
+        if size is Size.LONG:
             await eventually(lambda: is_rewritten(talkers), seconds=60)
     figures.nothing_wrong()
 
 
 async def is_rewritten(talkers: Talkers) -> bool:
-    await asyncio.sleep(1)
-    return not any(each["left_out"] for each in receipts(await talkers.chat(1), "rewriter"))
+    if any(each["left_out"] for each in receipts(await talkers.chat(1), "rewriter")):
+        await asyncio.sleep(1)  # It is asked again when its time is up, which nothing tells.
+        return False
+    return True
 
 
 @pytest.mark.timeout(600)
@@ -209,10 +219,12 @@ async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catc
                 turn = (await api.turns(thread))[1]
                 assert "2468" in str(await api.prompt(thread, turn["turn_id"])), answer["receipt"]["recall"]
             assert talkers.longest < IN_TIME
-            for recall in receipts(answers, "recall"):
-                assert recall["left_out"] is None, recall
-            figures.faults += sum(bool(recall["degraded"]) for recall in receipts(answers, "recall"))
-        assert figures.faults
+            recalls = receipts(answers, "recall")
+            assert {recall["left_out"] for recall in recalls} == {None}
+            by_words = [recall for recall in recalls if "by words alone: " in str(recall["degraded"])]
+            assert by_words or rate < 0.5
+            assert rate < 1 or by_words == recalls
+            figures.faults += len(by_words)
         embedder.control()
         await apis[0].indexed("embedded", seconds=60)
         await apis[0].drained()
@@ -277,7 +289,11 @@ async def test_recall_that_fails_or_is_slow_is_done_without_and_the_receipt_says
 async def test_a_disk_that_is_full_for_a_while_loses_nothing_that_was_answered(
     tmp_path: Path, model: MortalModel, figures: Figures, size: Size
 ) -> None:
-    """Everything is on it: journal, vault and index. What is refused is refused in words, and stored not at all."""
+    """Everything is on it: journal, vault and index. What is refused is refused in words.
+
+    An added message that is refused is stored not at all. One of a chat is there where it was its answer that the
+    disk did not take.
+    """
     home = tmp_path / "home"
     with served_on(home, home, chatting_settings(model), size="48m") as server:
         disk = Disk(server, home)
@@ -314,7 +330,7 @@ async def takes_messages(api: Api) -> bool:
 async def all_is_over(api: Api, writers: list["Writer"]) -> bool:
     """No turn is left as if it still streamed."""
     threads = [await api.turns(writer.thread) for writer in writers]
-    return {turn["status"] for turns in threads for turn in turns} <= {"complete", "partial", "failed"}
+    return {turn["status"] for turns in threads for turn in turns} <= OVER
 
 
 class Writer:
@@ -349,9 +365,10 @@ class Writer:
         return await self.api.call("POST", f"/api/v1/threads/{self.thread}/messages", json=body)
 
     async def holds_what_was_answered(self) -> None:
-        """All of it, once, in order; nothing that was never said."""
+        """All of it, once, in order; nothing that was never said, and no message that was refused when it was added."""
         turns = await self.api.turns(self.thread)
         stored = [turn["content"] for turn in turns if turn["role"] == "user"]
         self.api.figures.lost += len(self.answered - set(stored))
         self.api.figures.duplicated += doubles(turns)
         assert stored == [words for words in self.said if words in set(stored)]
+        assert not [words for words in self.said[::2] if words in set(stored) - self.answered]

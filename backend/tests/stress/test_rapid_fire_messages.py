@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import httpx2
@@ -16,11 +17,13 @@ from tests.eventually import eventually
 from tests.http_client import Json, opened, thread_path
 from tests.processes import Server, StandInModel
 from tests.stress.utils import (
+    OVER,
     SUBJECTS,
     Api,
     Figures,
     Size,
     Subject,
+    answered_twice,
     asked_and_answered,
     chatting_settings,
     clients,
@@ -32,7 +35,6 @@ from tests.stress.utils import (
 )
 
 FIRST = SUBJECTS[0]
-OVER = {"complete", "partial", "failed"}
 CONFLICT = 409
 
 
@@ -132,9 +134,17 @@ class Chatter:
             how = self.chance.choice(
                 [self.wait_later, self.drop, self.cancel, self.cancel_all, self.impatient]
             )
-            self._pending.append(asyncio.create_task(how(words, f"{self.thread} {number}")))
+            self._pending.append(asyncio.create_task(how(words, self.key_of(number))))
             await self.arrived(words)
         await asyncio.gather(*self._pending)
+
+    def key_of(self, number: int) -> str:
+        return f"{self.thread} {number}"
+
+    async def send_again(self) -> None:
+        """What was said last, by its key, though everything is over."""
+        async with streaming(self.api, self.thread, self.said[-1], self.key_of(len(self.said) - 1)) as events:
+            assert [event async for event in events]
 
     async def arrived(self, words: str) -> None:
         """Only then comes the next one: else nobody could say which was first."""
@@ -208,6 +218,7 @@ async def test_cancels_drops_and_retries_in_between_lose_and_double_nothing(
             await asyncio.gather(*(chatter.chat(size.of(quick=12, long=20)) for chatter in chatters))
             for chatter in chatters:
                 await said_once_and_answered(chatter)
+                await is_answered_by_what_there_is(chatter)
         model.control()
         await apis[0].drained()
     assert overlaps(model.log()[before:]) == []
@@ -223,11 +234,24 @@ async def said_once_and_answered(chatter: Chatter) -> None:
     figures = chatter.api.figures
     figures.lost += len(set(chatter.said) - set(said))
     figures.duplicated += len(said) - len(set(said))
+    figures.duplicated += answered_twice(turns)
     assert said == chatter.said
+    assert turns[-1]["role"] == "assistant"
+    assert not [words for words, after in pairwise(turns) if words["role"] == after["role"] == "user"]
     answers = [turn for turn in turns if turn["role"] == "assistant"]
     for answer in answers:
         if answer["status"] == "complete":
             assert recognised(answer["content"]) == [chatter.subject.name], turns
+
+
+async def is_answered_by_what_there_is(chatter: Chatter) -> None:
+    """A request that comes again is no second one; only an answer that failed is asked for anew."""
+    turns = await settled(chatter.api, chatter.thread)
+    await chatter.send_again()
+    after = await settled(chatter.api, chatter.thread)
+    chatter.api.figures.duplicated += doubles(after) + answered_twice(after)
+    assert after[: len(turns)] == turns
+    assert len(after) - len(turns) == (turns[-1]["status"] == "failed")
 
 
 async def settled(api: Api, thread: str) -> list[Json]:

@@ -61,6 +61,8 @@ _NAMESAKES = {
 _PEOPLE = sorted(ENTITIES[:30], key=lambda name: name in _NAMESAKES)
 SUBJECTS = tuple(Subject(name, "her" if name in _HERS else "his") for name in _PEOPLE)
 """Thirty people whom the stand-in model knows by name; the first two dozen share no name with another."""
+OVER = {"complete", "partial", "failed"}
+"""What a turn may be when nothing waits or streams any more."""
 PATIENT_SECONDS = 20
 """For recall, however busy the machine is: what is late is left out, and then nothing can leak either."""
 
@@ -242,6 +244,15 @@ def leaks_of(log: Iterable[Mapping[str, Any]], owner_of: Mapping[str, str]) -> l
     ]
 
 
+def answered_twice(turns: Sequence[Json]) -> int:
+    """Complete answers beyond the first to the same message."""
+    count, twice = 0, 0
+    for turn in turns:
+        count = 0 if turn["role"] == "user" else count + (turn["status"] == "complete")
+        twice += count > 1
+    return twice
+
+
 def overlaps(log: Iterable[Mapping[str, Any]]) -> list[str]:
     """Sessions of which two chats were at the model at once: no turn may begin before the one before it has ended."""
     by_session: dict[str, list[tuple[int, int]]] = {}
@@ -249,6 +260,7 @@ def overlaps(log: Iterable[Mapping[str, Any]]) -> list[str]:
         if call.get("asks") == "chat" and call.get("session_id"):
             spans = by_session.setdefault(str(call["session_id"]), [])
             spans.append((call["started"], call["ended"] or call["started"]))
+    assert by_session, "no chat told the model which session it is of"
     return [
         session
         for session, spans in by_session.items()
