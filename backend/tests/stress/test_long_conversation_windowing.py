@@ -20,6 +20,7 @@ QUESTION = "Which number has my locker at the swimming pool?"
 async def test_the_window_moves_in_halves_and_what_left_it_is_recalled(
     tmp_path: Path, model: StandInModel, figures: Figures, size: Size, turns: int
 ) -> None:
+    before = len(model.calls()["bodies"])
     llm = {"base_url": model.base_url, "model": "stand-in"}
     chat = {"max_turns": WINDOW, "recall_seconds": PATIENT_SECONDS}
     settings: Json = {"llm": llm, "embedding": {"kind": "none"}, "chat": chat}
@@ -33,6 +34,8 @@ async def test_the_window_moves_in_halves_and_what_left_it_is_recalled(
         last = await api.say("t", QUESTION, user_id="ann")
         sent.append(await api.prompt("t", last["assistant_turn"]["turn_id"]))
         moves_in_halves(sent, said)
+        asked = [body["messages"] for body in model.calls()["bodies"][before:]]
+        assert not [prompt for prompt in sent if prompt["messages"] not in asked]
         assert "4711" in words_of(sent[-1]), last["receipt"]
         assert last["receipt"]["recall"]["memories"]
         stored = await api.turns("t")
