@@ -205,6 +205,29 @@ async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readabl
         assert [message["content"] for message in receipt.messages] == sent
 
 
+async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_of_that(
+    journal: Journal,
+) -> None:
+    late, second = await journal.ask("one"), await journal.ask("two")
+    await journal.send(second, "one", "two", epoch=replace(EPOCH, reason="later"))
+    await journal.answer(second, "fine")
+    block = ContextBlock("[Context]", {"m": "d"})
+    prompt = journal.prompt("one", block=block, block_position=1)
+    await journal.answer(late, "fine", prompt=prompt, payload={"messages": None})
+    third = await journal.ask("three")
+    made_of = await journal.chats.conversation("default", "t", third, 10)
+    assert made_of.epoch is not None
+    assert made_of.epoch.reason == "later"
+    assert made_of.last_prompt is not None
+    assert made_of.last_prompt.position == 4
+    assert [each.block for each in made_of.path] == [None] * 4
+    await journal.send(third, "one", "two", "three", opens_epoch=False)
+    for turn, sent in (("t-2", ["one"]), ("t-4", ["one", "two"]), ("t-6", ["one", "two", "three"])):
+        receipt = await journal.chats.prompt("default", "t", turn)
+        assert receipt is not None
+        assert [message["content"] for message in receipt.messages] == sent
+
+
 async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Journal) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")

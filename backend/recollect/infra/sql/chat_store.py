@@ -322,9 +322,11 @@ def _write_down(
     now: int,
     payload: JsonObject | None = None,
 ) -> None:
+    """Where the conversation went on without it, it changes nothing of how that goes on."""
+    place = identity.place_of(accepted.answer)
+    if not (accepted.thread.incognito or keep_prompt(connection, thread_pk, place, prompt, now, payload)):
+        return
     if prompt.opens_epoch:
         open_epoch(connection, thread_pk, prompt.epoch, now)
     if prompt.block is not None and prompt.block_position is not None:
         keep_block(connection, thread_pk, prompt.block_position, prompt.block)
-    if not accepted.thread.incognito:
-        keep_prompt(connection, thread_pk, identity.place_of(accepted.answer), prompt, now, payload)

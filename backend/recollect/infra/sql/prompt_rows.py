@@ -5,6 +5,7 @@ have in common with the one that followed: while prompts only grow, that is all 
 import json
 import sqlite3
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from recollect.context.prefix import common_prefix
@@ -35,28 +36,47 @@ def keep_prompt(
     prompt: SentPrompt,
     now: int,
     payload: JsonObject | None = None,
-) -> None:
-    """One that was sent for this answer before, and refused, gives way to it."""
+) -> bool:
+    """One that was sent for this answer before, and refused, gives way to it.
+
+    False where a later one is known already: the disk did not take this one before.
+    """
     before = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
+    base, shared = None, 0
     if before is not None:
-        earlier, _, rest, _ = before
+        known, _, rest, _ = before
         text = zlib.decompress(rest)
-        told = [(earlier, text)] if earlier != position else _told_by(connection, thread_pk, position, text)
-        for place, whole in told:
-            shared = common_prefix(whole, prompt.messages)
-            connection.execute(
-                "UPDATE prompts SET base = ?, shared = ?, rest = ? WHERE thread_pk = ? AND position = ?",
-                (position, shared, zlib.compress(whole[shared:]), thread_pk, place),
-            )
+        if known > position:
+            base, shared = known, common_prefix(prompt.messages, text)
+        else:
+            told = [(known, text)] if known < position else _told_by(connection, thread_pk, position, text)
+            _tell_by(connection, thread_pk, position, prompt.messages, told)
     connection.execute(
-        "INSERT OR REPLACE INTO prompts (turn_pk, thread_pk, position, epoch, base, shared, rest, new_from,"
-        " payload_json, detail_json, at)"
-        " SELECT pk, thread_pk, position, ?, NULL, 0, ?, ?, ?, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        f"INSERT OR {'REPLACE' if base is None else 'IGNORE'} INTO prompts (turn_pk, thread_pk, position, epoch, base,"
+        " shared, rest, new_from, payload_json, detail_json, at)"
+        " SELECT pk, thread_pk, position, ?, ?, ?, ?, ?, ?, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
         (
-            prompt.epoch.number, zlib.compress(prompt.messages, 1), prompt.new_from, dumped(payload),
-            dumped(prompt.detail), now, thread_pk, position,
+            prompt.epoch.number, base, shared, zlib.compress(prompt.messages[shared:], 1), prompt.new_from,
+            dumped(payload), dumped(prompt.detail), now, thread_pk, position,
         ),
     )  # fmt: skip
+    return base is None
+
+
+def _tell_by(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    position: int,
+    messages: bytes,
+    told: Sequence[tuple[int, bytes]],
+) -> None:
+    """Keep these prompts by what they have in common with the one that follows them."""
+    for place, whole in told:
+        shared = common_prefix(whole, messages)
+        connection.execute(
+            "UPDATE prompts SET base = ?, shared = ?, rest = ? WHERE thread_pk = ? AND position = ?",
+            (position, shared, zlib.compress(whole[shared:]), thread_pk, place),
+        )
 
 
 def _told_by(
