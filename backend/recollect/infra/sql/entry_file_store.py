@@ -112,9 +112,9 @@ class SqlEntryFileStore:
         `filed` are the digests of its sections. The file is written in `delay_ms`, unless with this change it holds
         all that it did not hold at the revision `settled_at`.
         """
-        now = self._clock()
 
         def take_in(connection: sqlite3.Connection) -> int | None:
+            now = self._clock()
             before = connection.execute("SELECT revision FROM entry_files WHERE path = ?", (path,)).fetchone()
             due = EntryWriter(connection, change, now, {path: delay_ms}).apply()
             ((revision, written),) = connection.execute(

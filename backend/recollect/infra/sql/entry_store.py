@@ -167,8 +167,9 @@ class SqlEntryStore:
 
         An entry that says what is stored changes nothing, whatever its revision.
         """
-        now = self._clock()
-        due = await self._database.write(lambda connection: EntryWriter(connection, change, now).apply())
+        due = await self._database.write(
+            lambda connection: EntryWriter(connection, change, self._clock()).apply()
+        )
         if due is not None:
             self._on_due(due)
 

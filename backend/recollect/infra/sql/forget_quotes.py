@@ -15,7 +15,7 @@ WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND EXISTS
 
 LATE = """
 SELECT DISTINCT p.thread_pk FROM prompts p JOIN turns t ON t.pk = p.turn_pk
-WHERE p.thread_pk IN (SELECT value FROM json_each(:threads)) AND p.at >= :at AND t.accepted <= :at"""
+WHERE p.thread_pk IN (SELECT value FROM json_each(:threads)) AND t.accepted <= :at"""
 
 _SENT = ("prompts", "summaries")
 
@@ -56,6 +56,6 @@ def end_epochs(connection: sqlite3.Connection, thread_pks: Iterable[int]) -> Non
 
 
 def end_late_epochs(connection: sqlite3.Connection, thread_pks: Sequence[int], at: int) -> None:
-    """Of these threads, those in which a prompt was put together before that time, and written down after it."""
+    """Of these threads, whose epochs were ended at that time: those where a prompt of before was written down since."""
     late = connection.execute(LATE, {"threads": json.dumps(list(thread_pks)), "at": at})
     end_epochs(connection, [pk for (pk,) in late.fetchall()])

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.entry_rows import SELECT_ENTRIES, known_of
@@ -54,7 +55,10 @@ SELECT thread_key, number, message_key FROM tombstones WHERE space = ? AND user_
 
 
 class SqlForgetting:
-    """Each call is one transaction, with the jobs that finish what it began."""
+    """Each call is one transaction, with the jobs that finish what it began.
+
+    Its time is that of the transaction: whatever was asked before it, and is waited for, is older.
+    """
 
     def __init__(
         self,
@@ -76,9 +80,10 @@ class SqlForgetting:
         self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
     ) -> Forgotten:
         """Turns of a thread, with `answers` what was answered to them too. Raises NotFound and Conflict."""
-        now = self._clock()
         forgotten, due = await self._database.write(
-            lambda connection: forget_some(connection, space, thread_id, turn_ids, now, answers=answers)
+            lambda connection: forget_some(
+                connection, space, thread_id, turn_ids, self._clock(), answers=answers
+            )
         )
         self._on_due(due)
         self._on_change(space, thread_id)
@@ -94,23 +99,21 @@ class SqlForgetting:
 
     async def forget_user(self, space: str, user_id: str) -> Forgotten:
         """All of a user's threads, entries and notes; nothing, where there is none."""
-        now = self._clock()
         found = await self._database.read(
             "SELECT thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
         )
         for row in found:
             self._on_forget(space, row["thread_id"])
         forgotten, due = await self._database.write(
-            lambda connection: forget_user(connection, space, user_id, now)
+            lambda connection: forget_user(connection, space, user_id, self._clock())
         )
         self._on_due(due)
         return forgotten
 
     async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
         """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file."""
-        now = self._clock()
         due = await self._database.write(
-            lambda connection: forget_note(connection, space, user_id, path, digest, now)
+            lambda connection: forget_note(connection, space, user_id, path, digest, self._clock())
         )
         self._on_due(due)
 
@@ -138,8 +141,7 @@ class SqlForgetting:
 
     async def forget_late(self, task: Task) -> None:
         """What those left who worked with the words while they were forgotten. It is finished by jobs of its own."""
-        now = self._clock()
-        due = await self._database.write(lambda connection: _forget_late(connection, task, now))
+        due = await self._database.write(lambda connection: _forget_late(connection, task, self._clock()))
         self._on_due(due)
 
     async def forget_owner(self, space: str, user_id: str) -> None:
@@ -186,12 +188,13 @@ def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
     connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (task.thread_key,))
     turns = _numbers(connection, task)
     late = forget_derived(connection, task.space, task.user_id, task.thread_id, turns, now)
-    if late.entries:
-        again = Task(task.space, task.user_id, task.thread_id, task.turns, late, now)
-        queue_jobs(connection, [settle_job(again, now)], now)
     memories = [f"{task.thread_key}:{turn_id(number)}" for number in turns]
     quoting = end_quoting_epochs(connection, task.space, None, [*memories, *task.derived.ids, *late.ids])
-    end_late_epochs(connection, [*task.quoting, *quoting], task.at)
+    end_late_epochs(connection, task.quoting, task.at)
+    if late.entries or quoting:
+        # The next prompt of such a thread may have been put together while they were there.
+        again = replace(task, derived=late, at=now, quoting=tuple(quoting), titled=False)
+        queue_jobs(connection, [settle_job(again, now)], now)
     if task.titled:
         _take_title_back(connection, task, now)
     return now

@@ -262,10 +262,9 @@ class SqlThreadStore:
         return await self._forget(space, thread_id, delete=True)
 
     async def _forget(self, space: str, thread_id: str, *, delete: bool) -> int:
-        now = self._clock()
         self._on_forget(space, thread_id)
         count, due = await self._database.write(
-            lambda connection: forget_turns(connection, space, thread_id, now, delete=delete)
+            lambda connection: forget_turns(connection, space, thread_id, self._clock(), delete=delete)
         )
         self._notify(due)
         return count

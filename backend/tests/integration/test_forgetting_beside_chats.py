@@ -1,0 +1,159 @@
+"""Forgetting while somebody is being answered: no prompt that holds the words is written down for good."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.context.prefix import prompt_bytes
+from recollect.infra.sql.append import Schedule
+from recollect.infra.sql.chat_store import SqlChatStore
+from recollect.infra.sql.database import Database
+from recollect.infra.sql.forget_store import SqlForgetting
+from recollect.infra.sql.job_store import SqlJobStore
+from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.memory.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
+from recollect.memory.forgetting import SETTLE, Task, task_of
+from recollect.memory.identity import thread_key
+from recollect.memory.model import Append, NewTurn
+from tests.fakes import FakeClock
+
+EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
+WORDS = "the walrus lives in Porto"
+MEMORY = f"{thread_key('default', 'old')}:t-1"
+
+
+@dataclass(frozen=True)
+class Journal:
+    database: Database
+    chats: SqlChatStore
+    forgetting: SqlForgetting
+    jobs: SqlJobStore
+    clock: FakeClock
+
+    async def ask(self, text: str, thread: str = "new") -> Accepted:
+        self.clock.advance(1)
+        turn = NewTurn("user", text, self.clock(), "ann")
+        accepted, _ = await self.chats.accept_next(Asked("default", thread, (turn,), user_id="ann"), 10)
+        return accepted
+
+    async def answer(self, accepted: Accepted, **fields: Any) -> None:
+        """With a prompt that holds the words."""
+        said = prompt_bytes([{"role": "user", "content": WORDS}])
+        given: Any = {"opens_epoch": True, "block": None, "block_position": None, **fields}
+        prompt = SentPrompt(EPOCH, messages=said, new_from=0, detail={}, **given)
+        self.clock.advance(1)
+        await self.chats.finish(
+            "default",
+            accepted.thread.thread_id,
+            accepted,
+            [AnswerText("fine")],
+            status="complete",
+            prompt=prompt,
+        )
+
+    async def forget(self) -> None:
+        self.clock.advance(1)
+        await self.forgetting.forget_turns("default", "old", ["t-1"])
+
+    async def settling(self) -> list[Task]:
+        """What is still to be settled, oldest first."""
+        listed = await self.jobs.list_jobs(space="default", user_id=None, state=None, limit=100, after=0)
+        return [task_of(job) for job in listed if job.payload.get("step") == SETTLE]
+
+    async def prompts(self) -> int:
+        return len(await self.database.read("SELECT 1 FROM prompts"))
+
+    @asynccontextmanager
+    async def busy(self) -> AsyncIterator[None]:
+        """The writer has its hands full until the end of this."""
+        running, go_on = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def work(_: sqlite3.Connection) -> None:
+            loop.call_soon_threadsafe(running.set)
+            assert go_on.wait(10)
+
+        working = asyncio.create_task(self.database.write(work))
+        await running.wait()
+        yield
+        go_on.set()
+        await working
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    """Somebody said the words in the thread `old`."""
+    database, clock = Database(tmp_path / "journal.db"), FakeClock()
+    await database.open()
+    given: Any = {"clock": clock, "schedule": Schedule(4, 700, 30_000, 400)}
+    turn = NewTurn("user", WORDS, clock(), "ann")
+    await SqlThreadStore(database, **given).append(Append("default", "old", (turn,), "ann"))
+    yield Journal(
+        database,
+        SqlChatStore(database, **given),
+        SqlForgetting(database, clock=clock),
+        SqlJobStore(database),
+        clock,
+    )
+    await database.close()
+
+
+async def test_a_chat_that_went_ahead_of_a_forgetting_is_waited_for(journal: Journal) -> None:
+    """It came later, and read the words before they went."""
+    async with journal.busy():
+        forgetting = asyncio.create_task(journal.forget())
+        await asyncio.sleep(0)
+        asking = asyncio.create_task(journal.ask("where does it live?", "old"))
+        await asyncio.sleep(0)
+    await forgetting
+    asked = await asking
+    (task,) = await journal.settling()
+    await journal.database.write(lambda connection: connection.execute("DELETE FROM jobs").rowcount)
+    assert await journal.forgetting.waits_for(task) == "a chat is about to be sent"
+    await journal.answer(asked)
+    assert await journal.prompts() == 1
+    assert await journal.forgetting.waits_for(task) is None
+    await journal.forgetting.forget_late(task)
+    assert await journal.prompts() == 0
+
+
+async def test_a_prompt_that_was_handed_in_before_and_written_after_a_forgetting_goes(
+    journal: Journal,
+) -> None:
+    asked = await journal.ask("where does it live?", "old")
+    async with journal.busy():
+        forgetting = asyncio.create_task(journal.forget())
+        await asyncio.sleep(0)
+        answering = asyncio.create_task(journal.answer(asked))
+        await asyncio.sleep(0)
+        journal.clock.advance(1)
+    await asyncio.gather(forgetting, answering)
+    assert await journal.prompts() == 1
+    await journal.forgetting.forget_late((await journal.settling())[0])
+    assert await journal.prompts() == 0
+
+
+async def test_what_was_asked_next_while_a_block_still_quoted_the_words_is_settled_in_turn(
+    journal: Journal,
+) -> None:
+    first = await journal.ask("where does it live?")
+    await journal.forget()
+    await journal.answer(first, block=ContextBlock(WORDS, {MEMORY: "digest"}), block_position=1)
+    second = await journal.ask("go on")
+    journal.clock.advance(1)
+    (task,) = await journal.settling()
+    await journal.forgetting.forget_late(task)
+    assert await journal.prompts() == 0
+    await journal.answer(second, opens_epoch=False)
+    assert await journal.prompts() == 1
+    _, again = await journal.settling()
+    await journal.forgetting.forget_late(again)
+    assert await journal.prompts() == 0
+    assert len(await journal.settling()) == 2
