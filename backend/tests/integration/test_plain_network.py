@@ -47,9 +47,11 @@ async def served(answer: Answering) -> AsyncIterator[tuple[httpx2.AsyncClient, s
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    async with httpx2.AsyncClient(transport=PlainTransport(LIMITS)) as client:
-        yield client, address
-    server.close()
+    try:
+        async with httpx2.AsyncClient(transport=PlainTransport(LIMITS)) as client:
+            yield client, address
+    finally:
+        server.close()
     await asyncio.gather(*answering)
 
 
@@ -141,23 +143,6 @@ def test_a_server_that_hangs_up_without_a_word_is_told_as_such(
     run(scenario())
 
 
-def test_a_refusal_is_heard_though_its_server_takes_no_more(run: Callable[[Awaitable[None]], None]) -> None:
-    """It answers after the head and hangs up, while the body is still on its way."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_head(reader)
-        writer.write(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
-        writer.write_eof()
-        await reader.read()
-
-    async def scenario() -> None:
-        async with served(answer) as (client, address):
-            refused = await client.post(address, content=b"x" * 5_000_000)
-            assert (refused.status_code, refused.text) == (413, "big")
-
-    run(scenario())
-
-
 def test_an_answer_that_breaks_off_is_told_as_such(run: Callable[[Awaitable[None]], None]) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_head(reader)
@@ -168,6 +153,39 @@ def test_an_answer_that_breaks_off_is_told_as_such(run: Callable[[Awaitable[None
         async with served(answer) as (client, address):
             with pytest.raises(httpx2.RequestError):
                 await client.get(address)
+
+    run(scenario())
+
+
+def test_a_server_that_refuses_before_it_has_heard_all_is_understood(
+    run: Callable[[Awaitable[None]], None],
+) -> None:
+    async def scenario() -> None:
+        refused = asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_head(reader)
+            writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\nConnection: close\r\n\r\nmuch")
+            writer.write_eof()
+            with suppress(ConnectionError):
+                await reader.read()
+
+        async def pieces(client: httpx2.AsyncClient) -> AsyncIterator[bytes]:
+            pool: Any = cast(PlainTransport, client._transport)._pool
+            yield b"x" * 100_000
+
+            async def has_answered() -> bool:
+                stream = pool.connections[0]._connection._network_stream
+                return bool(stream.get_extra_info("is_readable")) and stream._is_over
+
+            await eventually(has_answered)
+            refused.set()
+            yield b"x" * 100_000
+
+        async with served(answer) as (client, address):
+            answered = await client.post(address, content=pieces(client))
+        assert refused.is_set()
+        assert (answered.status_code, answered.text) == (413, "much")
 
     run(scenario())
 
