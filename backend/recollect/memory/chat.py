@@ -124,6 +124,8 @@ class SentPrompt:
     messages: bytes
     new_from: int
     detail: JsonObject
+    follows: int | None = None
+    """The revision of the thread's last epoch when it was read, if there was one."""
 
 
 @dataclass(frozen=True, slots=True)

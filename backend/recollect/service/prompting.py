@@ -127,6 +127,7 @@ class PromptMaker:
                 messages=messages,
                 new_from=prompt.new_from,
                 detail=detail,
+                follows=None if conversation.epoch is None else conversation.epoch.revision,
             ),
             messages=prompt.messages,
             max_tokens=wanted.max_tokens

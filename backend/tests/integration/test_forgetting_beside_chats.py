@@ -5,7 +5,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,6 @@ class Journal:
         return accepted
 
     async def answer(self, accepted: Accepted, **fields: Any) -> None:
-        """With a prompt that holds the words."""
-        said = prompt_bytes([{"role": "user", "content": WORDS}])
-        given: Any = {"opens_epoch": True, "block": None, "block_position": None, **fields}
-        prompt = SentPrompt(EPOCH, messages=said, new_from=0, detail={}, **given)
         self.clock.advance(1)
         await self.chats.finish(
             "default",
@@ -55,8 +51,14 @@ class Journal:
             accepted,
             [AnswerText("fine")],
             status="complete",
-            prompt=prompt,
+            prompt=self.prompt(**fields),
         )
+
+    def prompt(self, **fields: Any) -> SentPrompt:
+        """It holds the words."""
+        said = prompt_bytes([{"role": "user", "content": WORDS}])
+        given: Any = {"opens_epoch": True, "block": None, "block_position": None, **fields}
+        return SentPrompt(EPOCH, messages=said, new_from=0, detail={}, **given)
 
     async def forget(self) -> None:
         self.clock.advance(1)
@@ -140,20 +142,33 @@ async def test_a_prompt_that_was_handed_in_before_and_written_after_a_forgetting
     assert await journal.prompts() == 0
 
 
-async def test_what_was_asked_next_while_a_block_still_quoted_the_words_is_settled_in_turn(
+async def test_what_was_asked_next_while_a_block_still_quoted_the_words_is_not_written_down(
     journal: Journal,
 ) -> None:
     first = await journal.ask("where does it live?")
     await journal.forget()
     await journal.answer(first, block=ContextBlock(WORDS, {MEMORY: "digest"}), block_position=1)
     second = await journal.ask("go on")
-    journal.clock.advance(1)
-    (task,) = await journal.settling()
-    await journal.forgetting.forget_late(task)
+    await journal.forgetting.forget_late((await journal.settling())[0])
     assert await journal.prompts() == 0
-    await journal.answer(second, opens_epoch=False)
+    await journal.answer(second, opens_epoch=False, follows=EPOCH.revision)
+    assert await journal.prompts() == 0
+    third = await journal.ask("and now?")
+    await journal.answer(third, follows=-1)
     assert await journal.prompts() == 1
-    _, again = await journal.settling()
-    await journal.forgetting.forget_late(again)
+
+
+@pytest.mark.parametrize("incognito", [False, True])
+async def test_a_prompt_that_is_sent_again_after_a_forgetting_is_not_written_down(
+    journal: Journal, incognito: bool
+) -> None:
+    """The first was refused as too long, say; it streamed by then, and nobody waited for it any more."""
+    asked = await journal.ask("where does it live?")
+    asked = replace(asked, thread=replace(asked.thread, incognito=incognito))
+    block: Any = {"block": ContextBlock(WORDS, {MEMORY: "digest"}), "block_position": 1}
+    await journal.chats.begin("default", "new", asked, journal.prompt(**block))
+    await journal.forget()
+    await journal.forgetting.forget_late((await journal.settling())[0])
+    await journal.answer(asked, **block)
     assert await journal.prompts() == 0
-    assert len(await journal.settling()) == 2
+    assert not await journal.database.read("SELECT 1 FROM context_blocks")

@@ -22,7 +22,15 @@ from recollect.infra.sql.chat_rows import (
 from recollect.infra.sql.conversation_rows import conversation_if_there, conversation_of
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.job_rows import NewJob, queue_jobs
-from recollect.infra.sql.prompt_rows import COSTS, cost_of, keep_prompt, last_prompt, read_prompt, set_payload
+from recollect.infra.sql.prompt_rows import (
+    COSTS,
+    cost_of,
+    is_forgotten_since,
+    keep_prompt,
+    last_prompt,
+    read_prompt,
+    set_payload,
+)
 from recollect.infra.sql.rows import TURN_COLUMNS, named_rows, turn_of
 from recollect.memory import identity
 from recollect.memory.chat import (
@@ -322,9 +330,13 @@ def _write_down(
     now: int,
     payload: JsonObject | None = None,
 ) -> None:
-    """Where the conversation went on without it, it changes nothing of how that goes on."""
+    """Where the conversation goes on without it, it changes nothing of how that goes on."""
     place = identity.place_of(accepted.answer)
-    if not (accepted.thread.incognito or keep_prompt(connection, thread_pk, place, prompt, now, payload)):
+    if accepted.thread.incognito:
+        counts = not is_forgotten_since(connection, thread_pk, prompt)
+    else:
+        counts = keep_prompt(connection, thread_pk, place, prompt, now, payload)
+    if not counts:
         return
     if prompt.opens_epoch:
         open_epoch(connection, thread_pk, prompt.epoch, now)

@@ -4,6 +4,8 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from recollect.infra.sql.prompt_rows import FORGOTTEN
+
 QUOTING = """
 SELECT DISTINCT h.pk FROM threads h JOIN turns t ON t.thread_pk = h.pk JOIN context_blocks b ON b.turn_pk = t.pk
 WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND EXISTS (
@@ -45,11 +47,16 @@ def end_quoting_epochs(
 
 
 def end_epochs(connection: sqlite3.Connection, thread_pks: Iterable[int]) -> None:
-    """The words may be in a summary, too; and no revision is like this one, so the next prompt begins anew."""
+    """The words may be in a summary, too; and no revision is like this one, so the next prompt begins anew.
+
+    One that is on its way and was made of them is not written down any more.
+    """
     for pk in thread_pks:
         for table in _SENT:
             connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (pk,))
-        connection.execute("UPDATE epochs SET summary = NULL, revision = -1 WHERE thread_pk = ?", (pk,))
+        connection.execute(
+            "UPDATE epochs SET summary = NULL, revision = ? WHERE thread_pk = ?", (FORGOTTEN, pk)
+        )
         connection.execute(
             "DELETE FROM context_blocks WHERE turn_pk IN (SELECT pk FROM turns WHERE thread_pk = ?)", (pk,)
         )

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.entry_rows import SELECT_ENTRIES, known_of
@@ -188,13 +187,12 @@ def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
     connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (task.thread_key,))
     turns = _numbers(connection, task)
     late = forget_derived(connection, task.space, task.user_id, task.thread_id, turns, now)
-    memories = [f"{task.thread_key}:{turn_id(number)}" for number in turns]
-    quoting = end_quoting_epochs(connection, task.space, None, [*memories, *task.derived.ids, *late.ids])
-    end_late_epochs(connection, task.quoting, task.at)
-    if late.entries or quoting:
-        # The next prompt of such a thread may have been put together while they were there.
-        again = replace(task, derived=late, at=now, quoting=tuple(quoting), titled=False)
+    if late.entries:
+        again = Task(task.space, task.user_id, task.thread_id, task.turns, late, now)
         queue_jobs(connection, [settle_job(again, now)], now)
+    memories = [f"{task.thread_key}:{turn_id(number)}" for number in turns]
+    end_quoting_epochs(connection, task.space, None, [*memories, *task.derived.ids, *late.ids])
+    end_late_epochs(connection, task.quoting, task.at)
     if task.titled:
         _take_title_back(connection, task, now)
     return now

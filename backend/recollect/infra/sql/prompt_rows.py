@@ -29,6 +29,18 @@ WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND p.payl
 ORDER BY p.turn_pk DESC LIMIT :limit"""
 
 
+FORGOTTEN = -1
+"""The revision of epochs whose words were forgotten."""
+
+LAST_EPOCH = "SELECT revision FROM epochs WHERE thread_pk = ? ORDER BY number DESC LIMIT 1"
+
+
+def is_forgotten_since(connection: sqlite3.Connection, thread_pk: int, prompt: SentPrompt) -> bool:
+    """Whether any words that it may be made of went after they were read."""
+    last = connection.execute(LAST_EPOCH, (thread_pk,)).fetchone()
+    return last is not None and last[0] == FORGOTTEN != prompt.follows
+
+
 def keep_prompt(
     connection: sqlite3.Connection,
     thread_pk: int,
@@ -39,9 +51,12 @@ def keep_prompt(
 ) -> bool:
     """One that was sent for this answer before, and refused, gives way to it.
 
-    False where a later one is known already: the disk did not take this one before.
+    False where the conversation goes on without it: a later one is known already, as the disk did not take this one
+    before; or words of it were forgotten, and nothing of it is kept.
     """
     before = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
+    if before is None and is_forgotten_since(connection, thread_pk, prompt):
+        return False
     base, shared = None, 0
     if before is not None:
         known, _, rest, _ = before
