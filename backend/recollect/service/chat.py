@@ -2,7 +2,7 @@
 
 1. On arrival the user's turn and a place for its answer are in the journal, as `queued`.
 2. Turns of one thread run one after another, in the order in which they arrived; threads don't wait for each other.
-3. The prompt is made (`prompting.py`), written down, and sent; the answer streams (`answering.py`).
+3. The prompt is made (`prompting.py`) and sent; it is written down while the answer streams (`answering.py`).
 4. The answer is stored as it ended, and the follow-up work queued with it.
 """
 

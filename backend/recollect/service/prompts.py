@@ -40,6 +40,8 @@ async def prompt_of(
     if receipt is None and number is not None and turn is not None and turn.role == "user":
         for place in range(number + 1, number + 1 + _NEAR):
             receipt = receipt or await chats.prompt(caller.space, thread_id, turn_id_of(place))
+    if receipt is None and turn is not None and turn.status in ("queued", "streaming"):
+        raise NotFound(f"what is sent for {turn_id!r} is not written down yet")
     if receipt is None:
         raise NotFound(f"nothing was sent for {turn_id!r} in this thread")
     return receipt

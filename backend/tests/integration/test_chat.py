@@ -149,6 +149,8 @@ def test_a_queued_turn_shows_until_it_is_answered(server: Server, model: StandIn
         wait_until(lambda: len(_turns_or_none(server, thread)) == 4, "the second is there")
         wait_until(lambda: turns(server.client, thread)[1]["status"] == "streaming", "the first streams")
         assert [turn["status"] for turn in turns(server.client, thread)][2:] == ["queued", "queued"]
+        sent = server.client.get(f"/api/v1/threads/{thread}/turns/t-4/prompt")
+        assert (sent.status_code, "not written down yet" in sent.text) == (404, True)
         model.control()
         server.client.post(f"/api/v1/threads/{thread}/cancel", json={"user_id": "ann"}).raise_for_status()
     behind.join()
