@@ -7,6 +7,7 @@ import pytest
 
 from tests.http_client import Home, bearer, client_of, opened
 from tests.processes import StandInModel
+from tests.standin_engines import StandInEngine
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,22 @@ async def test_every_answer_tells_what_its_prompt_cost_each_user_for_themselves(
     answers = (await home.client.get("/api/v1/cache", params={"user_id": "ann"})).json()["answers"]
     assert [(each["thread_id"], each["turn_id"]) for each in answers] == [("t1", "t-2"), ("t1", "t-4")]
     assert (await home.client.get("/api/v1/cache", params={"user_id": "bob"})).json() == {"answers": []}
+
+
+async def test_tokens_cached_and_evaluated_are_counted_by_backend(tmp_path: Path) -> None:
+    with StandInEngine("llama.cpp") as engine:
+        llm = {"base_url": engine.base_url}
+        async with opened(tmp_path / "home", llm=llm, embedding={"kind": "none"}) as home:
+            receipts = []
+            for text in ("Hello", "Again"):
+                asked = {"user_id": "ann", "content": text}
+                answer = await home.client.post("/api/v1/threads/t1/messages", json=asked)
+                receipts.append(answer.raise_for_status().json()["receipt"])
+            figures = (await home.client.get("/metrics")).text.splitlines()
+    for kind in ("cached", "evaluated"):
+        count = float(sum(receipt[f"{kind}_tokens"] for receipt in receipts))
+        assert count > 0
+        assert f'recollect_prompt_tokens_total{{backend="default",kind="{kind}"}} {count}' in figures
 
 
 async def test_the_size_of_the_index_is_the_operators_to_know(home: Home) -> None:
