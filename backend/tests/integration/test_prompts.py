@@ -19,6 +19,7 @@ from recollect.settings import Settings
 from tests.fakes import FakeClock
 from tests.http_client import ADDRESS, Json
 from tests.processes import StandInModel
+from tests.standin_engines import StandInEngine
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(home: Path, model: StandInModel, **settings: Any) -> AsyncIterator[Talk]:
+async def talking(home: Path, model: StandInModel | StandInEngine, **settings: Any) -> AsyncIterator[Talk]:
     given: Json = {
         "llm": {"base_url": model.base_url},
         "embedding": {"kind": "none"},
@@ -144,6 +145,18 @@ async def test_the_receipt_holds_exactly_what_the_backend_got(tmp_path: Path, mo
     assert again == [*got, got[0]]
     assert got[0]["session_id"] == got[2]["session_id"]
     assert got[0]["cache_prompt"] is True
+
+
+async def test_a_template_that_drops_reasoning_is_named_as_the_cause_of_a_miss(tmp_path: Path) -> None:
+    template = "{{ message.content.split('</think>')[-1] }}"
+    with StandInEngine("llama.cpp", arguments=("--template", template)) as engine:
+        engine.control(
+            "answer", answer="Four.", reasoning="Two and two.", reasoning_field="reasoning_content"
+        )
+        async with talking(tmp_path, engine) as talk:
+            first, second = await talk.prompts("What is two and two?", "and twice that?")
+    assert "misses" not in first["detail"]
+    assert "reasoning" in second["detail"]["misses"]
 
 
 async def test_a_window_is_halved_at_an_epochs_end(tmp_path: Path, model: StandInModel) -> None:
