@@ -7,7 +7,7 @@ from recollect.errors import RecollectError
 from recollect.memory.chat import Accepted, SentPrompt
 from recollect.service.ports import ChatStore
 
-AFTER_SECONDS = 0.2
+AFTER_SECONDS = 0.05
 _log = logging.getLogger("recollect.chat")
 
 
