@@ -89,7 +89,8 @@ def neighbourhood(
 
 
 def _steps(link: Rows) -> list[tuple[Rows, float]]:
-    link = np.where(link < len(link), link, -1).astype(np.int32)
+    link = np.array(link)  # Of its own: rows that are added meanwhile are linked in the one that was given.
+    link[link >= len(link)] = -1
     steps = [link]
     for _ in KERNEL[1:]:
         steps.append(np.where(steps[-1] >= 0, link[steps[-1]], -1).astype(np.int32))

@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from recollect.memory.corpus import HEAD_WORDS, Corpus
 from recollect.memory.corpus_view import SESSION_GAP_MS, View
 from recollect.memory.index_row import IndexRow, Vectors
+from recollect.memory.neighbourhood import neighbourhood
 from recollect.memory.query import Query, read_query
 from recollect.memory.rank import Floats, score
 from recollect.memory.searchable import words_of
@@ -153,6 +155,29 @@ def test_readers_in_other_threads_see_whole_views_while_it_grows() -> None:
 
     _beside(read, lambda: _grow_by(corpus, batches[1:]), done)
     assert failures == []
+
+
+class _Linked(np.ndarray[Any, np.dtype[np.int32]]):
+    """Links of rows to which another one is added as soon as they were compared with anything."""
+
+    def __lt__(self, other: Any) -> Any:
+        return self._then_linked(super().__lt__(other))
+
+    def __ge__(self, other: Any) -> Any:
+        return self._then_linked(super().__ge__(other))
+
+    def _then_linked(self, compared: Any) -> Any:
+        self[-1] = len(self)
+        return compared
+
+
+def test_a_row_that_is_linked_while_surroundings_are_made_is_not_among_them() -> None:
+    rows = 3
+    after = np.array([1, 2, -1], np.int32).view(_Linked)
+    before = np.array([-1, 0, 1], np.int32)
+    lengths, flags = np.ones(rows, np.int32), np.zeros(rows, np.bool_)
+    made = neighbourhood(before, after, lengths, lengths, flags, flags, flags, np.zeros(rows, np.int32))
+    assert [step.tolist() for step, _ in made.steps[1::2]][:2] == [[1, 2, -1], [2, -1, -1]]
 
 
 def _grow_by(corpus: Corpus, batches: Sequence[Sequence[IndexRow]]) -> None:
