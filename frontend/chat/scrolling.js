@@ -15,6 +15,7 @@ export function useScrolling(talk, focusTurn) {
 
   const settle = () => {
     const view = element.current;
+    if (view === null) return; // The chat was left, and its last change of size is told only now.
     if (atEnd.current) {
       view.scrollTop = view.scrollHeight;
       held.current = null;
