@@ -1,7 +1,11 @@
 """Ann says where she lives, corrects what was made of it, and asks."""
 
+import shutil
+from pathlib import Path
+
 from recollect.memory.known_entry import KnownEntry
 from tests.http_client import Home, Json
+from tests.processes import recollect_json
 from tests.remembering import DAY, MAY_8, entries, remember, said
 
 ENTRIES = "/api/v1/memory/entries"
@@ -45,3 +49,11 @@ async def found(home: Home, query: str = "Where does Ann live?", **fields: objec
         (await home.client.post("/api/v1/memory/search", json=body)).raise_for_status().json()["hits"]
     )
     return hits
+
+
+def rebuild_from_vault(home: Path) -> None:
+    """Of a home that is closed: all that is left is its vault, and the rest is made of that."""
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (home / name).unlink(missing_ok=True)
+    shutil.rmtree(home / "index")
+    recollect_json(home, "rebuild")

@@ -49,7 +49,8 @@ def validity(
 ) -> Floats:
     """Of an entry that held at a time that is named, `held`; of one that held no more or not yet, `superseded`.
 
-    A month without a year is the last one that has begun. Not yet: it took the place of another later than is asked about. One that was over when it began has never held.
+    A month without a year is the last one that has begun. Not yet: it took the place of another later than is asked
+    about. One that was over when it began has never held.
     """
     until, since = corpus.until[: view.size], corpus.times[: view.size]
     has_held = np.zeros(view.size, np.bool_)

@@ -1,6 +1,5 @@
 """What a person wrote about an attribute wins over what is extracted about it: everywhere, and for ever."""
 
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from recollect.memory.access import Caller
 from tests.eventually import eventually
 from tests.http_client import Home
-from tests.processes import recollect_json
 from tests.remembering import DAY, entries, remember, remembering, said, texts, vault_files
 from tests.where_ann_lives import (
     ANN,
@@ -21,6 +19,7 @@ from tests.where_ann_lives import (
     found,
     holding,
     live_in,
+    rebuild_from_vault,
     say,
     undo,
 )
@@ -118,10 +117,7 @@ async def test_made_anew_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> 
 async def test_it_comes_back_from_the_vault(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _, _):
         before = {each.entry_id: each.entry for each in await entries(home)}
-    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
-        (tmp_path / name).unlink(missing_ok=True)
-    shutil.rmtree(tmp_path / "index")
-    recollect_json(tmp_path, "rebuild")
+    rebuild_from_vault(tmp_path)
     async with remembering(tmp_path) as home:
         assert {each.entry_id: each.entry for each in await entries(home)} == before
         await live_in(home, "Porto", JULY + DAY)
