@@ -48,7 +48,12 @@ class Journal:
 
     async def answer(self, accepted: Accepted, text: str, status: Status = "complete", **fields: Any) -> Turn:
         return await self.chats.finish(
-            "default", accepted.thread.thread_id, accepted, [AnswerText(text)], status=status, **fields
+            "default",
+            accepted.thread.thread_id,
+            accepted,
+            [AnswerText(text)] * len(accepted.answers),
+            status=status,
+            **fields,
         )
 
     async def kinds(self) -> set[str]:
@@ -147,6 +152,27 @@ async def test_a_failed_request_that_others_followed_is_not_said_again(journal: 
         await journal.ask("one", key="k")
     assert await journal.turns() == before
     assert [said for role, said, _ in before if role == "user"] == ["one", "two"]
+
+
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize("choices", [1, 2])
+async def test_a_message_whose_answers_all_failed_is_said_once_however_often_it_is_sent(
+    journal: Journal, key: str | None, choices: int
+) -> None:
+    await journal.answer(await journal.ask("zero"), "before")
+    for _ in range(4):
+        await journal.answer(await journal.ask("one", key=key, choices=choices), "", "failed")
+    await journal.answer(await journal.ask("one", key=key), "at last")
+    turns = await journal.turns()
+    assert [said for role, said, _ in turns if role == "user"] == ["zero", "one"]
+    assert turns[-1] == ("assistant", "at last", "complete")
+
+
+async def test_a_message_that_was_answered_in_part_is_said_again(journal: Journal) -> None:
+    await journal.answer(await journal.ask("one"), "", "failed")
+    await journal.answer(await journal.ask("one"), "half", "partial")
+    await journal.answer(await journal.ask("one"), "", "failed")
+    assert [said for role, said, _ in await journal.turns() if role == "user"] == ["one", "one"]
 
 
 async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:

@@ -12,6 +12,7 @@ from openai import OpenAI
 from tests.chatting import prompt, say, turns, with_backend
 from tests.http_client import Json, thread_path
 from tests.openai_clients import (
+    Answered,
     ResendingClient,
     ask,
     assistant_says,
@@ -633,16 +634,30 @@ def test_a_key_of_a_request_joins_the_turn_it_opened(client: OpenAI, server: Ser
 def test_an_opening_that_was_never_answered_is_taken_up_again(
     client: OpenAI, server: Server, engine: StandInEngine, user: str
 ) -> None:
-    engine.control("status", status=500, times=1)
-    with pytest.raises(openai.InternalServerError):
-        ask(client, [user_says("hello")])
-    answered = ask(client, [user_says("hello")])
+    answered = ask_in_vain(client, engine, [user_says("hello")])
     assert threads_of(server, user) == [answered.thread]
-    assert [turn["role"] for turn in turns(server.client, answered.thread)] == [
-        "user",
-        "assistant",
-        "assistant",
-    ]
+    roles = [turn["role"] for turn in turns(server.client, answered.thread)]
+    assert roles == ["user", *["assistant"] * 4]
+
+
+def test_a_later_message_that_was_never_answered_is_said_once(
+    client: OpenAI, server: Server, engine: StandInEngine, user: str
+) -> None:
+    first = ask(client, [user_says("hello")])
+    history = [user_says("hello"), assistant_says(first.text), user_says("go on")]
+    answered = ask_in_vain(client, engine, history)
+    assert threads_of(server, user) == [answered.thread] == [first.thread]
+    roles = [turn["role"] for turn in turns(server.client, answered.thread)]
+    assert roles == ["user", "assistant", "user", *["assistant"] * 4]
+
+
+def ask_in_vain(client: OpenAI, engine: StandInEngine, messages: list[Json]) -> Answered:
+    """Three times, and then it is answered."""
+    engine.control("status", status=500, times=3)
+    for _ in range(3):
+        with pytest.raises(openai.InternalServerError):
+            ask(client, messages)
+    return ask(client, messages)
 
 
 def test_a_client_that_lost_its_connection_joins_its_answer(

@@ -165,6 +165,7 @@ class Chatter:
             except httpx2.HTTPStatusError as error:
                 if error.response.status_code != CONFLICT:
                     raise
+                assert words != self.said[-1], "nothing was said since, and it was refused"
                 return
             if last == "done":
                 return

@@ -46,7 +46,11 @@ OPEN_TURNS = f"""
 SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {_TURN}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', 'streaming')"""
 
-TIP = f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = :pk ORDER BY position DESC LIMIT :limit"
+LAST_SAID = f"""
+SELECT {TURN_COLUMNS} FROM turns
+WHERE thread_pk = :pk AND NOT (role = 'assistant' AND status = 'failed' AND content = '' AND tool_calls_json IS NULL)
+ORDER BY position DESC LIMIT :limit"""
+"""Answers that never came are passed over: a message may be sent again until one comes."""
 
 THREAD_HEADER = f"pk, revision, {THREAD_COLUMNS}"
 """Of a thread's row: what is told of it, and what a prompt needs besides."""
@@ -149,13 +153,11 @@ def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: As
     """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
     if not asked.turns:
         return False
-    found = list(named_rows(connection, TIP, {"pk": head.pk, "limit": len(asked.turns) + 1}))
-    if len(found) <= len(asked.turns) or found[0]["content"]:
+    found = named_rows(connection, LAST_SAID, {"pk": head.pk, "limit": len(asked.turns)})
+    said = [turn_of(row) for row in found][::-1]
+    if [_said(turn) for turn in said] != [_said(turn) for turn in asked.turns]:
         return False
-    tip = [turn_of(row) for row in found]
-    if asked.parent_id not in (None, tip[-1].parent_id, identity.turn_id(identity.place_of(tip[-1]) - 1)):
-        return False
-    return [_said(turn) for turn in reversed(tip[1:])] == [_said(turn) for turn in asked.turns]
+    return asked.parent_id in (None, said[0].parent_id, identity.turn_id(identity.place_of(said[0]) - 1))
 
 
 def _overtaken(connection: sqlite3.Connection, asked: Asked) -> str | None:
