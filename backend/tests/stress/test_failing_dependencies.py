@@ -22,8 +22,8 @@ from tests.stress.utils import OVER, Api, Figures, Size, chatting_settings, clie
 RATES = (0.1, 0.5, 1.0)
 IN_TIME = 12.0
 """Seconds for a chat on a busy machine: rewriting may take 1.5 of them, recall 4, the model 2."""
-SLOW = 30.0
-"""Longer than any deadline here."""
+SLOW = 15.0
+"""Longer than any deadline here, and than a chat may take."""
 CLIENTS = 4
 FACT = "My bicycle is locked at the harbour with the code 2468."
 QUESTION = "What is the code of the lock of my bicycle at the harbour?"
