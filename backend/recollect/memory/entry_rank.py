@@ -39,6 +39,13 @@ def brought(corpus: Corpus, view: View, values: Floats, holds: Floats) -> Floats
     return gained
 
 
+def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats:
+    """What a turn gets for the time that is asked about, where it tells of what happened then, whenever it was said."""
+    tells = view.is_entry & ~corpus.is_episode[: view.size] & (holds >= 0)
+    then = corpus.citations(view).best_of_entries(np.where(tells, dates, np.float32(0)))
+    return np.maximum(then - dates, np.float32(0)) * ~view.is_entry
+
+
 def standing(corpus: Corpus, view: View, values: Floats) -> Floats:
     """What an entry gets of the best turn that it came from: who said it, and what stands around it."""
     return corpus.citations(view).best_of_turns(values)

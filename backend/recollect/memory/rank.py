@@ -9,7 +9,7 @@ import numpy.typing as npt
 from recollect.memory.corpus import Corpus
 from recollect.memory.corpus_view import View
 from recollect.memory.dates import Span
-from recollect.memory.entry_rank import brought, preferred, standing, validity
+from recollect.memory.entry_rank import brought, happened, preferred, standing, validity
 from recollect.memory.postings import Counts, Postings
 from recollect.memory.query import Query, speakers_named
 
@@ -66,7 +66,7 @@ class Weights:
     reply: float = 0.25
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
     brought: float = 0.2
-    """How much of an entry's words and meaning goes to the turns it came from."""
+    """How much of an entry's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
     held: float = 0.5
     """An entry that held at the time that the query names."""
     superseded: float = -1.0
@@ -158,8 +158,10 @@ def score(
             "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
             "brought": brought(corpus, view, np.float32(weights.brought) * own, holds),
         }
-        for name in ("validity", "turns", "pinned", "brought"):
-            total += parts[name]
+        if "date" in parts and weights.brought and not query.only_when:
+            parts["happened"] = happened(corpus, view, parts["date"], holds)
+        for name in ("validity", "turns", "pinned", "brought", "happened"):
+            total += parts.get(name, np.float32(0))
         parts["instead"] = preferred(corpus, view, own, holds, total)
         total += parts["instead"]
     return Scores(total, parts)
