@@ -43,7 +43,8 @@ def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats
     """What a turn gets for the time that is asked about, where it tells of what happened then, whenever it was said."""
     tells = view.is_entry & ~corpus.is_episode[: view.size] & (holds >= 0)
     then = corpus.citations(view).best_of_entries(np.where(tells, dates, np.float32(0)))
-    return np.maximum(then - dates, np.float32(0)) * ~view.is_entry
+    gained: Floats = np.where(view.is_entry, np.float32(0), np.maximum(then - dates, np.float32(0)))
+    return gained
 
 
 def standing(corpus: Corpus, view: View, values: Floats) -> Floats:

@@ -3,28 +3,25 @@
 1. On arrival the user's turn and a place for its answer are in the journal, as `queued`.
 2. Turns of one thread run one after another, in the order in which they arrived; threads don't wait for each other.
 3. The prompt is made (`prompting.py`) and sent; it is written down while the answer streams (`answering.py`).
-4. The answer is stored as it ended, and the follow-up work queued with it.
+4. The answer is stored as it ended, and the follow-up work queued with it (`chat_ending.py`).
 """
 
 import asyncio
-import hashlib
-import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from recollect.context.llm import ChatCall, Usage
-from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError, Unavailable
+from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError
 from recollect.memory.access import Caller
-from recollect.memory.chat import Accepted, AnswerText, Asked, Conversation, SentPrompt
+from recollect.memory.chat import Accepted, Asked, Conversation
 from recollect.memory.identity import thread_key
-from recollect.memory.model import JsonObject, NewTurn, Thread, Turn
-from recollect.memory.preferences import Preferences
+from recollect.memory.model import JsonObject, Thread, Turn
 from recollect.memory.preset import Preset
 from recollect.service.answering import Outcome, Patience, stream_llm
-from recollect.service.follow_up import FinishedTurn, run_post_response_tasks
+from recollect.service.chat_ending import ChatEnding, Done
+from recollect.service.chat_request import ChatRequest
 from recollect.service.gate import Gate
 from recollect.service.images import Images
 from recollect.service.live_turns import LiveTurn, LiveTurns
@@ -40,42 +37,6 @@ _STOPS = "the server was stopped"
 
 
 @dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """What somebody asks. Without turns, the end of the thread (or of the branch `parent_id`) is answered again."""
-
-    thread_id: str
-    turns: tuple[NewTurn, ...] = ()
-    earlier: tuple[NewTurn, ...] = ()
-    """What was said before them elsewhere: it is stored first."""
-    user_id: str | None = None
-    tags: tuple[str, ...] = ()
-    preset: str | None = None
-    backend: str | None = None
-    model: str | None = None
-    memory: bool = True
-    extract_skills: bool = False
-    parent_id: str | None = None
-    key: str | None = None
-    time_zone: str | None = None
-    max_tokens: int | None = None
-    options: JsonObject = field(default_factory=dict)
-    choices: int = 1
-    system_texts: tuple[str, ...] | None = None
-    """A client's own system messages, in place of the preset's instructions."""
-    resent: bytes | None = None
-    """Digest of all that a client sent which resends its history: what of it is new differs from call to call."""
-
-    def digest(self) -> bytes:
-        """Equal for requests that ask the same."""
-        if self.resent is not None:
-            return self.resent
-        said = [
-            [turn.role, turn.content, turn.parts, turn.tool_calls, turn.tool_call_id] for turn in self.turns
-        ]
-        return hashlib.sha256(json.dumps([said, self.parent_id], sort_keys=True).encode()).digest()[:16]
-
-
-@dataclass(frozen=True, slots=True)
 class _Waiting:
     """A turn that was accepted, until it has ended."""
 
@@ -84,17 +45,6 @@ class _Waiting:
     request: ChatRequest
     conversation: Conversation | None
     """What its prompt is made of; None where turns before it were still to end when it came."""
-
-
-@dataclass(slots=True)
-class _Done:
-    """What came of a turn, as far as it got."""
-
-    outcome: Outcome = field(default_factory=lambda: Outcome(status="failed"))
-    detail: JsonObject = field(default_factory=dict)
-    prepared: Prepared | None = None
-    unwritten: SentPrompt | None = None
-    """What was sent, where it is still to be written down."""
 
 
 @dataclass(slots=True)
@@ -139,10 +89,9 @@ class Chat:
         self._clock = clock
         self._max_turns = max_turns
         self._patience = patience
+        self._ending = ChatEnding(store, people, patience)
         self._on_answer = on_answer
         self._lanes: dict[str, _Lane] = {}
-        self._unstored: set[asyncio.Task[None]] = set()
-        """Answers that the disk did not take, on their way."""
 
     async def start(self) -> None:
         """After a kill: what was being answered is marked, and the next turn works."""
@@ -158,10 +107,7 @@ class Chat:
             live.stop(_STOPS)
         runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
         await asyncio.gather(*runners, return_exceptions=True)
-        # The next start marks what the disk did not take until now.
-        for storing in self._unstored:
-            storing.cancel()
-        await asyncio.gather(*self._unstored, return_exceptions=True)
+        await self._ending.stop()
 
     async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> LiveTurn:
         """Accept one turn; it is durable, in its place and on its way when this returns.
@@ -170,12 +116,7 @@ class Chat:
         joins the turn that there is.
         """
         user_id = caller.acting_for(request.user_id)
-        request = replace(
-            request,
-            user_id=user_id,
-            turns=tuple(_with_text(turn) for turn in request.turns),
-            earlier=tuple(_with_text(turn) for turn in request.earlier),
-        )
+        request = replace(request.with_texts(), user_id=user_id)
         key = thread_key(caller.space, request.thread_id)
         lane = self._lanes.setdefault(key, _Lane())
         lane.arrivals += 1
@@ -348,7 +289,7 @@ class Chat:
             self._lanes.pop(key, None)
 
     async def _run(self, turn: _Waiting) -> None:
-        live, done = turn.live, _Done()
+        live, done = turn.live, Done()
         try:
             if live.stop_reason is not None:
                 done.outcome.why = live.stop_reason
@@ -361,9 +302,9 @@ class Chat:
             done.outcome.error = RecollectError(
                 f"something went wrong inside Recollect: {type(error).__name__}"
             )
-        await self._finish(live, turn.request, done)
+        await self._ending.end(live, turn.request, done)
 
-    async def _answer(self, turn: _Waiting, done: _Done) -> None:
+    async def _answer(self, turn: _Waiting, done: Done) -> None:
         live, request = turn.live, turn.request
         accepted = live.accepted
         thread = accepted.thread
@@ -402,7 +343,7 @@ class Chat:
         preset: Preset,
         wanted: Wanted,
         conversation: Conversation,
-        done: _Done,
+        done: Done,
     ) -> None:
         """Make the prompt, send it, and write it down."""
         done.prepared = prepared = await self._prompts.prepare(wanted, conversation)
@@ -450,123 +391,6 @@ class Chat:
         self._on_answer(wanted.backend.name, usage, outcome.first_token_ms)
         outcome.payload = shown.referring(outcome.payload)
         return outcome, {**_told(outcome), **shown.receipt()}
-
-    async def _finish(self, live: LiveTurn, request: ChatRequest, done: _Done) -> None:
-        accepted, thread = live.accepted, live.accepted.thread
-        outcome, detail, prepared = done.outcome, done.detail, done.prepared
-        if outcome.error is not None:
-            detail = {**detail, "error": outcome.error.message, "code": outcome.error.code}
-        elif outcome.why is not None:
-            detail = {**detail, "error": outcome.why}
-        texts = [choice.answer for choice in live.in_stored_order()]
-        model = outcome.finished.model if outcome.finished else None
-        try:
-            jobs = await self._follow_up(live, request, outcome, prepared, texts[-1])
-        except Exception:  # noqa: BLE001 - the answer is stored all the same
-            _log.exception("what follows a chat turn could not be decided")
-            jobs = ()
-
-        receipt = {**(prepared.sent.detail if prepared else {}), **detail}
-
-        def store() -> Awaitable[Turn]:
-            return self._store.finish(
-                thread.space,
-                thread.thread_id,
-                accepted,
-                texts,
-                status=outcome.status,
-                model=model,
-                prompt=done.unwritten,
-                payload=_beside_the_prompt(outcome.payload, prepared),
-                detail=receipt,
-                jobs=jobs,
-            )
-
-        try:
-            turn = await self._stored(store)
-        except RecollectError as error:
-            _log.error("an answer could not be stored: %s", error.message)
-            if isinstance(error, Unavailable):
-                storing = asyncio.create_task(self._store_when_possible(store))
-                self._unstored.add(storing)
-                storing.add_done_callback(self._unstored.discard)
-            turn = replace(accepted.answer, content=texts[-1].content, status="failed")
-            outcome.error = outcome.error or error
-        live.end(turn, receipt, outcome.error)
-
-    async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
-        """A disk that is full for a moment costs no answer: it is tried again before anybody is told."""
-        for wait in self._patience.store_again_seconds:
-            try:
-                return await store()
-            except Unavailable as error:
-                _log.warning("an answer could not be stored and is stored again: %s", error.message)
-                await asyncio.sleep(wait)
-        return await store()
-
-    async def _store_when_possible(self, store: Callable[[], Awaitable[Turn]]) -> None:
-        """Nobody waits for it any more, but a turn must not be left as if it still streamed."""
-        while True:
-            await asyncio.sleep(self._patience.store_again_seconds[-1])
-            try:
-                await store()
-            except Unavailable:
-                continue
-            except RecollectError as error:
-                _log.warning("an answer that waited for the disk was not stored: %s", error.message)
-            return
-
-    async def _follow_up(
-        self,
-        live: LiveTurn,
-        request: ChatRequest,
-        outcome: Outcome,
-        prepared: Prepared | None,
-        text: AnswerText,
-    ) -> tuple[Any, ...]:
-        if prepared is None:
-            return ()
-        accepted = live.accepted
-        preferences: Preferences = await self._people.preferences(
-            accepted.thread.space, accepted.thread.user_id
-        )
-        answer = replace(
-            accepted.answer,
-            content=text.content,
-            tool_calls=list(text.tool_calls) or None,
-            status=outcome.status,
-        )
-        turns = [*prepared.history, *accepted.turns]
-        asked = next((n for n in range(len(turns) - 1, -1, -1) if turns[n].role == "user"), None)
-        if asked is None:
-            return ()
-        finished = FinishedTurn(
-            thread=accepted.thread,
-            question=turns[asked],
-            answer=answer,
-            since_question=[*turns[asked + 1 :], answer],
-            first_answer=prepared.is_first_answer,
-            extract_skills=request.extract_skills,
-            auto_memory=preferences.auto_memory and request.memory,
-            auto_skills=preferences.auto_skills and request.memory,
-            leaving=prepared.leaving,
-        )
-        return run_post_response_tasks(finished).jobs
-
-
-def _beside_the_prompt(payload: JsonObject | None, prepared: Prepared | None) -> JsonObject | None:
-    """What of a request is to be kept: its messages only where they are not those of the prompt, which is kept."""
-    if payload is None or prepared is None or payload.get("messages") != prepared.messages:
-        return payload
-    return {**payload, "messages": None}
-
-
-def _with_text(turn: NewTurn) -> NewTurn:
-    """What the parts of a message say in words is its content, too: memory works on that."""
-    if turn.content or not turn.parts:
-        return turn
-    texts = (part.get("text") for part in turn.parts if part.get("type") == "text")
-    return replace(turn, content="\n".join(text for text in texts if isinstance(text, str)))
 
 
 def session_of(space: str, thread_id: str) -> str:

@@ -23,7 +23,8 @@ from recollect.memory.resent import (
     may_go_on,
     said_digest,
 )
-from recollect.service.chat import Chat, ChatRequest
+from recollect.service.chat import Chat
+from recollect.service.chat_request import ChatRequest
 from recollect.service.live_turns import LiveTurn
 from recollect.service.ports import ThreadStore
 from recollect.service.threads import DEFAULT_USER, owned_thread

@@ -10,7 +10,7 @@ from recollect.errors import StorageUnavailable
 from recollect.memory.access import Caller
 from recollect.memory.model import NewTurn
 from recollect.service.answering import Patience
-from recollect.service.chat import ChatRequest
+from recollect.service.chat_request import ChatRequest
 from recollect.settings import Settings
 from tests.eventually import eventually
 

@@ -18,7 +18,8 @@ from recollect.memory.resent import (
     owner_root,
     said_digest,
 )
-from recollect.service.chat import Chat, ChatRequest
+from recollect.service.chat import Chat
+from recollect.service.chat_request import ChatRequest
 from recollect.service.recognise import Resent, ResentChat
 from tests.fake_chain_store import FakeChainStore
 from tests.fakes import FakeJournal

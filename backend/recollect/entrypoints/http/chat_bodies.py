@@ -10,7 +10,7 @@ from recollect.entrypoints.http.answers import TurnAnswer
 from recollect.entrypoints.http.bodies import Body, Id, MessageId, Objects, Tags, Text
 from recollect.memory.chat import PromptReceipt
 from recollect.memory.model import JsonObject, NewTurn
-from recollect.service.chat import ChatRequest
+from recollect.service.chat_request import ChatRequest
 from recollect.service.live_turns import LiveTurn
 
 

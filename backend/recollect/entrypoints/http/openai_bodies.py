@@ -16,7 +16,7 @@ from pydantic import (
 from recollect.entrypoints.http.bodies import Id, Objects, Text, ThreadId
 from recollect.memory.model import JsonObject, NewTurn
 from recollect.memory.resent import text_parts
-from recollect.service.chat import ChatRequest
+from recollect.service.chat_request import ChatRequest
 from recollect.service.recognise import Resent
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
