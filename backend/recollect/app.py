@@ -76,6 +76,10 @@ from recollect.service.owner_locks import OwnerLocks
 from recollect.service.people_files import PeopleFiles
 from recollect.service.recognise import ResentChat
 from recollect.service.reprocess import Reprocessor
+from recollect.service.skill_entries import SkillEntries
+from recollect.service.skill_follower import SkillFollower
+from recollect.service.skill_graves import SkillGraves
+from recollect.service.skill_shelf import SkillShelf
 from recollect.service.skill_view import SkillView
 from recollect.service.summaries import Summariser
 from recollect.service.titles import Titles
@@ -163,7 +167,7 @@ class App:
         self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.model_answers = SqlModelAnswers(self.database, clock=clock)
-        self.skill_files = SqlSkillFiles(self.database)
+        self.skill_files = SqlSkillFiles(self.database, clock=clock)
         self.transcripts = SqlTranscriptStore(self.database)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.keys = SqlKeyStore(self.database)
@@ -204,6 +208,10 @@ class App:
         self.reprocessor = Reprocessor(
             self.THREADS, self.cell_texts, self.model_answers, self.job_queue, self.tuning
         )
+        self.shelf = SkillShelf(
+            self.vault, self.skill_files, self.transcriber.reports, self.fail_points, self._memory_locks
+        )
+        skill_graves, forget_words = SkillGraves(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)
         self.hand_edits = HandEdits(
             self.transcripts,
@@ -215,10 +223,17 @@ class App:
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,
             on_due=self.jobs.notify,
-            followers=[self.people_files, self.entry_files],
+            followers=[
+                self.people_files,
+                self.entry_files,
+                SkillFollower(self.shelf, skill_graves, self.entry_file_store, forget_words),
+            ],
         )
         self.user_notes = Notes(self.notes, self.vault, self.hand_edits.look_at)
-        self.skills = SkillView(self.entry_store, self.THREADS, self.transcripts, self.vault)
+        self.skills = SkillView(
+            self.entry_store, self.THREADS, self.transcripts, self.vault, self.skill_files
+        )
+        self.skill_entries = SkillEntries(self.skills, self.shelf, skill_graves, forget_words)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self._search()
@@ -345,10 +360,9 @@ class App:
             cells=self.cell_texts,
             entries=self.entry_store,
             answers=self.model_answers,
-            skill_files=self.skill_files,
+            shelf=self.shelf,
             people=self.people,
             vault=self.vault,
-            reports=self.transcriber.reports,
             tuning=self.tuning,
             clock=self.clock,
             fail_points=self.fail_points,

@@ -270,6 +270,8 @@ class FakeEntryStore:
                 for line in self._lines_without_facts(change):
                     self._remove(replace(change, bury=False), line, touched)
                 self._forget_words_of(change)
+            for grave in change.graves:
+                self._rows.buried[change.space, grave.entry_id] = (change.owner, grave)
             if (receipt := change.receipt) is not None:
                 self._journal.existing(change.space, receipt.thread_id)
                 self._rows.receipts[receipt.thread_id, receipt.cell, receipt.strategy] = receipt

@@ -7,6 +7,8 @@ space: default
 ---
 
 - fa-3f9a2c71d0b4 facts c-9a1f04 t-12 t-13
+
+For a skill the ids of its cases stand in the place of turns.
 """
 
 import re
@@ -17,7 +19,7 @@ from recollect.memory.known_entry import Buried
 
 KIND = "forgotten-entries"
 _NAME = "forgotten.md"
-_line = re.compile(r"- (\S+) ([a-z]+) (\S+)((?: t-\d+)*)\s*").fullmatch
+_line = re.compile(r"- (\S+) ([a-z]+) (\S+)((?: (?:t-\d+|ca-\S+))*)\s*").fullmatch
 
 
 def buried_path(owner: str) -> str:

@@ -90,6 +90,7 @@ class Buried:
     kind: str
     cell: str
     turn_ids: tuple[str, ...]
+    """The turns that it came from; for a skill the ids of its cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,8 @@ class EntryChange:
     extra_jobs: tuple["EntryJob", ...] = field(default=())
     marked: tuple[KnownEntry, ...] = ()
     """New versions of others that follow from these: in their histories that is consolidation, whoever did the rest."""
+    graves: tuple[Buried, ...] = ()
+    """Of what a person deleted that is no row of the journal: skills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,11 @@ def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, posi
     told: Sequence[object] = [space, owner, origin, strategy, position]
     digest = hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
     return f"{_MARKS[kind]}-{digest[:12]}"
+
+
+def skill_grave_id(space: str, owner: str, user: str, name: str) -> str:
+    """Names the grave of a skill. An agent works for many: what one of them deleted, another may have."""
+    return entry_id(SKILLS, space, owner, name, f"of {user}", 0)
 
 
 def is_skill_id(name: str) -> bool:

@@ -21,7 +21,7 @@ from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected, Generation, IndexRow, StoredRows, Vectors
 from recollect.memory.job import Job, JobSpec, JobState
 from recollect.memory.kept_answer import KeptAnswer
-from recollect.memory.known_entry import Buried, EntryChange, EntryJob, EntryVersion, KnownEntry
+from recollect.memory.known_entry import Actor, Buried, EntryChange, EntryJob, EntryVersion, KnownEntry
 from recollect.memory.model import (
     Append,
     Coverage,
@@ -37,6 +37,7 @@ from recollect.memory.note import Note
 from recollect.memory.people_file import PeopleFile
 from recollect.memory.preferences import Preferences
 from recollect.memory.preset import Preset
+from recollect.memory.skill_record import BY_HAND, PastSkill, SeenSkill
 from recollect.memory.stored_cell import StoredCell
 from recollect.memory.thread_place import ThreadPlace
 from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
@@ -463,7 +464,22 @@ class SkillFileStore(Protocol):
 
     async def announce(self, path: str, text: str) -> None: ...
     async def record(self, path: str, text: str) -> None: ...
-    async def forget(self, path: str) -> None: ...
+    async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
+        """The file as it stands, and who made it so."""
+        ...
+
+    async def seen(self, below: str = "") -> list[SeenSkill]:
+        """The files that should be there; with `below`, those in that folder."""
+        ...
+
+    async def versions(self, below: str) -> list[PastSkill]:
+        """What a file, or all in a folder, held before; the oldest first."""
+        ...
+
+    async def forget_versions(self, versions: Sequence[PastSkill]) -> None: ...
+    async def forget(self, path: str) -> None:
+        """The file and all that it held before."""
+        ...
 
 
 class EntryStore(Protocol):

@@ -1,17 +1,25 @@
 """The files of skills: as they stand in the vault, and changed without touching what a person wrote into them."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
-from recollect.errors import StorageUnavailable
+from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.extraction.skill import Skill
 from recollect.memory.extraction.skill_file import parse_skill
-from recollect.memory.extraction.skill_merge import merge_skill
+from recollect.memory.extraction.skill_merge import in_persons_words, merge_skill
 from recollect.memory.identity import text_digest
+from recollect.memory.job import Unfinished
+from recollect.memory.known_entry import Actor
+from recollect.memory.skill_paths import skill_path
+from recollect.memory.vault_paths import owner_of_path
+from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import SkillFileStore, Vault
 from recollect.service.take_in import EditReports
 
-_MOST_BYTES = 1_000_000
+SKILL_BYTES = 1_000_000
+_case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,52 +30,119 @@ class SkillShelf:
     files: SkillFileStore
     reports: EditReports
     fail_points: FailPoints
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """Held while a file is written or removed."""
 
     async def skills(self, owner: str) -> dict[str, Skill]:
         """An agent's, by their names."""
         found: dict[str, Skill] = {}
         for path in await self.vault.list_files(f"{owner}/skills"):
-            file = await self.vault.look(path, _MOST_BYTES)
+            file = await self.vault.look(path, SKILL_BYTES)
             skill = parse_skill(file.text).skill if file is not None and file.is_whole else None
-            if skill is not None and path == _path(owner, skill.name):
+            if skill is not None and path == skill_path(owner, skill.name):
                 found[skill.name] = skill
         return found
+
+    async def missing(self, owner: str) -> list[Skill]:
+        """Those whose files should be there and are not, as they were last seen."""
+        gone = [
+            seen
+            for seen in await self.files.seen(f"{owner}/skills/")
+            if await self.vault.look(seen.path, 1) is None
+        ]
+        return [skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None]
+
+    async def made_of(self, path: str, text: str) -> tuple[str, ...]:
+        """The ids of the cases that a file names, or named when we last wrote it."""
+        written = await self.files.last_written(path, text)
+        found = [skill for each in (written, text) if each and (skill := parse_skill(each).skill)]
+        return tuple(dict.fromkeys(case_id for skill in found for case_id in skill.cases))
 
     async def put(self, owner: str, skill: Skill, instead_of: str | None = None) -> Skill:
         """Write it, with all that a person changed in its file, and return it as it stands there.
 
-        `instead_of` is the name that it had until now.
+        `instead_of` is the name that it had until now. Raises Unfinished where that one is there no longer.
         """
-        path = _path(owner, skill.name)
-        source = path if instead_of is None else _path(owner, instead_of)
-        standing = await self.vault.look(source, _MOST_BYTES)
-        text = standing.text if standing is not None else None
-        merged = merge_skill(await self.files.last_written(source, text), text, skill, renamed=source != path)
-        for title in merged.conflicts:
-            self.reports.tell(
-                path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
+        path = skill_path(owner, skill.name)
+        source = path if instead_of is None else skill_path(owner, instead_of)
+        async with self.locks.of(owner):
+            standing = await self.vault.look(source, SKILL_BYTES)
+            if standing is None and instead_of is not None:
+                raise Unfinished
+            text = standing.text if standing is not None else None
+            merged = merge_skill(
+                await self.files.last_written(source, text), text, skill, renamed=source != path
             )
-        if source != path or merged.text != text:
-            await self._write(path, merged.text)
-        if source != path and instead_of is not None:
-            await self.remove(owner, instead_of)
+            for title in merged.conflicts:
+                self.reports.tell(
+                    path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
+                )
+            if text is not None and parse_skill(text).skill is not None:
+                await self.files.see(source, text)
+            if source != path or merged.text != text:
+                await self._write(path, merged.text)
+            if source != path:
+                await self._remove(source)
         return parse_skill(merged.text).skill or skill
 
+    async def rewrite(
+        self, path: str, text: str, actor: Actor, cause: str, revision: int | None = None
+    ) -> None:
+        """Put a person's text in place of what stands there. Raises Conflict where that has another revision."""
+        async with self.locks.of(owner_of_path(path) or ""):
+            standing = await self.vault.look(path, SKILL_BYTES)
+            skill = parse_skill(standing.text).skill if standing is not None else None
+            if standing is None or skill is None:
+                raise NotFound("the skill's file was removed meanwhile")
+            await self.files.see(path, standing.text)
+            (seen,) = await self.files.seen(path)
+            if revision not in (None, seen.revision):
+                raise Conflict(
+                    f"the skill was changed meanwhile: it is at revision {seen.revision}, not {revision}; read it again",
+                    field="revision",
+                )
+            last = await self.files.last_written(path, standing.text)
+            theirs = in_persons_words(last or standing.text, skill, text, undo=actor == "undo")
+            if theirs == standing.text:
+                return
+            if await self.vault.write_unless_foreign(path, theirs, frozenset([standing.digest])) is not None:
+                raise Conflict("the skill's file is being edited; read it again")
+            await self.files.see(path, theirs, actor, cause)
+
     async def remove(self, owner: str, name: str) -> None:
-        path = _path(owner, name)
-        current = await self.vault.look(path, _MOST_BYTES)
-        await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
+        async with self.locks.of(owner):
+            await self._remove(skill_path(owner, name))
+
+    async def remove_file(self, path: str) -> None:
+        """With the versions of a person's that were kept beside it."""
+        async with self.locks.of(owner_of_path(path) or ""):
+            await self._remove(path)
+            for beside in await self.vault.list_files(path.rpartition("/")[0]):
+                if ".conflict-" in beside.rpartition("/")[2]:
+                    await self._take_away(beside)
+
+    async def forget_past(
+        self, owner: str, which_are_there: Callable[[list[str]], Awaitable[set[str]]]
+    ) -> None:
+        """What skills said before goes where it names a case that is there no longer."""
+        past = [(each, set(_case_ids(each.text))) for each in await self.files.versions(f"{owner}/skills/")]
+        there = await which_are_there(sorted({case_id for _, named in past for case_id in named}))
+        await self.files.forget_versions([each for each, named in past if not named <= there])
+
+    async def _remove(self, path: str) -> None:
+        # First: a file that is known and not there counts as removed by a person.
         await self.files.forget(path)
+        await self._take_away(path)
+
+    async def _take_away(self, path: str) -> None:
+        current = await self.vault.look(path, SKILL_BYTES)
+        await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
 
     async def _write(self, path: str, text: str) -> None:
-        current = await self.vault.look(path, _MOST_BYTES)
+        current = await self.vault.look(path, SKILL_BYTES)
         await self.files.announce(path, text)
         self.fail_points.reach("skill.announced")
         ours = frozenset([text_digest(text), *([current.digest] if current is not None else [])])
         if await self.vault.write_unless_foreign(path, text, ours) is not None:
             raise StorageUnavailable("the skill's file is being edited")
         await self.files.record(path, text)
-
-
-def _path(owner: str, name: str) -> str:
-    return f"{owner}/skills/{name}/SKILL.md"

@@ -10,12 +10,12 @@ from recollect.memory.extraction.skill_file import parse_skill
 from recollect.memory.file_names import file_name
 from recollect.memory.known_entry import SKILLS, KnownEntry, entry_id
 from recollect.memory.model import Entry
+from recollect.memory.skill_paths import is_skill_path
 from recollect.memory.vault_paths import agent_folder
 from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.entry_view import EntryView
-from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore, Vault
-
-_MOST_BYTES = 1_000_000
+from recollect.service.ports import EntryStore, SkillFileStore, ThreadStore, TranscriptStore, Vault
+from recollect.service.skill_shelf import SKILL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,15 @@ class ShownSkill:
     text: str
     cases: tuple[KnownEntry, ...] = ()
     """Those of its cases that there are, the newest ones last."""
+    revision: int = 1
+    """Counts the changes of its file."""
+
+    def owner(self, space: str) -> str:
+        return f"{file_name(space)}/agents/{self.agent}"
 
     def as_entry(self, space: str) -> KnownEntry:
         """It happened when its newest case did, and came from whatever its cases came from."""
-        skill, owner = self.skill, f"{file_name(space)}/agents/{self.agent}"
+        skill, owner = self.skill, self.owner(space)
         told = {
             "description": skill.description,
             "tools": ", ".join(skill.tools),
@@ -48,7 +53,16 @@ class ShownSkill:
             extra={name: value for name, value in told.items() if value},
         )
         sources = dict.fromkeys(source for case in self.cases for source in case.sources)
-        return KnownEntry(space, owner, SKILLS, entry, tuple(sources), strategy="skill", path=self.path)
+        return KnownEntry(
+            space,
+            owner,
+            SKILLS,
+            entry,
+            tuple(sources),
+            strategy="skill",
+            path=self.path,
+            revision=self.revision,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +73,25 @@ class SkillView:
     threads: ThreadStore
     transcripts: TranscriptStore
     vault: Vault
+    files: SkillFileStore
 
     async def list_skills(self, caller: Caller, user_id: str | None = None) -> list[ShownSkill]:
         """By agent and name. A file that can't be read as a skill is left out."""
         view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
         shown = []
+        revisions = {seen.path: seen.revision for seen in await self.files.seen()}
         for path in sorted(await self.vault.list_files(f"{file_name(caller.space)}/agents")):
-            parts = path.split("/")
-            if len(parts) != 6 or parts[3] != "skills" or parts[5] != "SKILL.md":
+            if not is_skill_path(path):
                 continue
-            found = await self.vault.look(path, _MOST_BYTES)
+            found = await self.vault.look(path, SKILL_BYTES)
             skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
             if found is None or skill is None:
                 continue
             cases = [await self.entries.get(caller.space, case_id) for case_id in skill.cases]
             if await _may_see(view, cases):
                 there = tuple(case for case in cases if case is not None)
-                shown.append(ShownSkill(skill, parts[2], path, found.text, there))
+                agent, revision = path.split("/")[2], revisions.get(path, 1)
+                shown.append(ShownSkill(skill, agent, path, found.text, there, revision))
         return shown
 
     async def list_entries(
@@ -100,6 +116,12 @@ class SkillView:
         (shown,) = await self._shown(caller, user_id, [found[_place(found, entry_id)]])
         return shown
 
+    async def get_skill(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownSkill:
+        for shown in await self.list_skills(caller, user_id):
+            if shown.as_entry(caller.space).entry_id == entry_id:
+                return shown
+        raise _not_found(entry_id)
+
     async def _entries(self, caller: Caller, user_id: str | None) -> list[KnownEntry]:
         found = [shown.as_entry(caller.space) for shown in await self.list_skills(caller, user_id)]
         return sorted(found, key=lambda known: (-known.entry.when, known.entry_id))
@@ -119,7 +141,14 @@ def _place(found: Sequence[KnownEntry], entry_id: str, *, field: str | None = No
     for place, known in enumerate(found):
         if known.entry_id == entry_id:
             return place
-    raise NotFound(f"there is no skill {entry_id!r}", field=field)
+    raise _not_found(entry_id, field=field)
+
+
+def _not_found(entry_id: str, *, field: str | None = None) -> NotFound:
+    return NotFound(
+        f"there is no skill {entry_id!r}; one that was deleted is forgotten and can't be brought back",
+        field=field,
+    )
 
 
 async def _may_see(view: EntryView, cases: Sequence[KnownEntry | None]) -> bool:

@@ -16,10 +16,11 @@ from recollect.memory.extraction.skill import (
     similar_cases,
 )
 from recollect.memory.job import Job
-from recollect.memory.known_entry import CASES, KnownEntry
+from recollect.memory.known_entry import CASES, Buried, KnownEntry, skill_grave_id
 from recollect.memory.model import JsonObject
 from recollect.memory.strategy import Cause, causes_of
 from recollect.service.ports import EntryStore, ModelAnswers
+from recollect.service.skill_graves import SkillGraves
 from recollect.service.skill_making import SkillMaker, SkillOrder
 from recollect.service.skill_shelf import SkillShelf
 from recollect.service.strategy_receipts import NOTHING, leave_receipts
@@ -27,6 +28,8 @@ from recollect.service.strategy_receipts import NOTHING, leave_receipts
 SKILL = "skill"
 _MOST_CASES = 500
 _NO_CHANGE: JsonObject = {"state": NOTHING, "why": "it changes no skill"}
+_DELETED: JsonObject = {"state": NOTHING, "why": "its skill was deleted by a person"}
+_MISSING: JsonObject = {"state": NOTHING, "why": "the file of its skill is missing from the vault"}
 
 
 @dataclass(slots=True)
@@ -38,6 +41,10 @@ class _Agent:
     known: dict[str, KnownEntry]
     """Cases by their ids, the oldest first."""
     skills: dict[str, Skill]
+    graves: dict[str, Buried]
+    """Of skills that a person deleted, by their ids."""
+    missing: frozenset[str]
+    """Cases of skills whose files are gone; whether anybody wanted that is not known yet."""
     told: dict[str, JsonObject] = field(default_factory=dict)
     """What the receipts of cases are to say, by their ids."""
 
@@ -49,6 +56,18 @@ class _Agent:
 
     def is_in_a_skill(self, case: Case) -> bool:
         return any(case.case_id in skill.cases for skill in self.skills.values())
+
+    def held(self, case: Case) -> JsonObject | None:
+        """Why no skill is made of a case; None for one that is free."""
+        if case.case_id in self.missing:
+            return _MISSING
+        return _DELETED if self.grave_of(case.case_id) is not None else None
+
+    def grave_of(self, case_id: str) -> Buried | None:
+        return next((grave for grave in self.graves.values() if case_id in grave.turn_ids), None)
+
+    def user_of(self, case: Case) -> str:
+        return self.known[case.case_id].entry.extra.get("user", "")
 
     def order(self, skill: Skill | None, cases: Sequence[Case], taken: Iterable[str]) -> SkillOrder:
         thread_id = self.known[cases[-1].case_id].sources[0].thread_id
@@ -71,12 +90,18 @@ class _Agent:
         names = [
             name for name, skill in self.skills.items() if not set(skill.cases).isdisjoint(cause.entry_ids)
         ]
-        return {"state": "extracted", "skill": names[0]} if names else _NO_CHANGE
+        if names:
+            return {"state": "extracted", "skill": names[0]}
+        if not self.missing.isdisjoint(cause.entry_ids):
+            return _MISSING
+        return _DELETED if any(map(self.grave_of, cause.entry_ids)) else _NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True)
 class Skills:
     """One skill for each kind of task, made of one user's cases alone; what a person changed in its file stays.
+
+    What a person deleted is not made again: a case like those that it was made of lies in the same grave.
 
     Cases are worked on in their order, one at a time, so that one job for many of them makes what many jobs would.
     """
@@ -85,18 +110,22 @@ class Skills:
     answers: ModelAnswers
     shelf: SkillShelf
     maker: SkillMaker
+    graves: SkillGraves
 
     async def handle(self, job: Job) -> None:
         """For jobs of the strategy skill; one at a time for each agent."""
         space, owner = job.space, str(job.payload["owner"])
         listed = await self.entries.list_entries(space, owner, kinds=(CASES,), limit=_MOST_CASES)
         known = {each.entry_id: each for each in reversed(listed) if each.sources}
-        agent = _Agent(space, owner, known, await self.shelf.skills(owner))
+        missing = frozenset(case_id for each in await self.shelf.missing(owner) for case_id in each.cases)
+        graves = {grave.entry_id: grave for grave in await self.graves.of(space, owner)}
+        agent = _Agent(space, owner, known, await self.shelf.skills(owner), graves, missing)
         by_user = agent.cases_by_user()
         for skill in list(agent.skills.values()):
             await self._follow_changes(agent, skill, [case for cases in by_user for case in cases])
         for cases in by_user:
             await self._learn(agent, cases)
+        await self._forget_past(agent)
         await leave_receipts(self.entries, space, owner, SKILL, agent.receipts(causes_of(job.payload)))
         # They quote cases, of which any may be forgotten later.
         await self.answers.forget_cells(space, [owner])
@@ -106,7 +135,7 @@ class Skills:
         mine = {case.case_id for case in cases}
         loose: list[Case] = []
         for case in cases:
-            if agent.is_in_a_skill(case):
+            if agent.is_in_a_skill(case) or agent.held(case) is not None:
                 continue
             await asyncio.sleep(0)  # There may be many to compare: others have their turn in between.
             own = [skill for skill in agent.skills.values() if mine.issuperset(skill.cases)]
@@ -115,6 +144,9 @@ class Skills:
                 held = {*agent.skills[name].cases, case.case_id}
                 like = [each for each in cases if each.case_id in held]
                 await self._make(agent, agent.order(agent.skills[name], like, ()), [case])
+                continue
+            if alike := similar_cases(case, [each for each in cases if agent.held(each) is not None]):
+                await self._hold(agent, case, alike[0])
                 continue
             like = [*similar_cases(case, loose), case]
             if makes_a_skill(like):
@@ -126,8 +158,37 @@ class Skills:
 
     async def _make(self, agent: _Agent, order: SkillOrder, new: Sequence[Case]) -> None:
         made, told = await self.maker.make(order)
-        agent.skills[made.name] = await self.shelf.put(agent.owner, made)
+        if order.skill is None and await self._lies_buried(agent, made, new):
+            return
+        standing = None if order.skill is None else order.skill.name
+        agent.skills[made.name] = await self.shelf.put(agent.owner, made, instead_of=standing)
         agent.tell(new, {"state": "extracted", "skill": made.name, **told})
+
+    async def _hold(self, agent: _Agent, case: Case, like: Case) -> None:
+        """A case of a skill that a person deleted, or whose file is missing."""
+        agent.tell([case], agent.held(like) or {})
+        if (grave := agent.grave_of(like.case_id)) is not None:
+            await self._bury(agent, grave, [case])
+
+    async def _bury(self, agent: _Agent, grave: Buried, cases: Sequence[Case]) -> None:
+        ids = [case.case_id for case in cases]
+        agent.graves[grave.entry_id] = await self.graves.add(agent.space, agent.owner, grave, ids)
+
+    async def _lies_buried(self, agent: _Agent, made: Skill, cases: Sequence[Case]) -> bool:
+        """Once all cases of a deleted skill are forgotten, its name is all that tells it."""
+        user = agent.user_of(cases[-1])
+        grave = agent.graves.get(skill_grave_id(agent.space, agent.owner, user, made.name))
+        if grave is None or not await self.graves.is_empty(agent.space, agent.owner, grave):
+            return False
+        await self._bury(agent, grave, cases)
+        agent.tell(cases, _DELETED)
+        return True
+
+    async def _forget_past(self, agent: _Agent) -> None:
+        async def there(ids: list[str]) -> set[str]:
+            return {known.entry_id for known in await self.entries.some(agent.space, agent.owner, ids)}
+
+        await self.shelf.forget_past(agent.owner, there)
 
     async def _follow_changes(self, agent: _Agent, skill: Skill, cases: Sequence[Case]) -> None:
         """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes."""

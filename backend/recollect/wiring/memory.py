@@ -18,18 +18,17 @@ from recollect.service.ports import (
     EntryStore,
     ModelAnswers,
     PeopleStore,
-    SkillFileStore,
     Vault,
 )
 from recollect.service.profiles import Profiles
 from recollect.service.prompt_texts import PromptTexts
 from recollect.service.questions import Questions
 from recollect.service.remember import Remembering
+from recollect.service.skill_graves import SkillGraves
 from recollect.service.skill_making import SkillMaker
 from recollect.service.skill_shelf import SkillShelf
 from recollect.service.skills import Skills
 from recollect.service.strategy_work import StrategyWork
-from recollect.service.take_in import EditReports
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,9 @@ class MemoryParts:
     cells: CellTexts
     entries: EntryStore
     answers: ModelAnswers
-    skill_files: SkillFileStore
+    shelf: SkillShelf
     people: PeopleStore
     vault: Vault
-    reports: EditReports
     tuning: Callable[[], Tuning]
     clock: Clock
     fail_points: FailPoints
@@ -79,8 +77,8 @@ def build_memory(
         parts.fail_points,
     )
     cases = Cases(parts.cells, parts.entries, parts.people, extractor, remembering)
-    shelf = SkillShelf(parts.vault, parts.skill_files, parts.reports, parts.fail_points)
-    skills = Skills(parts.entries, parts.answers, shelf, SkillMaker(questions, prompts))
+    maker = SkillMaker(questions, prompts)
+    skills = Skills(parts.entries, parts.answers, parts.shelf, maker, SkillGraves(parts.entries))
     work = StrategyWork(
         {
             "episode": remembering.handle,

@@ -85,6 +85,7 @@ class EntryWriter:
             # Not buried: the same line may come of another fact one day.
             self._remove(line, bury=False)
         self._forget_words_of_deleted()
+        bury_entries(self.connection, self.change.space, self.change.owner, self.change.graves)
         if self.change.receipt is not None:
             _put_receipt(self.connection, self.change.space, self.change.receipt, self.now)
         return self._queue()
@@ -229,7 +230,7 @@ class EntryWriter:
             places.file_job(space, path, self.now + self.delays.get(path, 0))
             for path in sorted(self._touched)
         ]
-        if self.change.bury and self.change.remove:
+        if self.change.graves or (self.change.bury and self.change.remove):
             jobs.append(graves_job(space, self.change.owner, self.now))
         if self._deleted:
             jobs.append(self._forgetting())

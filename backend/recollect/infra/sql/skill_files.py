@@ -1,13 +1,26 @@
-"""What we wrote into the files of skills."""
+"""What we wrote into the files of skills, how they were last seen, and how they were before."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
 
 from recollect.infra.sql.database import Database
+from recollect.memory.known_entry import Actor
+from recollect.memory.skill_record import BY_HAND, FROM_CASES, PastSkill, SeenSkill
+
+_MOST_VERSIONS = 50
+"""Of each file; the oldest ones go."""
+
+ADD_VERSION = """
+INSERT INTO skill_versions (path, revision, text, actor, cause, at)
+SELECT path, revision, seen, ?, ?, ? FROM skill_files WHERE path = ? AND seen IS NOT NULL"""
 
 
 class SqlSkillFiles:
-    """One row a file: its text as it was written last, and as it may have been written since."""
+    """One row a file: its text as it was written last, as it may have been written since, and as it was last seen."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], int]) -> None:
         self._database = database
+        self._clock = clock
 
     async def last_written(self, path: str, current: str | None) -> str | None:
         """Of the two that we may have put there, the one that stands there now; else the one that surely did."""
@@ -32,15 +45,69 @@ class SqlSkillFiles:
 
     async def record(self, path: str, text: str) -> None:
         """It stands there."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            self._see(connection, path, text, "extraction", FROM_CASES)
+            connection.execute("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
+
+        await self._database.write(write)
+
+    async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
+        """The file as it stands, and who made it so; what we announced is our own."""
+        await self._database.write(lambda connection: self._see(connection, path, text, actor, cause))
+
+    async def seen(self, below: str = "") -> list[SeenSkill]:
+        """The files that should be there, in the order of their paths; with `below`, those in that folder."""
+        found = await self._database.read(
+            "SELECT path, coalesce(seen, text) AS text, max(revision, 1) AS revision FROM skill_files"
+            " WHERE coalesce(seen, text) IS NOT NULL AND substr(path, 1, length(?)) = ? ORDER BY path",
+            (below, below),
+        )
+        return [SeenSkill(row["path"], row["text"], row["revision"]) for row in found]
+
+    async def versions(self, below: str) -> list[PastSkill]:
+        """Of a file, or of all in a folder; the oldest first."""
+        found = await self._database.read(
+            "SELECT path, revision, text, actor, cause, at FROM skill_versions"
+            " WHERE substr(path, 1, length(?)) = ? ORDER BY path, revision",
+            (below, below),
+        )
+        return [PastSkill(**row) for row in found]
+
+    async def forget_versions(self, versions: Sequence[PastSkill]) -> None:
         await self._database.write(
             lambda connection: (
-                connection.execute(
-                    "UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path)
+                connection.executemany(
+                    "DELETE FROM skill_versions WHERE path = ? AND revision = ?",
+                    [(version.path, version.revision) for version in versions],
                 ).rowcount
             )
         )
 
     async def forget(self, path: str) -> None:
-        await self._database.write(
-            lambda connection: connection.execute("DELETE FROM skill_files WHERE path = ?", (path,)).rowcount
+        """The file and all that it held before."""
+
+        def delete(connection: sqlite3.Connection) -> None:
+            for table in ("skill_files", "skill_versions"):
+                connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
+
+        await self._database.write(delete)
+
+    def _see(self, connection: sqlite3.Connection, path: str, text: str, actor: Actor, cause: str) -> None:
+        row = connection.execute(
+            "SELECT seen, writing, revision FROM skill_files WHERE path = ?", (path,)
+        ).fetchone()
+        before, writing, revision = row or (None, None, 0)
+        if before == text:
+            return
+        if writing == text:
+            actor, cause = "extraction", FROM_CASES
+        connection.execute(ADD_VERSION, (actor, cause, self._clock(), path))
+        connection.execute(
+            "INSERT INTO skill_files (path, seen, revision) VALUES (?, ?, ?)"
+            " ON CONFLICT (path) DO UPDATE SET seen = excluded.seen, revision = excluded.revision",
+            (path, text, revision + 1),
+        )
+        connection.execute(
+            "DELETE FROM skill_versions WHERE path = ? AND revision <= ?", (path, revision - _MOST_VERSIONS)
         )

@@ -64,14 +64,31 @@ def merge_skill(
     return MergedSkill(_header(current, improved) + body, improved.edited, tuple(conflicts))
 
 
+def in_persons_words(before: str, standing: Skill, text: str, *, undo: bool = False) -> str:
+    """A person's text as it is to be written: with the properties that are ours, and what is theirs marked as such.
+
+    `before` is what we last wrote. With `undo`, only the marks that the text itself has are kept.
+    """
+    parsed = parse_skill(text).skill
+    assert parsed is not None
+    old, now = _sections(before), _sections(text)
+    theirs = {*parsed.edited, *(() if undo else standing.edited)}
+    theirs |= {title for title in {**old, **now} if _differs(old, now, title)}
+    base = parse_skill(before).skill
+    if base is not None and base.description != parsed.description:
+        theirs.add(DESCRIPTION)
+    ours = replace(standing, description=parsed.description, edited=tuple(sorted(theirs)))
+    return _header(text, ours) + "\n" + "\n".join(now.values()).strip("\n") + "\n"
+
+
 def _sections(text: str | None) -> _Sections:
     return dict(sections_of(text, split_front_matter(text)[1])) if text is not None else {}
 
 
 def _owned(before: _Sections | None, now: _Sections, new: _Sections, known: set[str]) -> set[str]:
-    """The titles of our sections that are a person's: changed or removed by them, now or earlier."""
+    """The titles of our sections that are a person's: changed, removed or added by them, now or earlier."""
     ours = new if before is None else before
-    changed = {title for title in ours if title in new and _differs(ours, now, title)}
+    changed = {title for title in new if _differs(ours, now, title)}
     return {title for title in changed | known if title != DESCRIPTION}
 
 

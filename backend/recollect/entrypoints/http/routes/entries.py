@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
+from recollect.app import App
 from recollect.entrypoints.http.bodies import Id
 from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.entry_answers import (
@@ -22,12 +23,18 @@ from recollect.entrypoints.http.errors import documented
 from recollect.errors import InvalidInput
 from recollect.memory.known_entry import SKILLS, is_skill_id
 from recollect.memory.model import MAX_TIMESTAMP
-from recollect.service.entries import EntryFilter
+from recollect.service.entries import Entries, EntryFilter
+from recollect.service.skill_entries import SkillEntries
 
 router = APIRouter(prefix="/api/v1/memory/entries", tags=["memory"])
 PAGE = 100
 Moment = Annotated[int, Field(ge=0, le=MAX_TIMESTAMP)]
 """UTC milliseconds, out of a query."""
+
+
+def _verbs(home: App, entry_id: str) -> Entries | SkillEntries:
+    """Skills are files of their own, with verbs of their own."""
+    return home.skill_entries if is_skill_id(entry_id) else home.entries
 
 
 @router.get("", responses=documented(404), response_model_exclude_unset=True)
@@ -69,8 +76,7 @@ async def get_entry(
 ) -> ShownEntryAnswer:
     """One entry, with the words it came from."""
     note(request, user=user_id)
-    reading = home.skills.get_entry if is_skill_id(entry_id) else home.entries.get_entry
-    return ShownEntryAnswer.of(await reading(caller, entry_id, user_id))
+    return ShownEntryAnswer.of(await _verbs(home, entry_id).get_entry(caller, entry_id, user_id))
 
 
 @router.patch("/{entry_id}", responses=documented(404, 409))
@@ -79,7 +85,9 @@ async def edit_entry(
 ) -> ShownEntryAnswer:
     """Change what is named. What a person wrote wins over extraction for ever; a pin changes no words."""
     note(request, user=body.user_id)
-    return ShownEntryAnswer.of(await home.entries.edit_entry(caller, entry_id, body.user_id, body.edit()))
+    return ShownEntryAnswer.of(
+        await _verbs(home, entry_id).edit_entry(caller, entry_id, body.user_id, body.edit())
+    )
 
 
 @router.delete("/{entry_id}", responses=documented(404, 409))
@@ -88,7 +96,7 @@ async def delete_entry(
 ) -> DeletedEntryAnswer:
     """Forget an entry, with its history. It is never derived again, and can't be brought back."""
     note(request, user=user_id)
-    return DeletedEntryAnswer.of(await home.entries.delete_entry(caller, entry_id, user_id))
+    return DeletedEntryAnswer.of(await _verbs(home, entry_id).delete_entry(caller, entry_id, user_id))
 
 
 @router.get("/{entry_id}/deletion", responses=documented(404))
@@ -97,7 +105,7 @@ async def preview_deletion(
 ) -> DeletionAnswer:
     """What would go along if the entry were deleted. Nothing is changed."""
     note(request, user=user_id)
-    return DeletionAnswer.of(await home.entries.what_goes(caller, entry_id, user_id))
+    return DeletionAnswer.of(await _verbs(home, entry_id).what_goes(caller, entry_id, user_id))
 
 
 @router.get("/{entry_id}/history", responses=documented(404))
@@ -106,7 +114,7 @@ async def get_history(
 ) -> HistoryAnswer:
     """Every version of an entry, and who made it so."""
     note(request, user=user_id)
-    known, versions = await home.entries.history(caller, entry_id, user_id)
+    known, versions = await _verbs(home, entry_id).history(caller, entry_id, user_id)
     return HistoryAnswer(
         id=known.entry_id, revision=known.revision, versions=[VersionAnswer.of(each) for each in versions]
     )
@@ -119,7 +127,9 @@ async def undo(
     """Take back the last change, or all since a revision. That is a change too, and can be undone."""
     wanted = body or UndoBody()
     note(request, user=wanted.user_id)
-    return ShownEntryAnswer.of(await home.entries.undo(caller, entry_id, wanted.user_id, wanted.revision))
+    return ShownEntryAnswer.of(
+        await _verbs(home, entry_id).undo(caller, entry_id, wanted.user_id, wanted.revision)
+    )
 
 
 @router.get("/{entry_id}/why", responses=documented(404))
@@ -128,4 +138,4 @@ async def why(
 ) -> WhyAnswer:
     """The chain from an entry to the words it came from."""
     note(request, user=user_id)
-    return WhyAnswer.of(await home.entries.why(caller, entry_id, user_id))
+    return WhyAnswer.of(await _verbs(home, entry_id).why(caller, entry_id, user_id))

@@ -1,0 +1,295 @@
+"""People rule over skills: what they write stays, what they delete is never made again."""
+
+import shutil
+from pathlib import Path
+
+import httpx2
+
+from recollect.recovery import rebuild_home
+from recollect.settings import Settings
+from tests.eventually import eventually
+from tests.http_client import Home, Json
+from tests.remembering import DAY, MAY_8, entries, remember, remembering, states, vault_files
+from tests.tool_tasks import tool_task
+
+ENTRIES = "/api/v1/memory/entries"
+DISK = "Free some space on the full disk of the {} server"
+DELETED = "its skill was deleted by a person"
+
+
+async def work(home: Home, host: str, day: int, user: str = "bob") -> Json:
+    """One task of the same kind; returns what the strategies tell of it."""
+    thread = f"{user}-{host}-{day}"
+    messages = tool_task(thread, MAY_8 + day * DAY, DISK.format(host), user=user)
+    flushed = await remember(home, thread, messages, user_id=user)
+    await home.drain()
+    return states(flushed)
+
+
+async def skills(home: Home, user: str = "bob") -> list[Json]:
+    answer = await home.client.get(ENTRIES, params={"kind": "skills", "user_id": user})
+    found: list[Json] = answer.raise_for_status().json()["entries"]
+    return found
+
+
+async def learned(home: Home, user: str = "bob") -> Json:
+    """The one skill that two tasks make."""
+    await work(home, "web", 0, user)
+    await work(home, "database", 1, user)
+    (skill,) = await skills(home, user)
+    return skill
+
+
+async def delete(home: Home, skill: Json, user: str = "bob") -> httpx2.Response:
+    return await home.client.delete(f"{ENTRIES}/{skill['id']}", params={"user_id": user})
+
+
+def skill_files(home: Path) -> list[str]:
+    return [path for path in vault_files(home) if path.endswith("/SKILL.md")]
+
+
+async def edit(home: Home, skill: Json, **changes: object) -> httpx2.Response:
+    return await home.client.patch(f"{ENTRIES}/{skill['id']}", json={"user_id": "bob", **changes})
+
+
+class TestDeleting:
+    async def test_its_file_goes_and_neither_its_cases_nor_new_ones_make_it_again(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            assert (await delete(home, skill)).json() == {
+                "id": skill["id"], "deleted": True, "went_along": [], "changed": []
+            }  # fmt: skip
+            assert skill_files(tmp_path) == []
+            told = await work(home, "mail", 2)
+            assert (await skills(home), told["skill"]["detail"]["why"]) == ([], DELETED)
+            assert (await home.client.get(f"{ENTRIES}/{skill['id']}")).status_code == 404
+            assert len(await entries(home, "cases")) == 3
+
+    async def test_it_stays_deleted_after_a_restart_and_a_rebuild_from_the_vault_alone(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path) as home:
+            await delete(home, await learned(home))
+            await home.drain()
+        async with remembering(tmp_path) as home:
+            await work(home, "mail", 2)
+            assert skill_files(tmp_path) == []
+        for path in tmp_path.iterdir():
+            if path.name != "vault":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        await rebuild_home(Settings(home=tmp_path))
+        async with remembering(tmp_path) as home:
+            told = await work(home, "backup", 3)
+            assert (skill_files(tmp_path), told["skill"]["detail"]["why"]) == ([], DELETED)
+
+    async def test_its_grave_holds_not_a_word(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await delete(home, await learned(home))
+            await home.drain()
+            cases = [case.entry_id for case in await entries(home, "cases")]
+            grave = vault_files(tmp_path)["default/agents/agent/forgotten.md"].decode()
+            line = grave.splitlines()[-1].split()
+            assert line[1].startswith("sk-")
+            assert line[2:] == ["skills", "-", *cases]
+            for table in ("skill_files", "skill_versions"):
+                assert await home.app.database.read(f"SELECT * FROM {table}") == []
+
+    async def test_it_is_not_made_again_when_its_cases_are_forgotten_too(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await delete(home, await learned(home))
+            for thread in ("bob-web-0", "bob-database-1"):
+                (await home.client.delete(f"/api/v1/threads/{thread}")).raise_for_status()
+            await home.drain()
+            await work(home, "web", 4)
+            told = await work(home, "database", 5)
+            assert (skill_files(tmp_path), told["skill"]["detail"]["why"]) == ([], DELETED)
+
+    async def test_another_user_can_neither_delete_it_nor_does_it_keep_theirs_from_being_made(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            for verb in ("", "/history", "/why", "/deletion"):
+                answer = await home.client.get(f"{ENTRIES}/{skill['id']}{verb}", params={"user_id": "ann"})
+                assert answer.status_code == 404
+            assert (await delete(home, skill, user="ann")).status_code == 404
+            assert (await edit(home, skill, user_id="ann", text=skill["text"])).status_code == 404
+            assert [each["id"] for each in await skills(home)] == [skill["id"]]
+            await delete(home, skill)
+            assert (await learned(home, "ann"))["title"] == skill["title"]
+            assert (await skills(home)) == []
+
+    async def test_a_task_of_another_kind_makes_its_own_skill(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await delete(home, await learned(home))
+            for day, name in enumerate(("French", "Spanish"), 2):
+                task = f"Translate the letter of my grandmother into {name}"
+                await remember(home, name, tool_task(name, MAY_8 + day * DAY, task), user_id="bob")
+                await home.drain()
+            assert len(skill_files(tmp_path)) == 1
+
+
+class TestByHand:
+    async def test_a_skill_whose_file_is_removed_is_not_made_again(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await home.app.hand_edits.sweep()
+            shutil.rmtree((tmp_path / "vault" / skill["path"]).parent)
+            await home.app.hand_edits.sweep()
+            told = await work(home, "mail", 2)
+            assert (skill_files(tmp_path), told["skill"]["detail"]["why"]) == ([], DELETED)
+
+    async def test_a_removal_while_nobody_watched_is_noticed_at_the_next_start(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+        (tmp_path / "vault" / skill["path"]).unlink()
+        async with remembering(tmp_path) as home:
+            await eventually(lambda: "default/agents/agent/forgotten.md" in vault_files(tmp_path), seconds=20)
+            await work(home, "mail", 2)
+            assert skill_files(tmp_path) == []
+
+    async def test_an_emptied_vault_is_no_deletion(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            before = vault_files(tmp_path)[skill["path"]]
+            await home.app.hand_edits.sweep()
+            shutil.move(tmp_path / "vault/default", tmp_path / "aside")
+            await home.app.hand_edits.sweep()
+            assert await home.app.entry_store.buried("default", "default/agents/agent") == []
+            await home.app.hand_edits.accept_losses()
+            assert vault_files(tmp_path)[skill["path"]] == before
+            await work(home, "mail", 2)
+            assert len((await skills(home))[0]["properties"]["cases"].split()) == 3
+
+    async def test_a_skill_that_was_renamed_lives_on(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await home.app.hand_edits.sweep()
+            file = tmp_path / "vault" / skill["path"]
+            file.parent.rename(file.parent.with_name("tidy-up"))
+            file = file.parent.with_name("tidy-up") / "SKILL.md"
+            file.write_text(file.read_text().replace(f"name: {skill['title']}", "name: tidy-up"))
+            await home.app.hand_edits.sweep()
+            await work(home, "mail", 2)
+            (renamed,) = await skills(home)
+            assert (renamed["title"], len(renamed["properties"]["cases"].split())) == ("tidy-up", 3)
+
+    async def test_one_that_a_person_brings_back_is_improved_again(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await delete(home, skill)
+            (tmp_path / "vault" / skill["path"]).write_text(skill["text"])
+            await work(home, "mail", 2)
+            (back,) = await skills(home)
+            assert len(back["properties"]["cases"].split()) == 3
+
+
+class TestEditing:
+    async def test_what_a_person_writes_survives_new_cases(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            step = next(line for line in skill["text"].splitlines() if line.startswith("1. "))
+            text = skill["text"].replace(step, "1. Ask Bob before anything is deleted.")
+            text += "\n## Notes\n- Bob is away on Fridays.\n"
+            answer = (await edit(home, skill, text=text, revision=skill["revision"])).raise_for_status()
+            assert (answer.json()["edited"], answer.json()["revision"]) == (True, skill["revision"] + 1)
+            await work(home, "mail", 2)
+            (improved,) = await skills(home)
+            assert len(improved["properties"]["cases"].split()) == 3
+            assert "mail" in improved["text"]
+            assert step not in improved["text"]
+            for own in ("1. Ask Bob before anything is deleted.", "- Bob is away on Fridays."):
+                assert own in improved["text"]
+
+    async def test_which_cases_it_has_is_not_for_the_text_to_say(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            text = f"---\nname: {skill['title']}\ndescription: Tidies up.\n---\n\n# Tidy\n"
+            edited = (await edit(home, skill, text=text)).raise_for_status().json()
+            assert edited["properties"]["cases"] == skill["properties"]["cases"]
+            assert edited["properties"]["description"] == "Tidies up."
+            await work(home, "mail", 2)
+            (improved,) = await skills(home)
+            assert (improved["id"], "Steps" in improved["text"]) == (skill["id"], False)
+            assert "description: Tidies up." in improved["text"]
+
+    async def test_what_is_no_skill_is_refused_in_words(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            text = skill["text"]
+            refused = {
+                "front matter included": {"text": "Just words."},
+                "must stay": {"text": text.replace(f"name: {skill['title']}", "name: other")},
+                "description": {"text": f"---\nname: {skill['title']}\n---\n"},
+                "can't be pinned": {"pinned": True},
+                "by its text alone": {"title": "Other"},
+            }
+            for words, changes in refused.items():
+                answer = await edit(home, skill, **changes)
+                error = answer.json()["error"]
+                assert (answer.status_code, error["field"]) == (422, next(iter(changes)))
+                assert words in error["message"]
+            conflict = await edit(home, skill, text=text, revision=skill["revision"] + 1)
+            assert conflict.status_code == 409
+            assert vault_files(tmp_path)[skill["path"]].decode() == text
+
+
+class TestHistory:
+    async def test_every_change_is_kept_and_can_be_undone(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            address = f"{ENTRIES}/{skill['id']}"
+            text = skill["text"].replace("## Steps", "## Steps\n0. Ask Bob.")
+            (await edit(home, skill, text=text)).raise_for_status()
+            file = tmp_path / "vault" / skill["path"]
+            file.write_text(file.read_text().replace("Ask Bob.", "Ask Ann."))
+            await home.app.hand_edits.sweep()
+            await work(home, "mail", 2)
+            told = (await home.client.get(f"{address}/history")).json()["versions"]
+            assert [each["actor"] for each in told] == [None, "person", "person", "extraction"]
+            assert [each["cause"] for each in told][1:3] == ["text changed by a person", "written by hand"]
+            assert (told[0]["text"], told[0]["edited"]) == (skill["text"], False)
+            back = (await home.client.post(f"{address}/undo", json={"revision": told[1]["revision"]})).json()
+            assert ("Ask Bob." in back["text"], back["revision"]) == (True, told[-1]["revision"] + 1)
+            assert len(back["properties"]["cases"].split()) == 3
+            again = (await home.client.post(f"{address}/undo")).json()
+            assert "Ask Ann." in again["text"]
+
+    async def test_an_edit_that_is_undone_is_nobodys_again(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            nothing = await home.client.post(f"{ENTRIES}/{skill['id']}/undo")
+            assert (nothing.status_code, "never changed" in nothing.text) == (409, True)
+            text = skill["text"].replace("## Steps", "## Steps\n0. Ask Bob.")
+            (await edit(home, skill, text=text)).raise_for_status()
+            back = (await home.client.post(f"{ENTRIES}/{skill['id']}/undo")).raise_for_status().json()
+            assert (back["text"], back["edited"]) == (skill["text"], False)
+
+    async def test_what_it_said_of_a_forgotten_case_goes_with_it(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await work(home, "quixel", 2)
+            await edit(home, skill, text=(await skills(home))[0]["text"].replace("## Steps", "## Steps\n0. Ask."))
+            await work(home, "mail", 3)
+            past = (await home.client.get(f"{ENTRIES}/{skill['id']}/history")).json()
+            assert "quixel" in str(past)
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            await home.drain()
+            left = await home.app.database.read("SELECT * FROM skill_versions")
+            left += await home.app.database.read("SELECT * FROM skill_files")
+            assert ("quixel" in str(left), "mail" in str(left)) == (False, True)
+            proof = await home.app.forgotten_verifier.verify()
+            assert proof.problems == []
+
+
+async def test_why_tells_the_chain_from_a_skill_by_its_cases_to_the_words(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        skill = await learned(home)
+        query = {"user_id": "bob"}
+        reason = (await home.client.get(f"{ENTRIES}/{skill['id']}/why", params=query)).json()
+        assert (reason["kind"], reason["strategy"], reason["model"]) == ("skills", "skill", "rules")
+        assert [each["id"] for each in reason["made_of"]] == skill["properties"]["cases"].split()
+        words = [quote["content"] for each in reason["made_of"] for quote in each["quotes"]]
+        assert DISK.format("web") in words
