@@ -76,7 +76,13 @@ class _OldJournal:
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
     turns: int = 0
     lost: list[str] = field(
-        default_factory=lambda: ["jobs", "receipts", "histories of entries", "incognito threads", "API keys"]
+        default_factory=lambda: [
+            "jobs",
+            "receipts",
+            "histories of entries and skills",
+            "incognito threads",
+            "API keys",
+        ]
     )
 
 

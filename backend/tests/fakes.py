@@ -915,6 +915,9 @@ class FakeVault:
             raise StorageUnavailable(self.broken)
         self.files = {name: text for name, text in self.files.items() if not name.startswith(f"{path}/")}
 
+    async def remove_empty_folder(self, path: str) -> None:
+        """There are none."""
+
     async def remove_file(self, path: str, ours: frozenset[str]) -> str | None:
         if self.broken is not None:
             raise StorageUnavailable(self.broken)

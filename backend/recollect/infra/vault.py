@@ -294,6 +294,21 @@ class Vault:
         except OSError as error:
             raise _unavailable(error) from error
 
+    async def remove_empty_folder(self, path: str) -> None:
+        """Remove a folder in which nothing is; one that holds anything, or is gone already, is left alone."""
+        await asyncio.to_thread(self._remove_empty_folder, path)
+
+    def _remove_empty_folder(self, path: str) -> None:
+        self._refuse_if_missing()
+        self.refuse_if_led_away(path)
+        target = self.root / path
+        try:
+            target.rmdir()
+            _sync_folder(target.parent)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise _unavailable(error) from error
+
     async def remove_file(self, path: str, ours: frozenset[str]) -> str | None:
         """Remove a file; one that is gone already is fine.
 

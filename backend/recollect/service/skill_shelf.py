@@ -1,7 +1,5 @@
 """The files of skills: as they stand in the vault, and changed without touching what a person wrote into them."""
 
-import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from recollect.errors import Conflict, NotFound, StorageUnavailable
@@ -19,7 +17,6 @@ from recollect.service.ports import SkillFileStore, Vault
 from recollect.service.take_in import EditReports
 
 SKILL_BYTES = 1_000_000
-_case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +40,14 @@ class SkillShelf:
                 found[skill.name] = skill
         return found
 
-    async def missing(self, owner: str) -> list[Skill]:
-        """Those whose files should be there and are not, as they were last seen."""
+    async def missing(self, owner: str) -> dict[str, Skill]:
+        """Those whose files should be there and are not, as they were last seen; by their paths."""
         gone = [
             seen
             for seen in await self.files.seen(f"{owner}/skills/")
             if await self.vault.look(seen.path, 1) is None
         ]
-        return [skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None]
+        return {seen.path: skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None}
 
     async def made_of(self, path: str, text: str) -> tuple[str, ...]:
         """The ids of the cases that a file names, or named when we last wrote it."""
@@ -121,14 +118,6 @@ class SkillShelf:
                 if ".conflict-" in beside.rpartition("/")[2]:
                     await self._take_away(beside)
 
-    async def forget_past(
-        self, owner: str, which_are_there: Callable[[list[str]], Awaitable[set[str]]]
-    ) -> None:
-        """What skills said before goes where it names a case that is there no longer."""
-        past = [(each, set(_case_ids(each.text))) for each in await self.files.versions(f"{owner}/skills/")]
-        there = await which_are_there(sorted({case_id for _, named in past for case_id in named}))
-        await self.files.forget_versions([each for each, named in past if not named <= there])
-
     async def _remove(self, path: str) -> None:
         # First: a file that is known and not there counts as removed by a person.
         await self.files.forget(path)
@@ -137,6 +126,8 @@ class SkillShelf:
     async def _take_away(self, path: str) -> None:
         current = await self.vault.look(path, SKILL_BYTES)
         await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
+        # Its name may be words of a forgotten case.
+        await self.vault.remove_empty_folder(path.rpartition("/")[0])
 
     async def _write(self, path: str, text: str) -> None:
         current = await self.vault.look(path, SKILL_BYTES)

@@ -45,8 +45,13 @@ class _Agent:
     """Of skills that a person deleted, by their ids."""
     missing: frozenset[str]
     """Cases of skills whose files are gone; whether anybody wanted that is not known yet."""
+    buried: dict[str, Buried] = field(init=False)
+    """The graves by the cases that lie in them."""
     told: dict[str, JsonObject] = field(default_factory=dict)
     """What the receipts of cases are to say, by their ids."""
+
+    def __post_init__(self) -> None:
+        self.buried = {case_id: grave for grave in self.graves.values() for case_id in grave.turn_ids}
 
     def cases_by_user(self) -> list[list[Case]]:
         by_user: defaultdict[str, list[Case]] = defaultdict(list)
@@ -57,14 +62,12 @@ class _Agent:
     def is_in_a_skill(self, case: Case) -> bool:
         return any(case.case_id in skill.cases for skill in self.skills.values())
 
-    def held(self, case: Case) -> JsonObject | None:
-        """Why no skill is made of a case; None for one that is free."""
-        if case.case_id in self.missing:
+    def held(self, case_ids: Iterable[str]) -> JsonObject | None:
+        """Why no skill is made of a case with one of these ids; None for those that are free."""
+        ids = set(case_ids)
+        if not ids.isdisjoint(self.missing):
             return _MISSING
-        return _DELETED if self.grave_of(case.case_id) is not None else None
-
-    def grave_of(self, case_id: str) -> Buried | None:
-        return next((grave for grave in self.graves.values() if case_id in grave.turn_ids), None)
+        return None if ids.isdisjoint(self.buried) else _DELETED
 
     def user_of(self, case: Case) -> str:
         return self.known[case.case_id].entry.extra.get("user", "")
@@ -92,9 +95,7 @@ class _Agent:
         ]
         if names:
             return {"state": "extracted", "skill": names[0]}
-        if not self.missing.isdisjoint(cause.entry_ids):
-            return _MISSING
-        return _DELETED if any(map(self.grave_of, cause.entry_ids)) else _NO_CHANGE
+        return self.held(cause.entry_ids) or _NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,10 @@ class Skills:
         space, owner = job.space, str(job.payload["owner"])
         listed = await self.entries.list_entries(space, owner, kinds=(CASES,), limit=_MOST_CASES)
         known = {each.entry_id: each for each in reversed(listed) if each.sources}
-        missing = frozenset(case_id for each in await self.shelf.missing(owner) for case_id in each.cases)
+        missing = (await self.shelf.missing(owner)).values()
         graves = {grave.entry_id: grave for grave in await self.graves.of(space, owner)}
-        agent = _Agent(space, owner, known, await self.shelf.skills(owner), graves, missing)
+        gone = frozenset(case_id for each in missing for case_id in each.cases)
+        agent = _Agent(space, owner, known, await self.shelf.skills(owner), graves, gone)
         by_user = agent.cases_by_user()
         for skill in list(agent.skills.values()):
             await self._follow_changes(agent, skill, [case for cases in by_user for case in cases])
@@ -134,24 +136,27 @@ class Skills:
         """Every case of one user is in the skill of its kind, once there are enough of them."""
         mine = {case.case_id for case in cases}
         loose: list[Case] = []
+        held = [case for case in cases if agent.held([case.case_id]) and not agent.is_in_a_skill(case)]
         for case in cases:
-            if agent.is_in_a_skill(case) or agent.held(case) is not None:
+            if agent.is_in_a_skill(case) or case in held:
                 continue
             await asyncio.sleep(0)  # There may be many to compare: others have their turn in between.
             own = [skill for skill in agent.skills.values() if mine.issuperset(skill.cases)]
             name = same_skill(case, own)
             if name is not None:
-                held = {*agent.skills[name].cases, case.case_id}
-                like = [each for each in cases if each.case_id in held]
+                ids = {*agent.skills[name].cases, case.case_id}
+                like = [each for each in cases if each.case_id in ids]
                 await self._make(agent, agent.order(agent.skills[name], like, ()), [case])
                 continue
-            if alike := similar_cases(case, [each for each in cases if agent.held(each) is not None]):
+            if alike := similar_cases(case, held):
                 await self._hold(agent, case, alike[0])
+                held.append(case)
                 continue
             like = [*similar_cases(case, loose), case]
             if makes_a_skill(like):
                 await self._make(agent, agent.order(None, like, agent.skills), like)
                 loose = [each for each in loose if each not in like]
+                held += [each for each in like if not agent.is_in_a_skill(each)]
             else:
                 loose.append(case)
         agent.tell(loose[-1:], {"state": NOTHING, "why": "there is no other case of its kind that worked"})
@@ -166,13 +171,15 @@ class Skills:
 
     async def _hold(self, agent: _Agent, case: Case, like: Case) -> None:
         """A case of a skill that a person deleted, or whose file is missing."""
-        agent.tell([case], agent.held(like) or {})
-        if (grave := agent.grave_of(like.case_id)) is not None:
-            await self._bury(agent, grave, [case])
+        agent.tell([case], agent.held([like.case_id]) or _MISSING)
+        if (grave := agent.buried.get(like.case_id)) is not None:
+            await self._bury(agent, agent.graves[grave.entry_id], [case])
 
     async def _bury(self, agent: _Agent, grave: Buried, cases: Sequence[Case]) -> None:
         ids = [case.case_id for case in cases]
-        agent.graves[grave.entry_id] = await self.graves.add(agent.space, agent.owner, grave, ids)
+        grave = await self.graves.add(agent.space, agent.owner, grave, ids)
+        agent.graves[grave.entry_id] = grave
+        agent.buried |= dict.fromkeys(ids, grave)
 
     async def _lies_buried(self, agent: _Agent, made: Skill, cases: Sequence[Case]) -> bool:
         """Once all cases of a deleted skill are forgotten, its name is all that tells it."""
@@ -185,10 +192,12 @@ class Skills:
         return True
 
     async def _forget_past(self, agent: _Agent) -> None:
-        async def there(ids: list[str]) -> set[str]:
-            return {known.entry_id for known in await self.entries.some(agent.space, agent.owner, ids)}
-
-        await self.shelf.forget_past(agent.owner, there)
+        """What skills said before, or in files that are missing, goes where it names a case that is gone."""
+        await self.shelf.files.forget_versions(agent.space, f"{agent.owner}/skills/")
+        for path, skill in (await self.shelf.missing(agent.owner)).items():
+            there = await self.entries.some(agent.space, agent.owner, skill.cases)
+            if len(there) < len(set(skill.cases)):
+                await self.shelf.files.forget(path)
 
     async def _follow_changes(self, agent: _Agent, skill: Skill, cases: Sequence[Case]) -> None:
         """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes."""

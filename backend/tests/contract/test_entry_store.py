@@ -19,6 +19,7 @@ from recollect.memory.known_entry import (
     PROFILE,
     SKILLS,
     Actor,
+    Buried,
     EntryChange,
     EntryJob,
     EntryReceipt,
@@ -245,6 +246,13 @@ async def test_a_buried_entry_leaves_no_text_and_is_known_by_its_cell(entries: E
     assert await entries.store.buried("default", ANN, "c-2") == []
     assert await entries.store.buried("default", BOB) == []
     assert await entries.store.buried("default", ANN) == [grave]
+
+
+async def test_what_is_no_row_of_the_journal_is_buried_too_and_once(entries: Entries) -> None:
+    for cases in (("ca-1",), ("ca-1", "ca-2")):
+        graves = (Buried("sk-1", SKILLS, "", cases),)
+        await entries.store.apply(EntryChange("default", ANN, "person", "deleted", graves=graves))
+    assert await entries.store.buried("default", ANN) == [Buried("sk-1", SKILLS, "", ("ca-1", "ca-2"))]
 
 
 async def test_what_a_person_writes_again_is_buried_no_longer(entries: Entries) -> None:

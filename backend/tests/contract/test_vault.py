@@ -454,6 +454,16 @@ async def test_a_file_that_is_removed_is_gone_and_its_neighbours_are_not(vault: 
     assert await vault.list_files() == ["a/two.md"]
 
 
+async def test_only_an_empty_folder_is_removed_as_one(disk: DiskVault) -> None:
+    await disk.write("a/b/one.md", "text", NOBODYS)
+    await disk.remove_empty_folder("a/b")
+    assert await disk.list_files() == ["a/b/one.md"]
+    await disk.remove_file("a/b/one.md", frozenset({text_digest("text")}))
+    for _ in range(2):
+        await disk.remove_empty_folder("a/b")
+    assert not (disk.root / "a/b").exists()
+
+
 async def test_removing_a_file_that_is_not_there_is_fine(vault: Vault) -> None:
     assert await vault.remove_file("a/never.md", NOBODYS) is None
 

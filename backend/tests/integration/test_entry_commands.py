@@ -76,6 +76,27 @@ def test_skills_are_listed_with_their_files_and_as_entries(home: Path) -> None:
     assert (entry["title"], entry["owner"]) == ("free-disk", "agents/clerk")
 
 
+def test_a_skill_is_corrected_taken_back_and_deleted(home: Path, tmp_path: Path) -> None:
+    file = home / "vault/default/agents/baker/skills/bake/SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: bake\ndescription: How to bake.\n---\n")
+    listed = recollect_json(home, "entries", "--kind", "skills", "--agent", "baker")
+    name = listed["entries"][0]["id"]
+    (tmp_path / "mine.md").write_text(file.read_text().replace("How to bake.", "How to bake bread."))
+    assert f"{name} is yours now (revision 2): bake" in said(
+        home, "edit", name, "--file", str(tmp_path / "mine.md")
+    )
+    assert "How to bake bread." in said(home, "show", name)
+    assert "text changed by a person" in said(home, "history", name)
+    assert "is as it was (revision 3)" in said(home, "undo", name)
+    assert "bread" not in file.read_text()
+    assert said(home, "why", name).startswith(name)
+    refused = recollect(home, "pin", name)
+    assert (refused.returncode, "a skill can't be pinned" in refused.stderr) == (1, True)
+    assert said(home, "delete", name, "--yes") == f"deleted {name}\n"
+    assert not file.parent.exists()
+
+
 def test_a_long_list_says_how_to_go_on(home: Path) -> None:
     listed = said(home, "entries", "--user", "ann", "--limit", "1")
     assert listed.endswith("there is more: --after pr-1\n")

@@ -14,6 +14,7 @@ from tests.tool_tasks import tool_task
 
 ENTRIES = "/api/v1/memory/entries"
 DISK = "Free some space on the full disk of the {} server"
+TRANSLATE = "Translate the letter of my grandmother into {}"
 DELETED = "its skill was deleted by a person"
 
 
@@ -24,6 +25,12 @@ async def work(home: Home, host: str, day: int, user: str = "bob") -> Json:
     flushed = await remember(home, thread, messages, user_id=user)
     await home.drain()
     return states(flushed)
+
+
+async def translate(home: Home, language: str, day: int) -> None:
+    messages = tool_task(language, MAY_8 + day * DAY, TRANSLATE.format(language))
+    await remember(home, language, messages, user_id="bob")
+    await home.drain()
 
 
 async def skills(home: Home, user: str = "bob") -> list[Json]:
@@ -121,13 +128,23 @@ class TestDeleting:
             assert (await learned(home, "ann"))["title"] == skill["title"]
             assert (await skills(home)) == []
 
+    async def test_a_person_who_has_another_skill_goes_on_improving_that(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await delete(home, await learned(home))
+            for day, name in enumerate(("French", "Spanish"), 2):
+                await translate(home, name, day)
+            messages = tool_task("mixed", MAY_8 + 4 * DAY, TRANSLATE.format("Greek"))
+            messages += tool_task("again", MAY_8 + 5 * DAY, DISK.format("mail"))
+            await remember(home, "mixed", messages, user_id="bob")
+            await home.drain()
+            (other,) = await skills(home)
+            assert ("Greek" in other["text"], "mail" in other["text"]) == (True, False)
+
     async def test_a_task_of_another_kind_makes_its_own_skill(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:
             await delete(home, await learned(home))
             for day, name in enumerate(("French", "Spanish"), 2):
-                task = f"Translate the letter of my grandmother into {name}"
-                await remember(home, name, tool_task(name, MAY_8 + day * DAY, task), user_id="bob")
-                await home.drain()
+                await translate(home, name, day)
             assert len(skill_files(tmp_path)) == 1
 
 
@@ -163,6 +180,18 @@ class TestByHand:
             await work(home, "mail", 2)
             assert len((await skills(home))[0]["properties"]["cases"].split()) == 3
 
+    async def test_of_a_missing_file_nothing_is_kept_of_a_forgotten_case(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await work(home, "quixel", 2)
+            shutil.move(tmp_path / "vault/default/agents", tmp_path / "aside")
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            await home.drain()
+            kept = await home.app.database.read("SELECT * FROM skill_files")
+            kept += await home.app.database.read("SELECT * FROM skill_versions")
+            assert "quixel" not in str(kept)
+            assert skill_files(tmp_path) == [skill["path"]]
+
     async def test_a_skill_that_was_renamed_lives_on(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:
             skill = await learned(home)
@@ -180,7 +209,9 @@ class TestByHand:
         async with remembering(tmp_path) as home:
             skill = await learned(home)
             await delete(home, skill)
-            (tmp_path / "vault" / skill["path"]).write_text(skill["text"])
+            file = tmp_path / "vault" / skill["path"]
+            file.parent.mkdir()
+            file.write_text(skill["text"])
             await work(home, "mail", 2)
             (back,) = await skills(home)
             assert len(back["properties"]["cases"].split()) == 3
@@ -271,7 +302,9 @@ class TestHistory:
         async with remembering(tmp_path) as home:
             skill = await learned(home)
             await work(home, "quixel", 2)
-            await edit(home, skill, text=(await skills(home))[0]["text"].replace("## Steps", "## Steps\n0. Ask."))
+            await edit(
+                home, skill, text=(await skills(home))[0]["text"].replace("## Steps", "## Steps\n0. Ask.")
+            )
             await work(home, "mail", 3)
             past = (await home.client.get(f"{ENTRIES}/{skill['id']}/history")).json()
             assert "quixel" in str(past)

@@ -11,6 +11,7 @@ OWNER = "default/users/ann"
 GRAVES_OF_ANN = [
     Buried("fa-2", "facts", "c-1", ("t-1", "t-2")),
     Buried("fa-1", "facts", "", ()),
+    Buried("sk-1", "skills", "", ("ca-1", "ca-2")),
 ]
 
 
@@ -34,5 +35,5 @@ async def test_deleted_entries_are_known_again_in_a_new_journal() -> None:
     await Graves(store, vault).handle(job)
     await Graves(store, vault).handle(job)
     anew = FakeEntryStore(FakeJournal())
-    assert await import_graves(vault, anew) == 2
+    assert await import_graves(vault, anew) == 3
     assert await anew.buried("default", OWNER) == await store.buried("default", OWNER)

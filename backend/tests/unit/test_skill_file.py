@@ -14,7 +14,7 @@ from recollect.memory.extraction.skill import (
     Skill,
 )
 from recollect.memory.extraction.skill_file import parse_skill, render_skill
-from recollect.memory.extraction.skill_merge import merge_skill
+from recollect.memory.extraction.skill_merge import in_persons_words, merge_skill
 from recollect.memory.extraction.skill_rules import improve_by_rules
 from tests.unit.awkward_text import texts, unhurried
 
@@ -154,6 +154,27 @@ def test_what_a_person_added_stays_where_it_was() -> None:
     assert "license: MIT # ours\n" in text
     assert "  owner:\n    team: ops\n" in text
     assert parse_skill(text).problems == ()
+
+
+def test_a_section_of_ours_that_a_person_wrote_first_is_theirs() -> None:
+    assert "## Pitfalls" not in FILE
+    theirs = FILE + "\n## Pitfalls\n- Never on Fridays.\n"
+    merged = merge_skill(FILE, theirs, BETTER)
+    assert "- Never on Fridays." in merged.text
+    assert merged.kept == ("pitfalls",)
+
+
+def test_a_persons_text_keeps_our_properties_and_marks_what_is_theirs() -> None:
+    standing = replace(SKILL, edited=("when to use",))
+    theirs = "---\nname: x\ndescription: Mine.\nlicense: MIT\n---\n# X\n\n## Steps\n1. Ask.\n"
+    written = in_persons_words(FILE, standing, theirs)
+    skill = parse_skill(written).skill
+    assert skill is not None
+    assert (skill.cases, skill.tools) == (SKILL.cases, SKILL.tools)
+    assert set(skill.edited) == {"description", "when to use", "steps", "examples", "(top)"}
+    assert written.endswith("---\n\n# X\n\n## Steps\n1. Ask.\n")
+    assert "license: MIT\n" in written
+    assert in_persons_words(FILE, skill, FILE, undo=True) == FILE
 
 
 def test_what_a_person_removed_does_not_come_back() -> None:

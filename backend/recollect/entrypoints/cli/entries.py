@@ -16,7 +16,9 @@ Home = Annotated[
 ]
 Space = Annotated[str, typer.Option("--space", help="The space to act in.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-EntryId = Annotated[str, typer.Argument(metavar="ID", help="As 'recollect entries' shows it: ep-…, fa-…")]
+EntryId = Annotated[
+    str, typer.Argument(metavar="ID", help="As 'recollect entries' shows it: ep-…, fa-…, sk-…")
+]
 
 
 def add_commands(cli: typer.Typer) -> None:
@@ -26,7 +28,8 @@ def add_commands(cli: typer.Typer) -> None:
         skills: "Example: recollect skills --user ann",
         show: "Example: recollect show fa-3f9a2c71d0b4",
         edit: "Examples: recollect edit fa-3f9a2c71d0b4 --text 'Ann lives in Porto.'"
-        "  |  recollect edit ep-3f9a2c71d0b4 --title 'The move' --file move.md",
+        "  |  recollect edit ep-3f9a2c71d0b4 --title 'The move' --file move.md"
+        "  |  recollect edit sk-3f9a2c71d0b4 --file skill.md",
         pin: "Example: recollect pin fa-3f9a2c71d0b4",
         unpin: "Example: recollect unpin fa-3f9a2c71d0b4",
         delete: "Example: recollect delete fa-3f9a2c71d0b4",

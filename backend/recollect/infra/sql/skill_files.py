@@ -1,7 +1,9 @@
 """What we wrote into the files of skills, how they were last seen, and how they were before."""
 
+import json
+import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from recollect.infra.sql.database import Database
 from recollect.memory.known_entry import Actor
@@ -11,8 +13,14 @@ _MOST_VERSIONS = 50
 """Of each file; the oldest ones go."""
 
 ADD_VERSION = """
-INSERT INTO skill_versions (path, revision, text, actor, cause, at)
-SELECT path, revision, seen, ?, ?, ? FROM skill_files WHERE path = ? AND seen IS NOT NULL"""
+INSERT INTO skill_versions (path, revision, text, cases_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?)"""
+
+NAMING_GONE_CASES = """
+SELECT path, revision FROM skill_versions v WHERE substr(path, 1, length(:below)) = :below AND EXISTS (
+    SELECT 1 FROM json_each(v.cases_json) c
+    WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.space = :space AND e.entry_id = c.value))"""
+
+_case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
 
 class SqlSkillFiles:
@@ -74,15 +82,13 @@ class SqlSkillFiles:
         )
         return [PastSkill(**row) for row in found]
 
-    async def forget_versions(self, versions: Sequence[PastSkill]) -> None:
-        await self._database.write(
-            lambda connection: (
-                connection.executemany(
-                    "DELETE FROM skill_versions WHERE path = ? AND revision = ?",
-                    [(version.path, version.revision) for version in versions],
-                ).rowcount
-            )
-        )
+    async def forget_versions(self, space: str, below: str) -> None:
+        """Those in a folder that name a case which is there no longer."""
+        gone = await self._database.read(NAMING_GONE_CASES, {"space": space, "below": below})
+        if gone:
+            rows = [(row["path"], row["revision"]) for row in gone]
+            forget = "DELETE FROM skill_versions WHERE path = ? AND revision = ?"
+            await self._database.write(lambda connection: connection.executemany(forget, rows).rowcount)
 
     async def forget(self, path: str) -> None:
         """The file and all that it held before."""
@@ -102,7 +108,9 @@ class SqlSkillFiles:
             return
         if writing == text:
             actor, cause = "extraction", FROM_CASES
-        connection.execute(ADD_VERSION, (actor, cause, self._clock(), path))
+        if before is not None:
+            cases = json.dumps(sorted(set(_case_ids(before))))
+            connection.execute(ADD_VERSION, (path, revision, before, cases, actor, cause, self._clock()))
         connection.execute(
             "INSERT INTO skill_files (path, seen, revision) VALUES (?, ?, ?)"
             " ON CONFLICT (path) DO UPDATE SET seen = excluded.seen, revision = excluded.revision",

@@ -83,7 +83,7 @@ async def get_entry(
 async def edit_entry(
     home: Home, caller: Calling, entry_id: PathId, body: EntryChanges, request: Request
 ) -> ShownEntryAnswer:
-    """Change what is named. What a person wrote wins over extraction for ever; a pin changes no words."""
+    """Change what is named, of a skill its text. What a person wrote wins over extraction for ever; a pin changes no words."""
     note(request, user=body.user_id)
     return ShownEntryAnswer.of(
         await _verbs(home, entry_id).edit_entry(caller, entry_id, body.user_id, body.edit())

@@ -11,5 +11,5 @@ def upgrade() -> None:
     op.execute("ALTER TABLE skill_files ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
     op.execute(
         "CREATE TABLE skill_versions (path TEXT NOT NULL, revision INTEGER NOT NULL, text TEXT NOT NULL,"
-        " actor TEXT NOT NULL, cause TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (path, revision)) WITHOUT ROWID"
+        " cases_json TEXT NOT NULL, actor TEXT NOT NULL, cause TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (path, revision)) WITHOUT ROWID"
     )
