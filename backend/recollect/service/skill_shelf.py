@@ -41,7 +41,12 @@ class SkillShelf:
         return found
 
     async def missing(self, owner: str) -> dict[str, Skill]:
-        """Those whose files should be there and are not, as they were last seen; by their paths."""
+        """Those whose files should be there and are not, as they were last seen; by their paths.
+
+        Raises StorageUnavailable where the whole vault is away.
+        """
+        if not self.vault.is_there():
+            raise StorageUnavailable(self.vault.problem())
         gone = [
             seen
             for seen in await self.files.seen(f"{owner}/skills/")

@@ -90,3 +90,12 @@ async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(f
     with pytest.raises(Unfinished):
         await shelf.put(OWNER, Skill("bake", "How to bake bread."), instead_of="bake")
     assert vault.files == {}
+
+
+async def test_no_skill_is_missing_from_a_vault_that_is_away(files: SqlSkillFiles) -> None:
+    vault = FakeVault()
+    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
+    await shelf.put(OWNER, Skill("bake", "How to bake."))
+    vault.files, vault.missing = {}, True
+    with pytest.raises(StorageUnavailable):
+        await shelf.missing(OWNER)
