@@ -61,6 +61,11 @@ def _value_key(value: str) -> str:
     return text_key(_named("called", value))
 
 
+def says_the_same(line: KnownEntry, fact: KnownEntry) -> bool:
+    """Whether a line of the profile has the words of a fact."""
+    return _value_key(line.entry.text) == _value_key(fact.entry.text)
+
+
 def is_perhaps_same(one: KnownEntry, other: KnownEntry) -> bool:
     """Their words leave it open: whoever has a model of meaning asks it."""
     if not _may_be_same(one, other) or _attribute(one) in FUNCTIONAL:

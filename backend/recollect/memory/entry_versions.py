@@ -9,6 +9,7 @@ from recollect.memory.entry_links import origin_ids
 from recollect.memory.entry_paths import linked_turn
 from recollect.memory.file_names import file_name
 from recollect.memory.known_entry import Actor, EntryVersion, KnownEntry, Source
+from recollect.memory.line_origins import NO, ON_PAGE, is_off_page
 from recollect.memory.model import Entry
 
 
@@ -44,7 +45,8 @@ def restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int |
     """The entry as it was before its last change, before the one before that, and so on; or at a revision alone.
 
     Where extraction's work is undone, the entry is marked as a person's: extraction would only do it again. What a
-    person did themself is undone with its marks. It keeps citing the turns it cites now: they are in its history.
+    person did themself is undone with its marks. It keeps citing the turns it cites now: they are in its history. A
+    fact whose line was deleted stays off the page: a deletion can't be undone.
 
     Raises Conflict where it never changed, InvalidInput where it has no such revision.
     """
@@ -60,6 +62,8 @@ def _restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int,
     extra = dict(target.extra)
     if any(past.actor in ("extraction", "consolidation") for past in undone):
         extra[EDITED] = YES
+    if is_off_page(known) and not known.is_edited:
+        extra[ON_PAGE] = NO
     links = tuple(dict.fromkeys([*target.sources, *known.entry.sources]))
     entry = replace(target, extra=extra, sources=links)
     return replace(known, entry=entry, sources=_sources(links, known))

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
-from recollect.memory.consolidate import is_denial, is_functional
+from recollect.memory.consolidate import is_denial, says_the_same
 from recollect.memory.extraction.draft import FUNCTIONAL
-from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry, entry_id
+from recollect.memory.known_entry import FACTS, PROFILE, Buried, KnownEntry, entry_id
+from recollect.memory.line_origins import is_off_page
 from recollect.memory.model import Entry
 from recollect.memory.succession import written
 
@@ -47,6 +49,35 @@ def profile_of(space: str, owner: str, facts: Sequence[KnownEntry]) -> list[Know
     return [_line_of(space, owner, line.title, fact) for line in _PAGE for fact in _chosen(line, facts)]
 
 
+def in_free_places(
+    lines: Sequence[KnownEntry],
+    facts: Sequence[KnownEntry],
+    theirs: Sequence[KnownEntry],
+    graves: Sequence[Buried],
+) -> list[KnownEntry]:
+    """The lines without those in whose place a person wrote one, or deleted one.
+
+    The same id may be another fact's by now: the line of a fact about something else, or from other messages, than
+    what the person had the word about has a place of its own.
+    """
+    attributes = {fact.entry_id: fact.entry.extra.get("attribute") for fact in facts}
+    written_there = {line.entry_id: line.entry.extra.get("attribute") for line in theirs}
+    deleted_there = {grave.entry_id: set(grave.turn_ids) for grave in graves}
+    taken = written_there.keys() | deleted_there.keys()
+    placed = []
+    for line in lines:
+        fact_id = line.entry.extra["fact"]
+        wrote, turns = written_there.get(line.entry_id), deleted_there.get(line.entry_id)
+        if line.entry_id in written_there and wrote in (None, attributes[fact_id]):
+            continue
+        if turns is not None and not turns.isdisjoint(source.turn_id for source in line.sources):
+            continue
+        ids = (entry_id(PROFILE, line.space, line.owner, fact_id, PROFILE, place) for place in count())
+        free = next(each for each in ids if each not in taken)
+        placed.append(replace(line, entry=replace(line.entry, entry_id=free)))
+    return placed
+
+
 def place_on_page(entry: Entry) -> int:
     """Where a line stands: by what it is about; what a person added comes last."""
     titles = [line.title for line in _PAGE]
@@ -54,13 +85,13 @@ def place_on_page(entry: Entry) -> int:
 
 
 def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> KnownEntry:
-    """A person's line, marked with the attribute of the fact it was made of, of which there can be one.
+    """A person's line, marked with the attribute of the fact it was made of.
 
     So it has the word about that, whatever becomes of the fact.
     """
     if line.kind != PROFILE or not line.is_edited or "attribute" in line.entry.extra:
         return line
-    shown = next((fact for fact in facts if is_functional(fact)), None)
+    shown = next((fact for fact in facts if fact.kind == FACTS and "attribute" in fact.entry.extra), None)
     if shown is None:
         return line
     about = {key: value for key, value in shown.entry.extra.items() if key in ("subject", "attribute")}
@@ -68,6 +99,8 @@ def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> Know
 
 
 def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    """A fact whose line a person took off the page, or whose words stand in a line of theirs, has no line."""
+    theirs = [each for each in facts if each.kind == PROFILE]
     about = [
         fact
         for attribute in line.attributes
@@ -75,6 +108,8 @@ def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
             [each for each in facts if each.entry.extra.get("attribute") == attribute], attribute
         )
         if fact.kind == FACTS
+        and not is_off_page(fact)
+        and not any(says_the_same(each, fact) for each in theirs)
     ]
     about.sort(key=lambda fact: (not fact.is_pinned, -fact.entry.when, fact.entry_id))
     return about[: line.most]

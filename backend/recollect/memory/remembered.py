@@ -8,6 +8,7 @@ from typing import Any
 from recollect.memory import consolidate, succession
 from recollect.memory.extraction.draft import Draft
 from recollect.memory.known_entry import Buried, KnownEntry, entry_id
+from recollect.memory.line_origins import is_replaced, is_spoken_for, with_marks_of
 from recollect.memory.line_values import write_time
 from recollect.memory.model import Entry
 from recollect.memory.namesakes import relation_in
@@ -118,14 +119,17 @@ def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSa
     """What this cell says now takes the place of what was written for it before; what a person wrote stays."""
     outcome = Outcome()
     before = {each.entry_id: each for each in known.of_cell}
-    for entry in new:
+    spoken_for = [each for each in known.of_cell if is_spoken_for(each)]
+    for draft in new:
+        kept = _same(draft, spoken_for, means_the_same)
+        entry = draft if kept is None else with_marks_of(draft, kept)
         if _is_shadowed(entry, known):
             stands = [key for key, each in before.items() if consolidate.is_same_statement(entry, each)]
             if entry.entry_id not in stands or before[entry.entry_id].is_edited:
                 outcome.kept_from += not stands
                 continue
         others = [
-            _now(each, outcome) for each in known.alike.get(entry.entry_id, ()) if each.entry_id not in before
+            _now(each, outcome) for each in known.alike.get(draft.entry_id, ()) if each.entry_id not in before
         ]
         others += [each for key, each in outcome.put.items() if key in outcome.wrote]
         words = [each for each in known.of_cell if each.is_edited]
@@ -133,7 +137,7 @@ def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSa
         if same is not None:
             _merge(outcome, same, entry)
             continue
-        stored = _in_its_place(entry, known, outcome)
+        stored = _in_its_place(entry, known, outcome, kept)
         outcome.put[stored.entry_id] = stored
         outcome.wrote.append(stored.entry_id)
         if consolidate.is_functional(entry):
@@ -141,7 +145,8 @@ def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSa
     outcome.remove = [
         key
         for key, old in before.items()
-        if key not in outcome.put and not (old.is_edited or old.is_pinned or _is_shadowed(old, known))
+        if key not in outcome.put
+        and not (old.is_edited or old.is_pinned or is_replaced(old) or _is_shadowed(old, known))
     ]
     return outcome
 
@@ -169,10 +174,13 @@ def _turns_of(entry: KnownEntry) -> set[str]:
     return {source.turn_id for source in entry.sources}
 
 
-def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome) -> KnownEntry:
-    """As a version of what had its place before. A place that is a person's, or a grave, is left to it."""
+def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome, kept: KnownEntry | None) -> KnownEntry:
+    """As a version of what had its place before. A place that is a person's, or a grave, is left to it.
+
+    So is that of a fact whose line a person had the word about, unless that is `kept` here.
+    """
     before = {each.entry_id: each for each in known.of_cell}
-    taken = {key for key, each in before.items() if each.is_edited}
+    taken = {key for key, each in before.items() if each.is_edited or (is_spoken_for(each) and each != kept)}
     taken |= {grave.entry_id for grave in known.buried}
     if entry.entry_id in taken:
         ids = (

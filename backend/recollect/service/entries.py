@@ -176,7 +176,7 @@ class Entries:
         others = await view.named(known, entry_links.partners(known.entry))
         alone, shared = _parted(known, await self._made_of(known))
         put = (*entry_links.taken_out(known, others), *shared)
-        change = EntryChange(known.space, known.owner, "person", "", put, (entry_id,))
+        change = EntryChange(known.space, known.owner, "person", "", put, (entry_id,), bury=True)
         change = await with_succession(self.store, change)
         return Deletion(known, alone, (*change.put, *change.marked))
 

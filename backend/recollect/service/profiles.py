@@ -8,7 +8,7 @@ from recollect.memory.entry_references import SUPERSEDED_BY
 from recollect.memory.job import Job
 from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.memory.model import JsonObject
-from recollect.memory.profile import PROFILE_ATTRIBUTES, USER, profile_of
+from recollect.memory.profile import PROFILE_ATTRIBUTES, USER, in_free_places, profile_of
 from recollect.memory.strategy import Cause, causes_of
 from recollect.service.extract import RULES
 from recollect.service.owner_locks import OwnerLocks
@@ -40,20 +40,17 @@ class Profiles:
                 for line in await self.entries.list_entries(space, owner, kinds=(PROFILE,))
             }
             theirs = [line for line in known.values() if line.is_edited]
-            page = {line.entry_id: line for line in profile_of(space, owner, [*facts, *theirs])}
-            put = [
-                _as_version(line, known.get(line.entry_id))
-                for line in page.values()
-                if not (line.entry_id in known and known[line.entry_id].is_edited)
-            ]
+            graves = await self.entries.buried(space, owner)
+            lines = profile_of(space, owner, [*facts, *theirs])
+            page = {line.entry_id: line for line in in_free_places(lines, facts, theirs, graves)}
+            put = [_as_version(line, known.get(line.entry_id)) for line in page.values()]
             put += _pinned_lines_in_step(known, page, facts)
-            buried = {grave.entry_id for grave in await self.entries.buried(space, owner)}
             gone = [
                 line.entry_id
                 for line in known.values()
                 if line.entry_id not in page and not line.is_edited and not line.is_pinned
             ]
-            written = tuple(line for line in put if line.entry_id not in buried)
+            written = tuple(put)
             await self.entries.apply(
                 EntryChange(
                     space, owner, "consolidation", "the facts changed", put=written, remove=tuple(gone)

@@ -15,6 +15,7 @@ from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Derived
 from recollect.memory.identity import thread_key, turn_id
 from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
+from recollect.memory.line_origins import after_line, latest, lines_of
 from recollect.memory.succession import settled
 from recollect.memory.vault_paths import owner_folder
 
@@ -104,6 +105,12 @@ def _with_succession(
             for row in named_rows(connection, OF_SUBJECT, (like.space, like.owner, kind, *about, -1))
         ]
         put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
+    for line in lines_of(gone).values():
+        extra = line.entry.extra
+        about = compared(extra.get("subject", "")), compared(extra.get("attribute", ""))
+        rows = named_rows(connection, OF_SUBJECT, (line.space, line.owner, FACTS, *about, -1))
+        facts = [fact for fact in latest(map(known_of, rows), put) if fact.entry_id not in ids]
+        put |= {known.entry_id: known for known in after_line(line, None, facts)}
     return tuple(put.values())
 
 
