@@ -33,6 +33,12 @@ _denial = re.compile(
     r"\b(?:no longer|not|never|isn't|doesn't|don't)\b|不再|不(?=住|居住|在|是)|没有?(?=住|在)|沒有?(?=住|在)",
     re.IGNORECASE,
 ).search
+_leaving = re.compile(
+    r"\b(?:moved|relocated)\s(?:away\sfrom|out\sof)\s(?P<en>.+)|\bleft\s(?P<good>.+?)\sfor\sgood\b"
+    r"|(?:搬离|搬離|搬出)了?(?P<zh>.+)|(?:从|從|离开了?|離開了?)(?P<of>.+?)(?:的家)?搬[走离離出]",
+    re.IGNORECASE,
+).search
+"""That one lives somewhere no longer, and from where on it says where that was."""
 _named = re.compile(r"\bnamed\b").sub
 _capitalised = re.compile(r"\b[A-Z][\w-]*").findall
 _within = re.compile(r"(?<=[^.!?\s]\s)[A-Z][\w-]*").findall
@@ -96,7 +102,17 @@ def is_functional(entry: KnownEntry) -> bool:
 
 def is_denial(fact: KnownEntry) -> bool:
     """It says of something that is had once that it is not so (any more). What one doesn't eat is a diet, no denial."""
-    return is_functional(fact) and _attribute(fact) != "diet" and _denial(fact.entry.text) is not None
+    if not is_functional(fact) or _attribute(fact) == "diet":
+        return False
+    return _denial(fact.entry.text) is not None or _leaves(fact)
+
+
+def _leaves(fact: KnownEntry) -> bool:
+    """Whether its value is the place that it says was left, and not one that is told beside it."""
+    found, value = _leaving(fact.entry.text), fact.entry.extra.get("value", "").casefold()
+    if found is None or not value:
+        return False
+    return any(place is not None and place.casefold().startswith(value) for place in found.groups())
 
 
 def denies(denial: KnownEntry, other: KnownEntry) -> bool:
@@ -154,6 +170,8 @@ def _signs(text: str) -> _Signs:
 
 
 def _denies(text: str) -> bool:
+    if _leaving(text):
+        return True
     words = text.casefold().replace("’", "'")  # noqa: RUF001
     return any(each in _NEGATIONS for each in re.findall(r"[\w']+", words)) or any(
         sign in text for sign in "不没沒别"

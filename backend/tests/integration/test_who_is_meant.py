@@ -53,6 +53,8 @@ async def test_a_friend_of_the_users_name_is_not_the_user(tmp_path: Path) -> Non
         ("I live in Berlin.", "I no longer live in Berlin.", "Where do I live?"),
         ("I live in Berlin.", "I don't live in Berlin anymore.", "Where do I live?"),
         ("我住在柏林。", "我已经不住在柏林了。", "我住在哪里"),
+        ("I live in Berlin.", "I moved away from Berlin.", "Where do I live?"),
+        ("我住在柏林。", "我从柏林搬走了。", "我住在哪里"),
     ],
 )
 async def test_what_is_denied_no_longer_holds(there: str, no_more: str, query: str, tmp_path: Path) -> None:

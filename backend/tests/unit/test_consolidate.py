@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.memory.consolidate import (
+    is_denial,
     is_functional,
     is_perhaps_same,
     is_same_statement,
@@ -33,6 +34,28 @@ def lives_in(place: str, at: int, **extra: str) -> KnownEntry:
     return fact(
         f"Ann lives in {place}.", at=at, entry_id=f"fa-{at}", attribute="lives_in", value=place, **extra
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "denies"),
+    [
+        ("Ann moved away from Berlin.", "Berlin", True),
+        ("Ann has left Berlin for good.", "Berlin", True),
+        ("Ann 从柏林搬走了。", "柏林", True),
+        ("Ann moved out of Berlin to Lisbon.", "Lisbon", False),
+        ("Ann moved to Berlin.", "Berlin", False),
+        ("Ann 从柏林搬到了里斯本。", "里斯本", False),
+    ],
+)
+def test_to_leave_a_place_is_to_live_there_no_longer(text: str, place: str, denies: bool) -> None:
+    assert is_denial(fact(text, attribute="lives_in", value=place)) == denies
+
+
+def test_to_leave_a_place_is_said_of_who_no_longer_lives_there_and_not_of_who_does() -> None:
+    left = fact("Ann moved away from Berlin.", attribute="lives_in", value="Berlin")
+    assert not is_same_statement(left, lives_in("Berlin", 1))
+    no_longer = fact("Ann no longer lives in Berlin.", attribute="lives_in", value="Berlin")
+    assert is_same_statement(left, no_longer)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,60 @@ def test_what_is_not_stated_in_earnest_is_no_fact(said: str) -> None:
     assert texts(cell(said)) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "told", "place"),
+    [
+        ("I moved away from Berlin.", "Ann moved away from Berlin, and no longer lives there.", "Berlin"),
+        (
+            "I've just moved away from New York, it was loud.",
+            "Ann has moved away from New York, and no longer lives there.",
+            "New York",
+        ),
+        (
+            "I moved out of Berlin last week.",
+            "Ann moved out of Berlin in the week of 27 April 2026, and no longer lives there.",
+            "Berlin",
+        ),
+        ("I left Berlin for good.", "Ann left Berlin for good, and no longer lives there.", "Berlin"),
+        ("我搬离了柏林。", "Ann 搬离了柏林，不再住在柏林。", "柏林"),
+        ("我已经搬出柏林了。", "Ann 已经搬出柏林了，不再住在柏林。", "柏林"),
+        ("我上周搬離了柏林。", "Ann 2026年4月27日那一周搬離了柏林，不再住在柏林。", "柏林"),
+        ("我已经从柏林搬走了。", "Ann 已经从柏林搬走了，不再住在柏林。", "柏林"),
+        ("我离开了柏林的家搬走了。", "Ann 离开了柏林的家搬走了，不再住在柏林。", "柏林"),
+    ],
+)
+def test_who_left_a_place_for_good_lives_there_no_longer(said: str, told: str, place: str) -> None:
+    (fact,) = statements(cell(said))
+    assert (fact.text, fact.attribute, fact.value) == (told, "lives_in", place)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I left Berlin.",
+        "I left Berlin at 8 to catch a train.",
+        "I left Berlin this morning.",
+        "I left Berlin for a week.",
+        "I left Berlin for good reasons.",
+        "I moved away from Berlin but came back.",
+        "I moved out of the Berlin office.",
+        "I moved out of my flat last week.",
+        "I moved away from React to Vue.",
+        "I moved away from React in favour of Vue.",
+        "I haven't moved away from Berlin.",
+        "I'm moving away from Berlin next month.",
+        "我离开了柏林。",
+        "我要搬离柏林。",
+        "我没有搬离柏林。",
+        "我上周没搬离柏林了。",
+        "我搬出了宿舍。",
+        "我从公司搬走了一台电脑。",
+    ],
+)
+def test_who_goes_away_is_not_said_to_live_anywhere_else(said: str) -> None:
+    assert [draft for draft in statements(cell(said)) if draft.attribute == "lives_in"] == []
+
+
 @pytest.mark.parametrize("role", ["assistant", "tool", "system"])
 def test_only_people_state_facts(role: Role) -> None:
     given_cell = CellText("c-1", "ann", (turn(1, "I live in Berlin.", role=role, sender="x"),))

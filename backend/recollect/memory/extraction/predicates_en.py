@@ -28,6 +28,11 @@ _ANIMALS = "dogs?|cats?|pupp(?:y|ies)|kittens?|rabbits?|hamsters?|parrots?|horse
 _KNOWN_THE = r"(?!the\s(?:sea|beach|ocean|outdoors|mountains|countryside|theatre|theater|opera|cinema|gym|forest|snow|rain|cold|heat|dark|violin|piano|guitar|cello|drums|flute)(?:$|\s(?:and|or|in|at|with)\b)|the\s[A-Z])the\s"
 _NOT = r"(?:is\snot|does\snot|is\sno\slonger|no\slonger)\s"
 _ends = r"(?=$|[,.;!]|\s(?:and|but|so|because|with|for|now|from|since|where|which|who|in|at|on|near|right|by|as|when|while|currently|though|these)\b)"
+_for_good = (
+    r"(?!.*\b(?:back|return(?:ed|ing)?|in\sfavou?r)\b)(?=$|[.;!]|,(?!\s(?:but|then|only)\b)"
+    r"|\s(?:last|this|in|on|yesterday|today|recently|because|and\snow|a|two|three|several|some|\d{1,2})\b)"
+)
+"""After a place that somebody left: no way back follows, and nowhere that they went instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
     (attribute, _pattern(source))
     for attribute, source in (
         ("lives_in", rf"{_NOT}(?:lives?|living|resides?)\sin\s(?P<v>{_PLACE})"),
+        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:away\sfrom|out\sof)\s(?P<v>{_PLACE})(?:\sfor\sgood)?{_for_good}"),
+        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?left\s(?P<v>{_PLACE})\sfor\sgood{_for_good}"),
         ("works_at", rf"{_NOT}(?:works?|working)\s(?:at|for)\s(?P<v>[\w&' -]{{2,40}}?)(?=$|[,.;!]|\s(?:any\s?more|either)\b)"),
         ("lives_in", rf"(?:lives|is (?:still |now |currently )?living|is (?:now )?based|resides)\s(?:here\s)?in\s(?P<v>{_PLACE})"),
         ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:back\s|over\s)?to\s(?P<v>{_PLACE})"),
@@ -95,6 +102,7 @@ _at_employer = re.compile(
 ).match
 _from_place = re.compile(rf"\sfrom\s(?P<v>{_PLACE})").match
 _is_denied = re.compile(_NOT).match
+_leaves = re.compile(r"(?:has\s)?(?:just\s|recently\s)?(?:(?:moved|relocated)\s(?:away|out)|left)\s").match
 _no_longer = re.compile(r"\s+(?:any\s?more|anymore|no longer|used to)\b").search
 _loose_value = re.compile(_KNOWN_THE).match
 _cut = re.compile(
@@ -110,6 +118,11 @@ _of_listener = re.compile(
 _article_and_word = re.compile(r"\b(?:a|an|the|very|more|my)\s\w+$").search
 _LOOSE = frozenset(["likes", "dislikes", "prefers"])
 _MOST_WORDS = 12
+
+
+def what_follows(trait: Trait) -> str:
+    """What else is so when somebody left a place; nothing for what is so by itself."""
+    return ", and no longer lives there" if trait.attribute == "lives_in" and _leaves(trait.predicate) else ""
 
 
 def traits_in(predicate: str) -> list[Trait]:

@@ -32,11 +32,20 @@ _CITIES = frozenset(
      "郑州", "济南", "合肥", "福州", "昆明", "台北", "香港", "澳门", "东京", "大阪", "新加坡", "伦敦", "纽约", "巴黎", "柏林", "国外", "外地",
      "家", "家里", "北方", "南方", "臺北", "廣州", "重慶", "武漢"]
 )  # fmt: skip
+_town = r"(?P<v>(?:(?!宿舍|公司|办公室|辦公室|单位|單位|学校|學校|公寓|房子|出租屋|家里|家裡|老家|父母|爸|妈|媽)[\u4e00-\u9fffA-Za-z]){2,12}?)"
+LEAVINGS = (
+    rf"(?:搬离|搬離|搬出)了{_town}$",
+    rf"(?:搬离|搬離|搬出){_town}了$",
+    rf"(?:从|從){_town}(?:搬走|搬离|搬離|搬出|搬出来|搬出來|搬出去)了$",
+    rf"(?:离开|離開)了?{_town}(?:的家)?搬走了$",
+)
+"""How one tells that one lives somewhere no longer, and not where instead."""
 _TRAITS = tuple(
     (attribute, re.compile(f"(?P<told>{_so}{source})").match)
     for attribute, source in (
         ("name", r"(?:的?名字)?(?:叫|名叫|叫做|名字是|名字叫)(?P<v>[\u4e00-\u9fffA-Za-z·]{1,12})$"),
         ("lives_in", r"不再?(?:住|居住)在(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$"),
+        *(("lives_in", leaving) for leaving in LEAVINGS),
         ("works_at", r"不再?在(?P<v>[\u4e00-\u9fffA-Za-z0-9]{2,15}?)(?:工作|上班|任职|任職)了?$"),
         ("lives_in", r"(?:从|從)[\u4e00-\u9fffA-Za-z]{2,12}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$"),
         ("lives_in", r"(?:住在|定居在|居住在|搬到了?|搬去了?|搬来了?|搬來了?|家在)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)(?:生活|居住)?(?:了|的)?$"),
@@ -68,6 +77,14 @@ _TRAITS = tuple(
         ("owns", rf"(?:有|买了|買了)(?P<v>{_some}[辆輛套台臺架栋棟][\u4e00-\u9fffA-Za-z0-9]{{1,10}})$"),
     )
 )  # fmt: skip
+
+
+_leaves = tuple(re.compile(f".*?{leaving}").match for leaving in LEAVINGS)
+
+
+def what_follows(predicate: str, value: str) -> str:
+    """What else is so when somebody left a place; nothing for what is so by itself."""
+    return f"，不再住在{value}" if any(leaves(predicate) for leaves in _leaves) else ""
 
 
 def chinese_traits(predicate: str) -> Iterator[Trait]:

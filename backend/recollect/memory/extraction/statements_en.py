@@ -25,7 +25,7 @@ from recollect.memory.extraction.events_en import (
 )
 from recollect.memory.extraction.moments import Moment, moments_in, written_out
 from recollect.memory.extraction.own_words import OMITTED
-from recollect.memory.extraction.predicates_en import traits_in
+from recollect.memory.extraction.predicates_en import traits_in, what_follows
 from recollect.memory.extraction.statement import Said, Statement
 from recollect.memory.extraction.verbs_en import is_past, without_adverbs
 
@@ -128,7 +128,8 @@ def _in_clause(words: str, clause: Clause | None, said: Said, *, allow_plans: bo
     moved = next((trait for trait in traits if trait.attribute == "lives_in" and event is not None), None)
     if event is not None and moved is not None:
         # One statement says both: where, and since when.
-        yield replace(moved, text=event.text, moment=event.moment)
+        follows = "".join(what_follows(trait) for trait in traits_in(clause.predicate))
+        yield replace(moved, text=f"{event.text.removesuffix('.')}{follows}.", moment=event.moment)
         return
     yield from [event] if event else []
     yield from traits
@@ -154,7 +155,8 @@ def _traits(clause: Clause, said: Said) -> Iterator[Statement]:
         told, value = told_by(said.speaker, trait.predicate), told_by(said.speaker, trait.value)
         if told is None or value is None or not is_timeless(told):
             continue
-        yield Statement(f"{clause.full_subject} {told}.", clause.subject, trait.attribute, value)
+        text = f"{clause.full_subject} {told}{what_follows(trait)}."
+        yield Statement(text, clause.subject, trait.attribute, value)
 
 
 def _kinship(clause: Clause, said: Said) -> Iterator[Statement]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from recollect.memory.extraction.earnest import asks_in_chinese, is_unsure, reports, supposes
 from recollect.memory.extraction.moments import Moment, moments_in, written_out
 from recollect.memory.extraction.own_words import OMITTED
-from recollect.memory.extraction.predicates_zh import KIN_ATTRIBUTE, chinese_traits
+from recollect.memory.extraction.predicates_zh import KIN_ATTRIBUTE, LEAVINGS, chinese_traits, what_follows
 from recollect.memory.extraction.statement import Said, Statement
 
 _kana = re.compile(r"[\u3041-\u30ff]").search
@@ -39,9 +39,10 @@ _dated_thing = re.compile(
 ).match
 _also = re.compile(r"^(?:也|还|還|倒是|其实|其實|就|都)+").sub
 _us = re.compile(r"我们|我們|咱们").sub
-_moved = re.compile(
-    r".{0,16}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$"
-).match
+_moves = (
+    re.compile(r".{0,16}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$").match,
+    *(re.compile(rf"[^没沒不想要别別]{{0,16}}?{leaving}").match for leaving in LEAVINGS),
+)
 _LONGEST = 60
 _SHORTEST_QUESTION = 3
 """Characters: 对吗, 是吧."""
@@ -68,10 +69,20 @@ def chinese_statements(said: Said) -> Iterator[Statement]:
         event = _event(clause, subject, said)
         moved = _moved(predicate) if event is not None and not event.is_plan else None
         if event is not None:
-            yield replace(event, attribute="lives_in", value=moved["v"]) if moved else event
+            yield _as_move(event, predicate, moved["v"]) if moved else event
         if subject is not None and not (event and event.is_plan) and not moved:
             yield from _traits(subject, predicate, said)
             subject = _narrowed(subject, predicate, said)
+
+
+def _moved(predicate: str) -> re.Match[str] | None:
+    """Where to, or away from where."""
+    return next((found for matches in _moves if (found := matches(predicate))), None)
+
+
+def _as_move(event: Statement, predicate: str, place: str) -> Statement:
+    text = f"{event.text.removesuffix('。')}{what_follows(predicate, place)}。"
+    return replace(event, text=text, attribute="lives_in", value=place)
 
 
 def _stated(sentence: str) -> list[str]:
@@ -109,7 +120,8 @@ def _traits(subject: _Subject, predicate: str, said: Said) -> Iterator[Statement
             text = f"{_spaced(name)}的{subject.relation}{told}。"
             yield Statement(text, name, attribute, trait.value)
         else:
-            yield Statement(f"{subject.full}{told}。", subject.name, trait.attribute, trait.value)
+            text = f"{subject.full}{told}{what_follows(trait.predicate, trait.value)}。"
+            yield Statement(text, subject.name, trait.attribute, trait.value)
     if subject.relation and subject.full.endswith("）"):
         attribute = KIN_ATTRIBUTE[subject.relation] or "other"
         text = f"{_spaced(name)}的{subject.relation}叫{subject.name}。"
