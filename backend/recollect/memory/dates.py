@@ -1,4 +1,4 @@
-"""Times in a query: "8 May 2023", "in July", "last Tuesday", "3 weeks ago", "2023年5月"; `date_ranges` joins them."""
+"""Times in a query: "8 May 2023", "in July", "last Tuesday", "3 weeks ago", "去年三月"; `date_ranges` joins them."""
 
 import calendar
 import re
@@ -25,6 +25,18 @@ MONTH = rf"(?:{'|'.join(MONTHS)}|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|de
 """A pattern for its name."""
 _number = rf"(?:\d{{1,3}}|{'|'.join(map(re.escape, NUMBERS))})"
 _weekday = "|".join(WEEKDAYS)
+_DIGITS = "一二三四五六七八九"
+_digit = f"[{_DIGITS}]"
+# 三月 is March. 三月三 is a feast, 一月两次 is how often, 近三月 and 三月内 are how long, and 五月天 is a band.
+_month_in_words = (
+    rf"(?<![{_DIGITS}十百第每近这這那去满滿整])(?:十[一二]?|{_digit})"
+    rf"(?=月(?!份?(?:[内內余餘之前后後]|天(?![气氣])|初?[{_DIGITS}十两兩几幾]+(?![{_DIGITS}十]*[日号號]))))"
+)
+_day_in_words = rf"(?:[二三]?十{_digit}?|{_digit})"
+_YEARS_BACK = {"今年": 0, "올해": 0, "去年": 1, "昨年": 1, "작년": 1, "前年": 2}
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""Of the north, by the month they begin in."""
+_year = r"(?:19|20)\d{2}"
 _UNSPACED = {
     phrase: meaning
     for meaning, phrases in {
@@ -45,11 +57,14 @@ _absolute = re.compile(
     {_begins}(?P<iy>\d{{4}})[-/](?P<im>\d{{1,2}})(?:[-/](?P<id>\d{{1,2}})(?:T\d[\d:.]*Z?)?)?(?!\d|[-/]\d)
     | {_begins}(?P<first>\d{{1,2}})(?:\.\s?(?P<dm>\d{{1,2}})\.\s?|(?P<cut>[-/])(?P<second>\d{{1,2}})(?P=cut))
         (?P<dy>(?:19|20)\d{{2}})(?!\d|[-/.]\d)
-    | (?<!\d)(?:(?P<cy>\d{{4}})\s?[年년])?\s?(?P<cm>\d{{1,2}})\s?[月월](?:\s?(?P<cd>\d{{1,2}})\s?[日号號일])?
+    | (?<!\d)(?:(?P<cy>\d{{4}})\s?[年년]|(?P<back>{"|".join(_YEARS_BACK)})的?)?\s?
+        (?P<cm>\d{{1,2}}|{_month_in_words})\s?[月월]份?(?:\s?(?P<cd>\d{{1,2}}|{_day_in_words})\s?[日号號일])?
     | (?<!\d)(?P<ky>\d{{4}})\s?[年년]
     | \b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>{MONTH})
-        (?:\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:(?:,\s*|\s+)(?P<y>(?:19|20)\d{{2}}))?\b
-    | {_begins}(?P<year>(?:19|20)\d{{2}}){_ends}
+        (?:\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:(?:,\s*|\s+)(?P<y>{_year}|['\u2019]\d{{2}}))?\b
+    | {_begins}q(?P<quarter>[1-4])[\s/-]?(?P<qy>{_year}){_ends}
+    | \b(?P<season>{"|".join(_SEASONS)})\s(?:of\s)?(?P<sy>{_year}){_ends}
+    | {_begins}(?P<year>{_year}){_ends}
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -103,17 +118,19 @@ def plain_query(query: str) -> str:
 def phrases_in(plain: str, now: int) -> list[Phrase]:
     """The times that a plain query names, in their order."""
     today = day_of(now)
-    absolute = list(_absolute_phrases(plain))
+    absolute = list(_absolute_phrases(plain, today))
+    parts = {place for phrase in absolute for place in range(phrase.begin, phrase.end)}
     relative = [
         Phrase(found.start(), found.end(), (_relative_span(found, today),))
         for found in _relative.finditer(plain)
+        if found.start() not in parts
     ]
     return sorted([*absolute, *relative], key=lambda phrase: phrase.begin)
 
 
-def _absolute_phrases(query: str) -> Iterator[Phrase]:
+def _absolute_phrases(query: str, today: date) -> Iterator[Phrase]:
     for found in _absolute.finditer(query):
-        if not _is_verb(found, query) and (spans := _absolute_spans(found)):
+        if not _is_verb(found, query) and (spans := _absolute_spans(found, today)):
             if _on(query, max(0, found.start() - 8), found.start()):
                 spans = [replace(span, is_meant=span.is_meant or span.day is not None) for span in spans]
             yield Phrase(found.start(), found.end(), tuple(spans), is_absolute=True)
@@ -175,10 +192,16 @@ def _is_verb(found: re.Match[str], query: str) -> bool:
     return _verb_follows(query, found.end()) is not None
 
 
-def _absolute_spans(found: re.Match[str]) -> list[Span]:
+def _absolute_spans(found: re.Match[str], today: date) -> list[Span]:
     """None where there is no such day: the 31st of June is no time at all."""
     year, month, day = found["y"], found["month"], found["d1"] or found["d2"]
+    readings: list[tuple[str | None, str | None, str | None]]
+    if found["quarter"]:
+        return [_three_months(int(found["qy"]), 3 * int(found["quarter"]) - 2)]
+    if found["season"]:
+        return _season(found["season"].lower(), int(found["sy"]))
     if month:
+        year = _whole_year(year)
         month = str(next(n for n, name in enumerate(MONTHS, 1) if name.startswith(month.lower()[:3])))
         readings = [(year, month, day)]
     elif found["dy"]:
@@ -188,8 +211,39 @@ def _absolute_spans(found: re.Match[str]) -> list[Span]:
             readings.append((found["dy"], first, second))
     else:
         year = found["iy"] or found["cy"] or found["ky"] or found["year"]
-        readings = [(year, found["im"] or found["cm"], found["id"] or found["cd"])]
+        if found["back"]:
+            year = str(today.year - _YEARS_BACK[found["back"]])
+        month, day = found["im"] or _digits(found["cm"]), found["id"] or _digits(found["cd"])
+        readings = [(year, month, day)]
     return [span for reading in readings if (span := _span_of(*reading)) is not None]
+
+
+def _whole_year(year: str | None) -> str | None:
+    """'23 is 2023, and '98 is 1998."""
+    if year is None or len(year) > 3:
+        return year
+    return f"{'19' if year[1:] >= '70' else '20'}{year[1:]}"
+
+
+def _digits(number: str | None) -> str | None:
+    """二十五 is 25."""
+    if number is None or number.isdecimal():
+        return number
+    tens, ten, ones = number.rpartition("十")
+    count = 10 * (_DIGITS.index(tens) + 1 if tens else 1) if ten else 0
+    return str(count + (_DIGITS.index(ones) + 1 if ones else 0))
+
+
+def _season(name: str, year: int) -> list[Span]:
+    """The winter of a year is the one that ends in it, or the one that begins in it."""
+    years = [year - 1, year] if name == "winter" else [year]
+    return [_three_months(each, _SEASONS[name]) for each in years]
+
+
+def _three_months(year: int, month: int) -> Span:
+    after = date(year + 1, month - 9, 1) if month > 9 else date(year, month + 3, 1)
+    first = date(year, month, 1)
+    return _days(first, (after - first).days)
 
 
 def _span_of(year: str | None, month: str | None, day: str | None) -> Span | None:

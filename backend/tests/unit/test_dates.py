@@ -62,6 +62,58 @@ def test_a_month_of_a_year_is_all_of_it(query: str) -> None:
     assert named(query) == [between("2023-05-01", "2023-05-31")]
 
 
+@pytest.mark.parametrize(
+    ("query", "first", "last"),
+    [
+        ("去年三月", "2022-03-01", "2022-03-31"),
+        ("去年12月我在哪里", "2022-12-01", "2022-12-31"),
+        ("前年的十一月份", "2021-11-01", "2021-11-30"),
+        ("今年二月", "2023-02-01", "2023-02-28"),
+        ("去年三月八日", "2022-03-08", "2022-03-08"),
+        ("2021年三月", "2021-03-01", "2021-03-31"),
+        ("May '22", "2022-05-01", "2022-05-31"),
+        ("8 May ’98", "1998-05-08", "1998-05-08"),
+        ("in Q2 2024", "2024-04-01", "2024-06-30"),
+        ("q4/2024", "2024-10-01", "2024-12-31"),
+        ("in spring 2023", "2023-03-01", "2023-05-31"),
+        ("the fall of 2022", "2022-09-01", "2022-11-30"),
+    ],
+)
+def test_a_part_of_a_year_is_all_of_it(query: str, first: str, last: str) -> None:
+    assert named(query) == [between(first, last)]
+
+
+def test_the_winter_of_a_year_begins_or_ends_in_it() -> None:
+    assert named("winter 2023") == [
+        between("2022-12-01", "2023-02-28"),
+        between("2023-12-01", "2024-02-29"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "三个月",
+        "三個月前",
+        "三月三",
+        "三月初三",
+        "正月",
+        "一月两次",
+        "近三月",
+        "过去三月",
+        "每三月",
+        "三月内",
+        "第三月",
+        "五月天",
+        "二十三月",
+        "Q5 2",
+        "spring",
+    ],
+)
+def test_how_long_how_often_and_feasts_are_no_months(query: str) -> None:
+    assert named(query) == []
+
+
 @pytest.mark.parametrize("query", ["in 2024", "2024?", "2024年", "在2024", "2024년에"])
 def test_a_year_is_all_of_it(query: str) -> None:
     assert named(query) == [between("2024-01-01", "2024-12-31")]
@@ -82,6 +134,18 @@ def test_a_year_is_all_of_it(query: str) -> None:
         ("May?", 5, None),
         ("5月8日", 5, 8),
         ("１２月", 12, None),
+        ("12月", 12, None),
+        ("我三月住在哪里", 3, None),
+        ("3月份", 3, None),
+        ("三月份我去了哪里", 3, None),
+        ("三月初的会议", 3, None),
+        ("三月天气怎么样", 3, None),
+        ("十月", 10, None),
+        ("十一月", 11, None),
+        ("十二月的时候", 12, None),
+        ("三月八日", 3, 8),
+        ("十二月三十一号", 12, 31),
+        ("二月二十號", 2, 20),
     ],
 )
 def test_a_month_without_a_year_is_that_of_any_year(query: str, month: int, day: int | None) -> None:
@@ -306,6 +370,12 @@ _pieces = st.sampled_from(
         "年",
         "月",
         "日",
+        "去年",
+        "三",
+        "十",
+        "Q2 ",
+        "winter ",
+        " '23",
         "8",
         "th ",
         "of ",

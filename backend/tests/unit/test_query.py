@@ -50,6 +50,7 @@ def test_words_of_every_script_are_asked_for(text: str, word: str) -> None:
 
 def test_times_are_read_from_the_query() -> None:
     assert read_query("What did I do in July?", 0).spans == (Span(month=7),)
+    assert read_query("我七月做了什么", 0).spans == (Span(month=7),)
 
 
 @pytest.mark.parametrize(
