@@ -219,3 +219,15 @@ class TestWithoutIt:
         async with corrected(tmp_path) as (home, line_id):
             await undo(home, line_id)
             assert (await holding(home), await texts(home, "profile")) == ([LISBON], [LISBON])
+
+
+async def test_what_comes_into_the_place_of_its_fact_has_a_line_too(tmp_path: Path) -> None:
+    talk = [("user", "I have a cat named Tom."), ("user", "I live in Berlin."), ("user", "I like chess.")]
+    async with remembering(tmp_path) as home:
+        await remember(home, "t1", said(talk), **ANN)
+        await home.drain()
+        (home_line,) = [each for each in await entries(home, "profile") if each.entry.text == BERLIN]
+        await say(home, home_line.entry_id)
+        (await home.client.delete("/api/v1/threads/t1/turns/t-1", params=ANN)).raise_for_status()
+        await home.drain()
+        assert await texts(home, "profile") == [POTSDAM, "ann likes chess."]
