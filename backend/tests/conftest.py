@@ -1,10 +1,15 @@
 """How large the tests are: `--stress=quick` by default, `--stress=long` for hours when a machine has nothing to do."""
 
+import os
+
 import pytest
 
 from tests.stress.utils import Size
 
 LONG = "long"
+
+# Hundreds of servers and commands are started: each would compile all of the code for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -188,7 +188,7 @@ async def test_kills_under_load_lose_double_and_leave_nothing(
     for number in range(size.of(quick=3, long=30)):
         step = f"{chance.choice(STEPS)}:{chance.randint(5, 60)}"
         with Server(home, {**settings, **({"RECOLLECT_FAIL_POINT": step} if number % 2 else {})}) as server:
-            await load_until_killed(server, people, figures, chance.randint(1, 80))
+            await load_until_killed(server, people, figures, chance.randint(1, size.of(quick=50, long=80)))
             figures.kills += 1
             if number % 4 == 3:
                 model.process.kill()
@@ -303,7 +303,7 @@ async def test_after_a_burst_memory_and_file_handles_are_back_to_normal(
         await asyncio.sleep(KEEP_ALIVE_SECONDS + 1)  # Nothing tells when idle connections are closed.
         handles, memory = file_handles(server.pid), memory_bytes(server.pid)
         for _ in range(size.of(quick=1, long=4)):
-            await burst(server, figures, size.of(quick=30, long=60))
+            await burst(server, figures, size.of(quick=20, long=60))
         await eventually(lambda: file_handles(server.pid) <= handles + HANDLES_TO_SPARE, seconds=30)
         assert memory_bytes(server.pid) <= memory + BYTES_TO_SPARE
         covered(server.client)

@@ -200,13 +200,14 @@ async def is_rewritten(talkers: Talkers) -> bool:
 async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catches_up(
     server: Server, model: MortalModel, embedder: MortalModel, figures: Figures, size: Size
 ) -> None:
+    late = size.of(quick=6.0, long=SLOW)  # What it was asked last has to end before it catches up.
     async with clients(server.address, CLIENTS, figures) as apis:
         for number, rate in enumerate(size.of(quick=(0.5, SLOW), long=(*RATES, SLOW))):
             await Talkers(apis, f"told {number}", f"embedder {number}").chat(1)
             embedder.control()
             await apis[0].indexed("embedded")
             if rate == SLOW:
-                embedder.control(delay_seconds=SLOW)
+                embedder.control(delay_seconds=late)
             else:
                 embedder.control("error", rate=rate, seed=number)
             talkers = Talkers(apis, f"asked {number}", f"embedder {number}")

@@ -77,7 +77,7 @@ async def test_memory_handles_and_latency_stay_flat_at_steady_load(
     remark: Callable[[str], None],
 ) -> None:
     model.control(chunk_delay_seconds=0.005)
-    samples, until = Samples(), size.of(quick=6.0, long=600.0)
+    samples, until = Samples(), size.of(quick=4.0, long=600.0)
     with Server(tmp_path / "home", chatting_settings(model, embedding=True)) as server:
         async with clients(server.address, CLIENTS + 1, figures) as (watcher, *apis):
             started = time.monotonic()
