@@ -6,7 +6,7 @@ from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.extraction.skill import Skill
 from recollect.memory.extraction.skill_file import parse_skill
-from recollect.memory.extraction.skill_merge import in_persons_words, merge_skill
+from recollect.memory.extraction.skill_merge import in_persons_words, merge_skill, sealed
 from recollect.memory.identity import text_digest
 from recollect.memory.job import Unfinished
 from recollect.memory.known_entry import Actor
@@ -81,11 +81,12 @@ class SkillShelf:
                 )
             if text is not None and parse_skill(text).skill is not None:
                 await self.files.see(source, text)
-            if source != path or merged.text != text:
-                await self._write(path, merged.text)
+            made = sealed(merged.text)
+            if source != path or made != text:
+                await self._write(path, made)
             if source != path:
                 await self._remove(source)
-        return parse_skill(merged.text).skill or skill
+        return parse_skill(made).skill or skill
 
     async def rewrite(
         self, path: str, text: str, actor: Actor, cause: str, revision: int | None = None
@@ -104,7 +105,7 @@ class SkillShelf:
                     field="revision",
                 )
             last = await self.files.last_written(path, standing.text)
-            theirs = in_persons_words(last or standing.text, skill, text, undo=actor == "undo")
+            theirs = sealed(in_persons_words(last or standing.text, skill, text, undo=actor == "undo"))
             if theirs == standing.text:
                 return
             if await self.vault.write_unless_foreign(path, theirs, frozenset([standing.digest])) is not None:

@@ -266,6 +266,49 @@ class TestEditing:
             assert vault_files(tmp_path)[skill["path"]].decode() == text
 
 
+class TestRebuilt:
+    """From the vault alone."""
+
+    async def rebuilt(self, home: Path) -> None:
+        for path in home.iterdir():
+            if path.name != "vault":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        await rebuild_home(Settings(home=home))
+
+    async def test_a_skill_that_nobody_touched_is_improved_as_before(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+        await self.rebuilt(tmp_path)
+        async with remembering(tmp_path) as home:
+            await work(home, "mail", 2)
+            (improved,) = await skills(home)
+            assert (improved["edited"], "of the mail server" in improved["text"]) == (False, True)
+
+    async def test_what_a_person_wrote_in_it_stays_theirs(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await edit(home, skill, text=skill["text"].replace("## Steps", "## Steps\n0. Ask Bob."))
+        file = tmp_path / "vault" / skill["path"]
+        file.write_text(file.read_text().replace("## When to use", "## When to use\n- On Fridays."))
+        await self.rebuilt(tmp_path)
+        async with remembering(tmp_path) as home:
+            await work(home, "mail", 2)
+            (improved,) = await skills(home)
+            for own in ("0. Ask Bob.", "- On Fridays."):
+                assert own in improved["text"]
+
+    async def test_a_forgotten_case_leaves_it(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            await work(home, "quixel", 2)
+        await self.rebuilt(tmp_path)
+        async with remembering(tmp_path) as home:
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            await home.drain()
+            (skill,) = await skills(home)
+            assert ("quixel" in skill["text"], "database" in skill["text"]) == (False, True)
+
+
 class TestHistory:
     async def test_every_change_is_kept_and_can_be_undone(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:

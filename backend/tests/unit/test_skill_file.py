@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from recollect.memory.extraction.skill import (
     Skill,
 )
 from recollect.memory.extraction.skill_file import parse_skill, render_skill
-from recollect.memory.extraction.skill_merge import in_persons_words, merge_skill
+from recollect.memory.extraction.skill_merge import in_persons_words, is_as_written, merge_skill, sealed
 from recollect.memory.extraction.skill_rules import improve_by_rules
 from tests.unit.awkward_text import texts, unhurried
 
@@ -232,3 +233,18 @@ def test_whatever_a_person_types_into_a_section_survives(text: str, place: str) 
 def test_merging_over_our_own_file_gives_our_own_file(one: Skill, other: Skill) -> None:
     one, other = replace(one, edited=()), replace(other, edited=())
     assert merge_skill(render_skill(one), render_skill(one), other).text == render_skill(other)
+
+
+def test_a_new_journal_tells_by_its_digest_that_nobody_touched_a_file() -> None:
+    written = sealed(FILE)
+    assert (is_as_written(written), is_as_written(FILE)) == (True, False)
+    merged = merge_skill(None, written, BETTER)
+    assert (sealed(merged.text), merged.kept, merged.conflicts) == (sealed(render_skill(BETTER)), (), ())
+    touched = written.replace("## Steps", "## Steps\n0. Ask.")
+    assert not is_as_written(touched)
+    assert "steps" in merge_skill(None, touched, BETTER).kept
+
+
+@pytest.mark.parametrize("text", ["", "---\nname: [\n---\n", sealed(FILE)])
+def test_what_is_sealed_stays_as_it_is_when_it_is_sealed_again(text: str) -> None:
+    assert sealed(text) == text

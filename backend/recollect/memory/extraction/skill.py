@@ -73,6 +73,8 @@ class Skill:
     """The model that made it, or `rules`."""
     basis: str = ""
     """Names its cases as they were when it was made of them: another word in one gives another."""
+    digest: str = ""
+    """Of what its file said when we wrote it; a file that gives another was changed by a person since."""
 
     @cached_property
     def terms(self) -> tuple[frozenset[str], ...]:

@@ -9,6 +9,7 @@ metadata:
   cases: [ca-3f9a2c71d0aa, ca-77b1c2d3e4f5]
   by: qwen3-8b
   basis: 0c3d5ae9b1f2
+  digest: a17d90c2be54
 ---
 
 # Free disk space
@@ -42,7 +43,7 @@ from recollect.memory.front_matter import (
 from recollect.memory.problem import Problem
 
 WHEN, STEPS, PITFALLS, EXAMPLES = "When to use", "Steps", "Pitfalls", "Examples"
-OURS = frozenset(["recollect", "tools", "cases", "edited", "by", "basis"])
+OURS = frozenset(["recollect", "tools", "cases", "edited", "by", "basis", "digest"])
 """What we write into `metadata`; whatever else stands there is a person's."""
 
 TOP = "(top)"
@@ -74,7 +75,7 @@ def render_skill(skill: Skill) -> str:
 def render_metadata(skill: Skill, others: Iterable[str] = ()) -> str:
     """The property `metadata`: ours, and the lines that a person wrote there beside."""
     values: dict[str, Any] = {"recollect": FORMAT_VERSION, "tools": skill.tools, "cases": skill.cases}
-    told = {"edited": skill.edited, "by": skill.by, "basis": skill.basis}
+    told = {"edited": skill.edited, "by": skill.by, "basis": skill.basis, "digest": skill.digest}
     values |= {name: value for name, value in told.items() if value}
     lines = [*render_front_matter(values).split("\n")[1:-2], *others]
     return "metadata:\n" + "".join(f"  {line}\n" for line in lines)
@@ -104,6 +105,7 @@ def parse_skill(text: str) -> ParsedSkill:
             edited=_texts(metadata.get("edited")),
             by=as_text(metadata.get("by")) or "",
             basis=as_text(metadata.get("basis")) or "",
+            digest=as_text(metadata.get("digest")) or "",
         ),
         problems,
     )

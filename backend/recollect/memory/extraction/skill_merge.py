@@ -1,5 +1,7 @@
 """A skill that improves while a person works on its file: what they changed stays theirs, section by section."""
 
+import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,14 +37,17 @@ def merge_skill(
 ) -> MergedSkill:
     """The improved skill over the current file, with everything that a person changed since we last wrote it.
 
-    Without `last_written`, whatever differs is taken for a person's. A file whose front matter can't be read stays as
-    it is, and is reported. Its name stays as it is in the file, unless `renamed`.
+    Without `last_written` (the journal is new), a file that has the digest it was written with counts as that; in any
+    other, whatever differs is taken for a person's. A file whose front matter can't be read stays as it is, and is
+    reported. Its name stays as it is in the file, unless `renamed`.
     """
     if current is None:
         return MergedSkill(render_skill(improved), improved.edited)
     parsed = parse_skill(current)
     if parsed.skill is None:
         return MergedSkill(current, conflicts=("front matter",))
+    if last_written is None and is_as_written(current):
+        last_written = current
     before, now, new = _sections(last_written), _sections(current), _sections(render_skill(improved))
     owned_before = set(parsed.skill.edited)
     base = parse_skill(last_written).skill if last_written is not None else None
@@ -79,6 +84,27 @@ def in_persons_words(before: str, standing: Skill, text: str, *, undo: bool = Fa
         theirs.add(DESCRIPTION)
     ours = replace(standing, description=parsed.description, edited=tuple(sorted(theirs)))
     return _header(text, ours) + "\n" + "\n".join(now.values()).strip("\n") + "\n"
+
+
+def sealed(text: str) -> str:
+    """The file with the digest of what it says; one whose front matter can't be read as it is."""
+    skill = parse_skill(text).skill
+    if skill is None:
+        return text
+    lines = text.removeprefix("\ufeff").split("\n")
+    body = lines[split_front_matter(text)[1] - 1 :]
+    return _header(text, replace(skill, digest=_digest(text, skill))) + "\n".join(body)
+
+
+def is_as_written(text: str) -> bool:
+    """Whether nobody changed a file since it was sealed."""
+    skill = parse_skill(text).skill
+    return skill is not None and skill.digest == _digest(text, skill)
+
+
+def _digest(text: str, skill: Skill) -> str:
+    told = [skill.description, [[title, _trimmed(section)] for title, section in _sections(text).items()]]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
 def _sections(text: str | None) -> _Sections:
