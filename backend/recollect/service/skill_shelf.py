@@ -1,11 +1,13 @@
 """The files of skills: as they stand in the vault, and changed without touching what a person wrote into them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory.extraction.skill import Skill
 from recollect.memory.extraction.skill_file import parse_skill
+from recollect.memory.extraction.skill_forget import without_forgotten
 from recollect.memory.extraction.skill_merge import in_persons_words, merge_skill, sealed
 from recollect.memory.identity import text_digest
 from recollect.memory.job import Unfinished
@@ -60,10 +62,13 @@ class SkillShelf:
         found = [skill for each in (written, text) if each and (skill := parse_skill(each).skill)]
         return tuple(dict.fromkeys(case_id for skill in found for case_id in skill.cases))
 
-    async def put(self, owner: str, skill: Skill, instead_of: str | None = None) -> Skill:
+    async def put(
+        self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
+    ) -> Skill:
         """Write it, with all that a person changed in its file, and return it as it stands there.
 
-        `instead_of` is the name that it had until now. Raises Unfinished where that one is there no longer.
+        `instead_of` is the name that it had until now, `lost` are cases of it that are forgotten: what we wrote because
+        of these goes from a person's sections too. Raises Unfinished where the old one is there no longer.
         """
         path = skill_path(owner, skill.name)
         source = path if instead_of is None else skill_path(owner, instead_of)
@@ -81,12 +86,21 @@ class SkillShelf:
                 )
             if text is not None and parse_skill(text).skill is not None:
                 await self.files.see(source, text)
-            made = sealed(merged.text)
+            made = merged.text
+            if lost and text is not None:
+                made = without_forgotten(made, skill, lost, await self._versions(source, text))
+            made = sealed(made)
             if source != path or made != text:
                 await self._write(path, made)
             if source != path:
                 await self._remove(source)
         return parse_skill(made).skill or skill
+
+    async def _versions(self, path: str, text: str) -> list[str]:
+        """What the file says and said, as far as it is known."""
+        written = await self.files.last_written(path, text)
+        past = [each.text for each in await self.files.versions(path)]
+        return [*past, *([written] if written is not None else []), text]
 
     async def rewrite(
         self, path: str, text: str, actor: Actor, cause: str, revision: int | None = None

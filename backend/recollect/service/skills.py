@@ -217,7 +217,8 @@ class Skills:
         made, told = await self.maker.make(agent.order(None, rest, others))
         if not lost or is_named_after(skill.name, rest):
             made = replace(made, name=skill.name)
-        put = await self.shelf.put(agent.owner, replace(made, edited=skill.edited), instead_of=skill.name)
+        made = replace(made, edited=skill.edited)
+        put = await self.shelf.put(agent.owner, made, instead_of=skill.name, lost=lost)
         agent.skills = others | {put.name: put}
         agent.tell(rest, {"state": "extracted", "skill": put.name, **told})
 

@@ -340,6 +340,25 @@ class TestHistory:
             back = (await home.client.post(f"{ENTRIES}/{skill['id']}/undo")).raise_for_status().json()
             assert (back["text"], back["edited"]) == (skill["text"], False)
 
+    async def test_nothing_of_a_forgotten_case_is_left_in_a_section_that_a_person_changed(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            await work(home, "quixel", 2)
+            (skill,) = await skills(home)
+            own = "## When to use\n- Bob asks for it."
+            await edit(home, skill, text=skill["text"].replace("## When to use", own))
+            await work(home, "mail", 3)
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            await home.drain()
+            (skill,) = await skills(home)
+            assert own in skill["text"]
+            assert "- Free some space on the full disk of the web server" in skill["text"]
+            assert [
+                path for path in tmp_path.rglob("*") if path.is_file() and b"quixel" in path.read_bytes()
+            ] == []
+
     async def test_what_it_said_of_a_forgotten_case_goes_with_it(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:
             skill = await learned(home)

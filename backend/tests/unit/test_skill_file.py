@@ -15,6 +15,7 @@ from recollect.memory.extraction.skill import (
     Skill,
 )
 from recollect.memory.extraction.skill_file import parse_skill, render_skill
+from recollect.memory.extraction.skill_forget import without_forgotten
 from recollect.memory.extraction.skill_merge import in_persons_words, is_as_written, merge_skill, sealed
 from recollect.memory.extraction.skill_rules import improve_by_rules
 from tests.unit.awkward_text import texts, unhurried
@@ -248,3 +249,13 @@ def test_a_new_journal_tells_by_its_digest_that_nobody_touched_a_file() -> None:
 @pytest.mark.parametrize("text", ["", "---\nname: [\n---\n", sealed(FILE)])
 def test_what_is_sealed_stays_as_it_is_when_it_is_sealed_again(text: str) -> None:
     assert sealed(text) == text
+
+
+def test_what_a_forgotten_case_left_in_a_persons_section_goes_and_their_own_lines_stay() -> None:
+    written = sealed(FILE)
+    (first, *_) = parse_skill(FILE).skill.examples  # type: ignore[union-attr]
+    theirs = written.replace("## When to use\n", "## When to use\n- My own line.\n- ca-1 was hard.\n")
+    left = without_forgotten(theirs, replace(BETTER, when=(), examples=()), ["ca-1"], [written])
+    assert "- My own line." in left
+    for gone in ("[[cases/2026-05-01#^ca-1]]", "ca-1 was hard", f"- {first.task}\n"):
+        assert (gone in theirs, gone in left.partition("## When")[2]) == (True, False)

@@ -131,6 +131,12 @@ def sections_of(text: str, body_line: int) -> list[tuple[str, str]]:
     return [(title, "\n".join(lines)) for title, lines in pieces]
 
 
+def item_of(line: str) -> str | None:
+    """The text of an item of a list; None for any other line."""
+    found = _item(line)
+    return plain_line(found[1]) if found else None
+
+
 def _rendered_sections(skill: Skill) -> Iterator[tuple[str, str]]:
     """Those that have something in them."""
     if skill.when:
