@@ -1,7 +1,7 @@
 """The files of skills: as they stand in the vault, and changed without touching what a person wrote into them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
@@ -13,12 +13,25 @@ from recollect.memory.identity import text_digest
 from recollect.memory.job import Unfinished
 from recollect.memory.known_entry import Actor
 from recollect.memory.skill_paths import skill_path
+from recollect.memory.vault_file import VaultFile
 from recollect.memory.vault_paths import owner_of_path
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import SkillFileStore, Vault
 from recollect.service.take_in import EditReports
 
 SKILL_BYTES = 1_000_000
+
+
+async def read_skill(files: SkillFileStore, path: str, found: VaultFile | None) -> Skill | None:
+    """The skill in a file, None where it can't be read. Which cases it has is not for a person to take out of it."""
+    skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
+    if found is None or skill is None or skill.cases:
+        return skill
+    written = await files.last_written(path, found.text)
+    was = parse_skill(written).skill if written is not None else None
+    if was is None:
+        return skill
+    return replace(skill, tools=skill.tools or was.tools, cases=was.cases, edited=was.edited, basis=was.basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +50,13 @@ class SkillShelf:
         found: dict[str, Skill] = {}
         for path in await self.vault.list_files(f"{owner}/skills"):
             file = await self.vault.look(path, SKILL_BYTES)
-            skill = parse_skill(file.text).skill if file is not None and file.is_whole else None
+            skill = await read_skill(self.files, path, file)
             if skill is not None and path == skill_path(owner, skill.name):
                 found[skill.name] = skill
         return found
 
     async def missing(self, owner: str) -> dict[str, Skill]:
-        """Those whose files should be there and are not, as they were last seen; by their paths.
+        """Those whose files should be there and are not, or can't be read, as they were last seen; by their paths.
 
         Raises StorageUnavailable where the whole vault is away.
         """
@@ -52,7 +65,7 @@ class SkillShelf:
         gone = [
             seen
             for seen in await self.files.seen(f"{owner}/skills/")
-            if await self.vault.look(seen.path, 1) is None
+            if await read_skill(self.files, seen.path, await self.vault.look(seen.path, SKILL_BYTES)) is None
         ]
         return {seen.path: skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None}
 
@@ -108,7 +121,7 @@ class SkillShelf:
         """Put a person's text in place of what stands there. Raises Conflict where that has another revision."""
         async with self.locks.of(owner_of_path(path) or ""):
             standing = await self.vault.look(path, SKILL_BYTES)
-            skill = parse_skill(standing.text).skill if standing is not None else None
+            skill = await read_skill(self.files, path, standing)
             if standing is None or skill is None:
                 raise NotFound("the skill's file was removed meanwhile")
             await self.files.see(path, standing.text)

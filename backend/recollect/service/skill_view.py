@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from recollect.errors import NotFound
 from recollect.memory.access import Caller
 from recollect.memory.extraction.skill import Skill
-from recollect.memory.extraction.skill_file import parse_skill
 from recollect.memory.file_names import file_name
 from recollect.memory.known_entry import SKILLS, KnownEntry, entry_id
 from recollect.memory.model import Entry
@@ -15,7 +14,7 @@ from recollect.memory.vault_paths import agent_folder
 from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.entry_view import EntryView
 from recollect.service.ports import EntryStore, SkillFileStore, ThreadStore, TranscriptStore, Vault
-from recollect.service.skill_shelf import SKILL_BYTES
+from recollect.service.skill_shelf import SKILL_BYTES, read_skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class SkillView:
             if not is_skill_path(path):
                 continue
             found = await self.vault.look(path, SKILL_BYTES)
-            skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
+            skill = await read_skill(self.files, path, found)
             if found is None or skill is None:
                 continue
             cases = [await self.entries.get(caller.space, case_id) for case_id in skill.cases]

@@ -29,7 +29,7 @@ SKILL = "skill"
 _MOST_CASES = 500
 _NO_CHANGE: JsonObject = {"state": NOTHING, "why": "it changes no skill"}
 _DELETED: JsonObject = {"state": NOTHING, "why": "its skill was deleted by a person"}
-_MISSING: JsonObject = {"state": NOTHING, "why": "the file of its skill is missing from the vault"}
+_MISSING: JsonObject = {"state": NOTHING, "why": "the file of its skill is missing, or can't be read"}
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Agent:
     graves: dict[str, Buried]
     """Of skills that a person deleted, by their ids."""
     missing: frozenset[str]
-    """Cases of skills whose files are gone; whether anybody wanted that is not known yet."""
+    """Cases of skills whose files are gone, or can't be read; whether anybody wanted that is not known yet."""
     buried: dict[str, Buried] = field(init=False)
     """The graves by the cases that lie in them."""
     told: dict[str, JsonObject] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class Skills:
         agent.tell(new, {"state": "extracted", "skill": made.name, **told})
 
     async def _hold(self, agent: _Agent, case: Case, like: Case) -> None:
-        """A case of a skill that a person deleted, or whose file is missing."""
+        """A case of a skill that a person deleted, or whose file is missing or can't be read."""
         agent.tell([case], agent.held([like.case_id]) or _MISSING)
         if (grave := agent.buried.get(like.case_id)) is not None:
             await self._bury(agent, agent.graves[grave.entry_id], [case])
@@ -192,12 +192,16 @@ class Skills:
         return True
 
     async def _forget_past(self, agent: _Agent) -> None:
-        """What skills said before, or in files that are missing, goes where it names a case that is gone."""
+        """What skills said before, or in files that are missing, goes where it names a case that is gone.
+
+        A file that can't be read may hold its words in any place: it goes whole.
+        """
         await self.shelf.files.forget_versions(agent.space, f"{agent.owner}/skills/")
         for path, skill in (await self.shelf.missing(agent.owner)).items():
             there = await self.entries.some(agent.space, agent.owner, skill.cases)
             if len(there) < len(set(skill.cases)):
-                await self.shelf.files.forget(path)
+                await self.shelf.remove_file(path)
+                self.shelf.reports.tell(path, "was made of a forgotten case: what is left of it is gone")
 
     async def _follow_changes(self, agent: _Agent, skill: Skill, cases: Sequence[Case]) -> None:
         """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes."""

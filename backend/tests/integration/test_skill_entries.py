@@ -1,5 +1,6 @@
 """People rule over skills: what they write stays, what they delete is never made again."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -53,6 +54,10 @@ async def delete(home: Home, skill: Json, user: str = "bob") -> httpx2.Response:
 
 def skill_files(home: Path) -> list[str]:
     return [path for path in vault_files(home) if path.endswith("/SKILL.md")]
+
+
+def files_with(home: Path, word: bytes) -> list[str]:
+    return [path.name for path in home.rglob("*") if path.is_file() and word in path.read_bytes()]
 
 
 async def edit(home: Home, skill: Json, **changes: object) -> httpx2.Response:
@@ -203,6 +208,50 @@ class TestByHand:
             await work(home, "mail", 2)
             (renamed,) = await skills(home)
             assert (renamed["title"], len(renamed["properties"]["cases"].split())) == ("tidy-up", 3)
+
+    async def test_one_that_cannot_be_read_is_left_alone_and_said_to_be(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            file = tmp_path / "vault" / skill["path"]
+            file.write_text(skill["text"].replace("description:", "description: ["))
+            told = await work(home, "mail", 2)
+            why = "the file of its skill is missing, or can't be read"
+            assert (told["skill"]["detail"]["why"], len(skill_files(tmp_path))) == (why, 1)
+            file.write_text(skill["text"])
+            await work(home, "backup", 3)
+            assert len((await skills(home))[0]["properties"]["cases"].split()) == 4
+
+    async def test_one_that_cannot_be_read_holds_nothing_of_a_forgotten_case(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await work(home, "quixel", 2)
+            file = tmp_path / "vault" / skill["path"]
+            file.write_text(file.read_text().replace("description:", "description: ["))
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            await home.drain()
+            assert files_with(tmp_path, b"quixel") == []
+            await work(home, "mail", 3)
+            assert len((await skills(home))[0]["properties"]["cases"].split()) == 3
+
+    async def test_one_without_its_properties_is_still_made_of_its_cases(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            await work(home, "quixel", 2)
+            (skill,) = await skills(home)
+            own = skill["text"].replace("## Steps", "## Steps\n0. Ask Bob.")
+            await edit(home, skill, text=own)
+            await work(home, "mail", 3)
+            file = tmp_path / "vault" / skill["path"]
+            bare = re.sub(r"metadata:\n(?:  .*\n)+", "", file.read_text())
+            file.write_text(re.sub(r"\[\[.*?\]\] ", "", bare))
+            await home.app.hand_edits.sweep()
+            await work(home, "backup", 4)
+            (improved,) = await skills(home)
+            assert len(improved["properties"]["cases"].split()) == 5
+            assert "0. Ask Bob." in improved["text"]
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            await home.drain()
+            assert files_with(tmp_path, b"quixel") == []
 
     async def test_one_that_a_person_brings_back_is_improved_again(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:
@@ -355,9 +404,7 @@ class TestHistory:
             (skill,) = await skills(home)
             assert own in skill["text"]
             assert "- Free some space on the full disk of the web server" in skill["text"]
-            assert [
-                path for path in tmp_path.rglob("*") if path.is_file() and b"quixel" in path.read_bytes()
-            ] == []
+            assert files_with(tmp_path, b"quixel") == []
 
     async def test_what_it_said_of_a_forgotten_case_goes_with_it(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:

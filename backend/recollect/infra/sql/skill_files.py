@@ -101,15 +101,16 @@ class SqlSkillFiles:
 
     def _see(self, connection: sqlite3.Connection, path: str, text: str, actor: Actor, cause: str) -> None:
         row = connection.execute(
-            "SELECT seen, writing, revision FROM skill_files WHERE path = ?", (path,)
+            "SELECT seen, writing, revision, text FROM skill_files WHERE path = ?", (path,)
         ).fetchone()
-        before, writing, revision = row or (None, None, 0)
+        before, writing, revision, written = row or (None, None, 0, None)
         if before == text:
             return
         if writing == text:
             actor, cause = "extraction", FROM_CASES
         if before is not None:
-            cases = json.dumps(sorted(set(_case_ids(before))))
+            # A person may have taken them out of the file; its words are still those of the cases.
+            cases = json.dumps(sorted({*_case_ids(before), *_case_ids(written or "")}))
             connection.execute(ADD_VERSION, (path, revision, before, cases, actor, cause, self._clock()))
         connection.execute(
             "INSERT INTO skill_files (path, seen, revision) VALUES (?, ?, ?)"

@@ -2,28 +2,33 @@
 
 from collections.abc import Collection, Iterable
 
+from recollect.memory.extraction.answer import plain_line
 from recollect.memory.extraction.skill import Skill
 from recollect.memory.extraction.skill_file import item_of, parse_skill, render_skill, sections_of
 from recollect.memory.extraction.skill_merge import is_as_written
 from recollect.memory.front_matter import split_front_matter
 
+_TELLING_BYTES = 12
+"""A shorter task may stand by chance in a line that somebody wrote themself."""
+
 
 def without_forgotten(text: str, made: Skill, lost: Collection[str], before: Iterable[str]) -> str:
-    """The file without lines that name a lost case, and items that repeat its task, or that we wrote and would not again.
+    """The file without lines that name a lost case or repeat its task, and items that we wrote and would not again.
 
     `made` is the skill as the cases that are left make it; `before` are versions of the file, this one among them.
-    A person's own lines stay.
+    A person's other lines stay.
     """
     versions = list(dict.fromkeys([*before, text]))
     tasks = {task for each in versions for task in _tasks_of(each, lost)}
     said_still = {*_items(render_skill(made)), *(example.task for example in made.examples)}
     gone = {*tasks, *(item for each in versions for item in _our_items(each))} - said_still
+    telling = [*lost, *(task for task in tasks - said_still if len(task.encode()) >= _TELLING_BYTES)]
     body = split_front_matter(text)[1] - 1
     lines = text.split("\n")
     kept = [
         line
         for line in lines[body:]
-        if item_of(line) not in gone and not any(case_id in line for case_id in lost)
+        if item_of(line) not in gone and not any(words in plain_line(line) for words in telling)
     ]
     return "\n".join([*lines[:body], *kept])
 

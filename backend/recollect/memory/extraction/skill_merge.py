@@ -49,8 +49,9 @@ def merge_skill(
     if last_written is None and is_as_written(current):
         last_written = current
     before, now, new = _sections(last_written), _sections(current), _sections(render_skill(improved))
-    owned_before = set(parsed.skill.edited)
     base = parse_skill(last_written).skill if last_written is not None else None
+    marked = parsed.skill if parsed.skill.cases or base is None else base
+    owned_before = set(marked.edited)
     owned = _owned(before if last_written is not None else None, now, new, owned_before)
     conflicts = [title for title in sorted(owned - owned_before) if _differs(new, now, title)]
     description = parsed.skill.description
