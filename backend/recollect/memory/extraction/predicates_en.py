@@ -33,6 +33,16 @@ _for_good = (
     r"|\s(?:last|this|in|on|yesterday|today|recently|because|and\snow|a|two|three|several|some|\d{1,2})\b)"
 )
 """After a place that somebody left: no way back follows, and nowhere that they went instead."""
+_NO_PLACE = (
+    r"(?!(?:the\s)?(?:React|Vue|Angular|Svelte|jQuery|Redux|Node|Django|Flask|Rails|Laravel|Spring|Python|Java|JavaScript|TypeScript"
+    r"|Rust|Go|Golang|Kotlin|Swift|Scala|Ruby|Perl|PHP|Haskell|Emacs|Vim|Excel|Word|Outlook|Office|Windows|Linux|Ubuntu|Debian|Mac"
+    r"|macOS|Android|Docker|Kubernetes|Jenkins|Git|GitHub|GitLab|Jira|Scrum|Agile|Kanban|SQL|MySQL|Postgres|PostgreSQL|MongoDB"
+    r"|Oracle|SAP|Salesforce|AWS|Azure|GCP|Heroku|Google|Gmail|Chrome|Firefox|Safari|Apple|Microsoft|Amazon|Meta|Facebook|Instagram"
+    r"|WhatsApp|Telegram|Twitter|X|TikTok|Reddit|LinkedIn|YouTube|Netflix|Spotify|Slack|Teams|Zoom|Discord|Notion|Obsidian|Evernote"
+    r"|Dropbox|Photoshop|Figma|Sketch|OpenAI|ChatGPT|Claude|Gemini|IBM|Intel|Nvidia|Tesla|Uber|Siemens|Bosch|BMW"
+    r"|Christianity|Islam|Judaism|Buddhism|Hinduism|Catholicism)\b)"
+)
+"""What people also move away from, and never lived in. Nothing tells a name that is not among these from a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +65,8 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
     (attribute, _pattern(source))
     for attribute, source in (
         ("lives_in", rf"{_NOT}(?:lives?|living|resides?)\sin\s(?P<v>{_PLACE})"),
-        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:away\sfrom|out\sof)\s(?P<v>{_PLACE})(?:\sfor\sgood)?{_for_good}"),
-        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?left\s(?P<v>{_PLACE})\sfor\sgood{_for_good}"),
+        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:away\sfrom|out\sof)\s{_NO_PLACE}(?P<v>{_PLACE})(?:\sfor\sgood)?{_for_good}"),
+        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?left\s{_NO_PLACE}(?P<v>{_PLACE})\sfor\sgood{_for_good}"),
         ("works_at", rf"{_NOT}(?:works?|working)\s(?:at|for)\s(?P<v>[\w&' -]{{2,40}}?)(?=$|[,.;!]|\s(?:any\s?more|either)\b)"),
         ("lives_in", rf"(?:lives|is (?:still |now |currently )?living|is (?:now )?based|resides)\s(?:here\s)?in\s(?P<v>{_PLACE})"),
         ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:back\s|over\s)?to\s(?P<v>{_PLACE})"),
