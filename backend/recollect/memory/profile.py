@@ -8,6 +8,7 @@ from recollect.memory.consolidate import is_denial, says_the_same
 from recollect.memory.extraction.draft import FUNCTIONAL
 from recollect.memory.known_entry import FACTS, PROFILE, Buried, KnownEntry, entry_id
 from recollect.memory.line_origins import is_off_page
+from recollect.memory.line_words import attribute_of_line
 from recollect.memory.model import Entry
 from recollect.memory.succession import written
 
@@ -85,7 +86,7 @@ def place_on_page(entry: Entry) -> int:
 
 
 def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> KnownEntry:
-    """A person's line, marked with the attribute of the fact it was made of.
+    """A person's line, marked with the attribute of the fact it was made of, or that its own words name.
 
     So it has the word about that, whatever becomes of the fact.
     """
@@ -93,9 +94,19 @@ def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> Know
         return line
     shown = next((fact for fact in facts if fact.kind == FACTS and "attribute" in fact.entry.extra), None)
     if shown is None:
-        return line
+        return _with_what_it_says(line)
     about = {key: value for key, value in shown.entry.extra.items() if key in ("subject", "attribute")}
     return replace(line, entry=replace(line.entry, extra={**line.entry.extra, **about}))
+
+
+def _with_what_it_says(line: KnownEntry) -> KnownEntry:
+    """For one that a person added, under a title of the page."""
+    titled = next((each for each in _PAGE if each.title == line.entry.title), None)
+    attribute = attribute_of_line(line.entry.text, titled.attributes) if titled is not None else None
+    if attribute is None or "fact" in line.entry.extra:
+        return line
+    extra = {**line.entry.extra, "subject": USER, "attribute": attribute}
+    return replace(line, entry=replace(line.entry, extra=extra))
 
 
 def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
