@@ -194,7 +194,9 @@ class EntryFiles:
         if found is None:
             return frozenset()
         entries = [each.known.entry for each in here]
-        document = await asyncio.to_thread(read_document, path, found.text, known=entries, links=links)
+        document = await asyncio.to_thread(
+            read_document, path, found.text, found.modified, known=entries, links=links
+        )
         damaged = document.damaged
         if not damaged:
             return frozenset()

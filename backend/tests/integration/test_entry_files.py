@@ -464,6 +464,14 @@ async def test_a_section_without_an_id_that_is_saved_twice_is_one_entry(house: H
     assert await house.is_sound()
 
 
+async def test_a_section_without_a_time_is_not_kept_beside_when_it_gets_its_id(house: House) -> None:
+    file = f"{ANN}/facts/mine.md"
+    header = "---\nrecollect: 1\nkind: facts\nowner: users/ann\n---\n\n"
+    await house.save(file, f"{header}## Ann hates coriander\n\n> She does.\n", wait=SETTLED)
+    assert "## Ann hates coriander ^" in house.read(file)
+    assert [path for path in house.persons.paths() if ".conflict-" in path] == []
+
+
 async def test_a_section_with_an_unknown_id_keeps_it(house: House) -> None:
     await house.save(TODAY, rendered(fact(7).entry), wait=SETTLED)
     known = await house.got("fa-7")
