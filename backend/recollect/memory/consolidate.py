@@ -27,8 +27,12 @@ MANY_SOURCES = 24
 
 _numbers = re.compile(r"\d+(?:[.,:]\d+)*").findall
 _NEGATIONS = frozenset(
-    ["not", "never", "no", "don't", "doesn't", "didn't", "isn't", "without", "不", "没", "沒", "别"]
-)
+    [
+        "not", "never", "no", "none", "nobody", "nothing", "neither", "nor", "without", "cannot", "can't", "couldn't",
+        "don't", "doesn't", "didn't", "isn't", "aren't", "wasn't", "weren't", "haven't", "hasn't", "hadn't", "won't",
+        "wouldn't", "shouldn't", "mustn't", "needn't", "ain't", "不", "没", "沒", "别",
+    ]
+)  # fmt: skip
 _denial = re.compile(
     r"\b(?:no longer|not|never|isn't|doesn't|don't)\b|不再|不(?=住|居住|在|是)|没有?(?=住|在)|沒有?(?=住|在)",
     re.IGNORECASE,

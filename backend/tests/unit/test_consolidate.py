@@ -36,6 +36,12 @@ def lives_in(place: str, at: int, **extra: str) -> KnownEntry:
     )
 
 
+@pytest.mark.parametrize("cannot", ["cannot", "can't", "can’t", "couldn't"])  # noqa: RUF001
+def test_what_somebody_cannot_do_is_not_what_they_can(cannot: str) -> None:
+    can = fact("Ann can swim.", attribute="can", value="swim")
+    assert not is_same_statement(can, fact(f"Ann {cannot} swim.", attribute="can", value="swim"))
+
+
 @pytest.mark.parametrize(
     ("text", "place", "denies"),
     [
