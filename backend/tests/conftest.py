@@ -1,6 +1,7 @@
 """How large the tests are: `--stress=quick` by default, `--stress=long` for hours when a machine has nothing to do."""
 
 import os
+import signal
 
 import pytest
 
@@ -10,6 +11,8 @@ LONG = "long"
 
 # Hundreds of servers and commands are started: each would compile all of the code for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A shell's background jobs ignore Ctrl-C, and so would the commands at which the tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
