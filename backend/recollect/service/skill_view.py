@@ -78,8 +78,9 @@ class SkillView:
         """By agent and name. A file that can't be read as a skill is left out."""
         view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
         shown = []
-        revisions = {seen.path: seen.revision for seen in await self.files.seen()}
-        for path in sorted(await self.vault.list_files(f"{file_name(caller.space)}/agents")):
+        below = f"{file_name(caller.space)}/agents"
+        revisions = {seen.path: seen.revision for seen in await self.files.seen(f"{below}/")}
+        for path in sorted(await self.vault.list_files(below)):
             if not is_skill_path(path):
                 continue
             found = await self.vault.look(path, SKILL_BYTES)
