@@ -43,6 +43,7 @@ _leaving = re.compile(
     re.IGNORECASE,
 ).search
 """That one lives somewhere no longer, and from where on it says where that was."""
+_LIKES = {"likes", "dislikes"}
 _named = re.compile(r"\bnamed\b").sub
 _capitalised = re.compile(r"\b[A-Z][\w-]*").findall
 _within = re.compile(r"(?<=[^.!?\s]\s)[A-Z][\w-]*").findall
@@ -58,27 +59,27 @@ def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
     if not _may_be_same(one, other):
         return False
     mine, others = one.entry.extra, other.entry.extra
-    if _attribute(one) not in ("", "did", "other") and _attribute(one) == _attribute(other):
-        if _value_key(mine.get("value", "")) == _value_key(others.get("value", "")):
+    if attribute_of(one) not in ("", "did", "other") and attribute_of(one) == attribute_of(other):
+        if value_key(mine.get("value", "")) == value_key(others.get("value", "")):
             return True
-        if _attribute(one) in FUNCTIONAL:
+        if attribute_of(one) in FUNCTIONAL:
             return False
     return shared_words(one.entry.text, other.entry.text) >= NEAR
 
 
-def _value_key(value: str) -> str:
+def value_key(value: str) -> str:
     """A dog named Rex is a dog called Rex."""
     return text_key(_named("called", value))
 
 
 def says_the_same(line: KnownEntry, fact: KnownEntry) -> bool:
     """Whether a line of the profile has the words of a fact."""
-    return _value_key(line.entry.text) == _value_key(fact.entry.text)
+    return value_key(line.entry.text) == value_key(fact.entry.text)
 
 
 def is_perhaps_same(one: KnownEntry, other: KnownEntry) -> bool:
     """Their words leave it open: whoever has a model of meaning asks it."""
-    if not _may_be_same(one, other) or _attribute(one) in FUNCTIONAL:
+    if not _may_be_same(one, other) or attribute_of(one) in FUNCTIONAL:
         return False
     return PERHAPS <= shared_words(one.entry.text, other.entry.text) < NEAR
 
@@ -98,15 +99,19 @@ def merged(known: KnownEntry, new: KnownEntry) -> KnownEntry:
     return replace(known, entry=entry, sources=(*known.sources, *added))
 
 
+def may_tell(entry: KnownEntry) -> bool:
+    """A fact, or a person's line of the profile."""
+    return entry.kind == FACTS or (entry.kind == PROFILE and entry.is_edited)
+
+
 def is_functional(entry: KnownEntry) -> bool:
-    """A fact, or a person's line of the profile, about something of which its subject has one at a time."""
-    may_tell = entry.kind == FACTS or (entry.kind == PROFILE and entry.is_edited)
-    return may_tell and _attribute(entry) in FUNCTIONAL
+    """It tells of something of which its subject has one at a time."""
+    return may_tell(entry) and attribute_of(entry) in FUNCTIONAL
 
 
 def is_denial(fact: KnownEntry) -> bool:
     """It says of something that is had once that it is not so (any more). What one doesn't eat is a diet, no denial."""
-    if not is_functional(fact) or _attribute(fact) == "diet":
+    if not is_functional(fact) or attribute_of(fact) == "diet":
         return False
     return _denial(fact.entry.text) is not None or _leaves(fact)
 
@@ -137,7 +142,9 @@ def lapsed(entry: KnownEntry, now: int) -> bool:
 
 def _may_be_same(one: KnownEntry, other: KnownEntry) -> bool:
     """Of one kind and subject, with the same numbers and names, and both affirmed or both denied."""
-    if one.kind != other.kind or _subject(one) != _subject(other) or _about(one) != _about(other):
+    if one.kind != other.kind or subject_of(one) != subject_of(other) or _about(one) != _about(other):
+        return False
+    if {attribute_of(one), attribute_of(other)} == _LIKES:
         return False
     mine, others = _signs(one.entry.text), _signs(other.entry.text)
     return (
@@ -182,13 +189,13 @@ def _denies(text: str) -> bool:
     )
 
 
-def _subject(entry: KnownEntry) -> tuple[str, str]:
+def subject_of(entry: KnownEntry) -> tuple[str, str]:
     """By name, and by what they are to the owner: two of one name are two."""
     extra = entry.entry.extra
     return extra.get("subject", "").casefold(), extra.get("relation", "").casefold()
 
 
-def _attribute(entry: KnownEntry) -> str:
+def attribute_of(entry: KnownEntry) -> str:
     return entry.entry.extra.get("attribute", "")
 
 
@@ -198,5 +205,5 @@ def _about(entry: KnownEntry) -> str:
 
 def same_attribute(entries: Sequence[KnownEntry], like: KnownEntry) -> list[KnownEntry]:
     """Those about the attribute and the subject that `like` is about."""
-    key = (_subject(like), _attribute(like))
-    return [each for each in entries if (_subject(each), _attribute(each)) == key]
+    key = (subject_of(like), attribute_of(like))
+    return [each for each in entries if (subject_of(each), attribute_of(each)) == key]

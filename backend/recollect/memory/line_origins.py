@@ -7,6 +7,7 @@ from recollect.memory.consolidate import is_functional
 from recollect.memory.entry_links import UNTIL, holding_again, origin_ids, successor_ids, superseded
 from recollect.memory.entry_references import SUPERSEDED_BY
 from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry
+from recollect.memory.matters import is_affirmed, matter_of
 from recollect.memory.text_key import text_key
 
 ON_PAGE, NO = "profile", "no"
@@ -19,7 +20,7 @@ def is_off_page(fact: KnownEntry) -> bool:
 
 def is_replaced(fact: KnownEntry) -> bool:
     """It is about something of which one may have several, and a person wrote another line in its place."""
-    return fact.kind == FACTS and not is_functional(fact) and not fact.is_edited and not fact.holds
+    return fact.kind == FACTS and matter_of(fact) is None and not fact.is_edited and not fact.holds
 
 
 def is_spoken_for(fact: KnownEntry) -> bool:
@@ -57,11 +58,17 @@ def after_line(
                 entry = superseded(entry, after)
             elif fact in replaced:
                 entry = holding_again(entry)
-        if off_page:
+        if off_page and not _contradicts(before, fact):
             entry = replace(entry, extra={**entry.extra, ON_PAGE: NO})
         if entry != fact.entry and not fact.is_edited:
             changed.append(replace(fact, entry=entry))
     return changed
+
+
+def _contradicts(line: KnownEntry, fact: KnownEntry) -> bool:
+    """A person's line about a thing, and a fact that said the opposite: the line never showed it."""
+    names_a_thing = "value" in line.entry.extra and not is_functional(line)
+    return names_a_thing and is_affirmed(line) != is_affirmed(fact)
 
 
 def latest(facts: Iterable[KnownEntry], *changes: Mapping[str, KnownEntry]) -> list[KnownEntry]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from recollect.memory.consolidate import is_denial, says_the_same
-from recollect.memory.extraction.draft import FUNCTIONAL
+from recollect.memory.extraction.draft import FUNCTIONAL, OPPOSED
 from recollect.memory.known_entry import FACTS, PROFILE, Buried, KnownEntry, entry_id
 from recollect.memory.line_origins import is_off_page
 from recollect.memory.line_words import attribute_of_line
+from recollect.memory.matters import is_affirmed
 from recollect.memory.model import Entry
 from recollect.memory.succession import written
 
@@ -96,6 +97,9 @@ def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> Know
     if shown is None:
         return _with_what_it_says(line)
     about = {key: value for key, value in shown.entry.extra.items() if key in ("subject", "attribute")}
+    thing = shown.entry.extra.get("value", "")
+    if about["attribute"] in OPPOSED and thing and thing.casefold() in line.entry.text.casefold():
+        about["value"] = thing
     return replace(line, entry=replace(line.entry, extra={**line.entry.extra, **about}))
 
 
@@ -134,7 +138,13 @@ def _standing(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
     if attribute in FUNCTIONAL and (words := written(facts)):
         return words[-1:]
     holding = [fact for fact in facts if fact.holds]
-    return [fact for fact in holding if not is_denial(fact)] or holding
+    return [fact for fact in holding if not _is_over(fact)] or holding
+
+
+def _is_over(fact: KnownEntry) -> bool:
+    """It only says that something is no longer so. What somebody cannot do belongs on the page."""
+    ends = fact.entry.extra.get("attribute") in ("has_pet", "allergic_to") and not is_affirmed(fact)
+    return ends or is_denial(fact)
 
 
 def _line_of(space: str, owner: str, title: str, fact: KnownEntry) -> KnownEntry:

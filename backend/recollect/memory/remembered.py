@@ -10,6 +10,7 @@ from recollect.memory.extraction.draft import Draft
 from recollect.memory.known_entry import Buried, KnownEntry, entry_id
 from recollect.memory.line_origins import is_replaced, is_spoken_for, with_marks_of
 from recollect.memory.line_values import write_time
+from recollect.memory.matters import matter_of, same_matter
 from recollect.memory.model import Entry
 from recollect.memory.namesakes import relation_in
 from recollect.memory.profile import USER
@@ -140,7 +141,7 @@ def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSa
         stored = _in_its_place(entry, known, outcome, kept)
         outcome.put[stored.entry_id] = stored
         outcome.wrote.append(stored.entry_id)
-        if consolidate.is_functional(entry):
+        if matter_of(stored) is not None:
             _succeed(outcome, stored, [*others, *words])
     outcome.remove = [
         key
@@ -201,10 +202,14 @@ def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome, kept: Known
 def _same(entry: KnownEntry, others: Sequence[KnownEntry], means_the_same: MeansTheSame) -> KnownEntry | None:
     for other in others:
         # What held once and is said again, when something else has held in between, begins anew.
-        stands = not consolidate.is_functional(entry) or succession.held_throughout(other, entry, others)
+        stands = matter_of(entry) is None or succession.held_throughout(other, entry, others)
         if stands and consolidate.is_same_statement(entry, other):
             return other
-    perhaps = (other for other in others if consolidate.is_perhaps_same(entry, other))
+    perhaps = (
+        other
+        for other in others
+        if (other.holds or matter_of(other) is None) and consolidate.is_perhaps_same(entry, other)
+    )
     return next((other for other in perhaps if means_the_same(entry, other)), None)
 
 
@@ -216,7 +221,7 @@ def _merge(outcome: Outcome, same: KnownEntry, entry: KnownEntry) -> None:
 
 
 def _succeed(outcome: Outcome, entry: KnownEntry, others: Sequence[KnownEntry]) -> None:
-    rivals = [each for each in consolidate.same_attribute(others, entry) if consolidate.is_functional(each)]
+    rivals = same_matter(others, entry)
     for marked in succession.in_succession([*rivals, entry]):
         old = next((each for each in (*rivals, entry) if each.entry_id == marked.entry_id), None)
         if marked != old:

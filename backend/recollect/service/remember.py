@@ -19,6 +19,7 @@ from recollect.memory.known_entry import (
     EntryReceipt,
     KnownEntry,
 )
+from recollect.memory.matters import matter_of, same_matter
 from recollect.memory.model import JsonObject
 from recollect.memory.profile import USER
 from recollect.memory.remembered import Known, Origin, Outcome, entries_of, remember
@@ -134,7 +135,7 @@ class Remembering:
         found = await self.entries.with_text(entry.space, entry.owner, entry.kind, text_key(entry.entry.text))
         about = (
             await about_the_same(self.entries, entry, newest=_MOST_ALIKE)
-            if consolidate.is_functional(entry)
+            if matter_of(entry) is not None
             else await self.entries.of_subject(
                 entry.space,
                 entry.owner,
@@ -178,10 +179,10 @@ class Remembering:
         """What a removed fact had superseded holds again."""
         gone = [each for each in known.of_cell if each.entry_id in outcome.remove]
         for entry in gone:
-            if consolidate.is_functional(entry):
+            if matter_of(entry) is not None:
                 rest = await about_the_same(self.entries, entry)
                 now = [outcome.put.get(each.entry_id, each) for each in rest]
-                same = consolidate.same_attribute(now, entry)
+                same = same_matter(now, entry)
                 left = {each.entry_id: each for each in same if each.entry_id not in outcome.remove}
                 for marked in succession.in_succession(left.values()):
                     if marked != left[marked.entry_id]:

@@ -9,13 +9,14 @@ from recollect.infra.sql.entry_changes import EntryWriter
 from recollect.infra.sql.entry_rows import compared, known_of, stored_entry
 from recollect.infra.sql.entry_store import CITING, CITING_TURNS, OF_SUBJECT
 from recollect.infra.sql.rows import named_rows
-from recollect.memory.consolidate import is_functional
 from recollect.memory.entry_links import left_behind, partners
+from recollect.memory.extraction.draft import OPPOSED
 from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Derived
 from recollect.memory.identity import thread_key, turn_id
 from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.memory.line_origins import after_line, latest, lines_of
+from recollect.memory.matters import matter_of
 from recollect.memory.succession import settled
 from recollect.memory.vault_paths import owner_folder
 
@@ -96,22 +97,30 @@ def _with_succession(
     """Without what a person wrote, what was extracted about the same holds again."""
     put = {known.entry_id: known for known in left}
     ids = {known.entry_id for known in gone}
-    for like in filter(is_functional, gone):
-        extra = like.entry.extra
-        about = compared(extra.get("subject", "")), compared(extra["attribute"])
-        stored = [
-            known_of(row)
-            for kind in (FACTS, PROFILE)
-            for row in named_rows(connection, OF_SUBJECT, (like.space, like.owner, kind, *about, -1))
-        ]
-        put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
+    again: list[KnownEntry] = []
     for line in lines_of(gone).values():
-        extra = line.entry.extra
-        about = compared(extra.get("subject", "")), compared(extra.get("attribute", ""))
-        rows = named_rows(connection, OF_SUBJECT, (line.space, line.owner, FACTS, *about, -1))
-        facts = [fact for fact in latest(map(known_of, rows), put) if fact.entry_id not in ids]
-        put |= {known.entry_id: known for known in after_line(line, None, facts)}
+        alike = latest(_about_the_same(connection, line, FACTS), put)
+        again += after_line(line, None, [fact for fact in alike if fact.entry_id not in ids])
+        put |= {known.entry_id: known for known in again}
+    for like in (*gone, *again):
+        if matter_of(like) is not None:
+            stored = _about_the_same(connection, like, FACTS, PROFILE)
+            put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
     return tuple(put.values())
+
+
+def _about_the_same(connection: sqlite3.Connection, like: KnownEntry, *kinds: str) -> list[KnownEntry]:
+    """Those about its attribute, or the opposite."""
+    subject = compared(like.entry.extra.get("subject", ""))
+    attribute = like.entry.extra.get("attribute", "")
+    return [
+        known_of(row)
+        for kind in kinds
+        for each in OPPOSED.get(attribute, (attribute,))
+        for row in named_rows(
+            connection, OF_SUBJECT, (like.space, like.owner, kind, subject, compared(each), -1)
+        )
+    ]
 
 
 def _forget_versions(

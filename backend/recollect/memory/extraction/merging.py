@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from recollect.memory.extraction.draft import Draft
+from recollect.memory.extraction.negation import is_negated
 from recollect.memory.words import words_in
 
 _ALIKE = 0.8
@@ -30,6 +31,8 @@ def merged(drafts: Sequence[Draft], order: Mapping[str, int]) -> list[Draft]:
 
 def _say_the_same(draft: Draft, words: frozenset[str], other: Draft, others: frozenset[str]) -> bool:
     if (draft.kind, draft.subject, draft.attribute) != (other.kind, other.subject, other.attribute):
+        return False
+    if is_negated(draft.text, draft.value) != is_negated(other.text, other.value):
         return False
     if draft.text == other.text or (draft.attribute != "did" and draft.value and draft.value == other.value):
         return draft.about == other.about

@@ -1,0 +1,59 @@
+"""Matters: what facts are about that cannot hold together, so that the newer takes the place of the older.
+
+Of an attribute that is had once, every value is one matter. Of what somebody likes, can do, keeps or is allergic to, each
+thing is a matter of its own: that it is so, or that it is not.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from recollect.memory.consolidate import attribute_of, is_functional, may_tell, subject_of, value_key
+from recollect.memory.entry_links import successor_ids
+from recollect.memory.extraction.draft import OPPOSED
+from recollect.memory.extraction.negation import is_negated
+from recollect.memory.known_entry import KnownEntry, is_line_id
+
+Matter = tuple[str, ...]
+
+_named_animal = re.compile(r"(?P<animal>\w+) (?:named|called) (?P<name>[A-Z][\w'-]*)\W*$").search
+
+
+def matter_of(entry: KnownEntry) -> Matter | None:
+    """What it is about; None where it stands beside all else that is said.
+
+    So does a fact in whose place a person wrote a line, unless there can be only one.
+    """
+    attribute = attribute_of(entry)
+    if is_functional(entry):
+        return (*subject_of(entry), attribute)
+    if attribute not in OPPOSED or not may_tell(entry) or any(map(is_line_id, successor_ids(entry.entry))):
+        return None
+    value = entry.entry.extra.get("value", "")
+    if not value or value.casefold() not in entry.entry.text.casefold():
+        return None
+    return (*subject_of(entry), OPPOSED[attribute][0], _thing(attribute, entry.entry.text, value))
+
+
+def same_matter(entries: Iterable[KnownEntry], like: KnownEntry) -> list[KnownEntry]:
+    """Those about the matter that `like` is about."""
+    matter = matter_of(like)
+    return [each for each in entries if matter is not None and matter_of(each) == matter]
+
+
+def says_likewise(one: KnownEntry, other: KnownEntry) -> bool:
+    """Of two about one matter: both say that a thing is so, or both that it is not. Values of one attribute never do."""
+    return not is_functional(one) and is_affirmed(one) == is_affirmed(other)
+
+
+def is_affirmed(fact: KnownEntry) -> bool:
+    """That somebody likes, can, has … it, and not the opposite."""
+    extra = fact.entry.extra
+    return attribute_of(fact) != "dislikes" and not is_negated(fact.entry.text, extra.get("value", ""))
+
+
+@lru_cache(maxsize=4096)
+def _thing(attribute: str, text: str, value: str) -> str:
+    """An animal with a name is told by both, however much else is said of it."""
+    found = _named_animal(text) if attribute == "has_pet" else None
+    return value_key(f"{found['animal']} called {found['name']}" if found else value)
