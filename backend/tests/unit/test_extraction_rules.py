@@ -74,6 +74,52 @@ def test_what_a_person_states_of_themselves_is_a_fact(
 
 
 @pytest.mark.parametrize(
+    ("said", "told", "attribute", "value"),
+    [
+        ("I don't like coffee anymore.", "Ann does not like coffee.", "dislikes", "coffee"),
+        ("I no longer like coffee.", "Ann no longer likes coffee.", "dislikes", "coffee"),
+        ("I like coffee again.", "Ann likes coffee.", "likes", "coffee"),
+        ("I can no longer swim.", "Ann can no longer swim.", "can", "swim"),
+        ("I can't swim anymore.", "Ann cannot swim.", "can", "swim"),
+        ("I don't have a dog anymore.", "Ann does not have a dog anymore.", "has_pet", "a dog"),
+        ("I no longer have a dog.", "Ann no longer has a dog.", "has_pet", "a dog"),
+        ("My dog Rex died.", "Ann no longer has a dog named Rex.", "has_pet", "Rex"),
+        (
+            "I'm not allergic to nuts any more.",
+            "Ann is not allergic to nuts any more.",
+            "allergic_to",
+            "nuts",
+        ),
+        ("I'm no longer allergic to nuts.", "Ann is no longer allergic to nuts.", "allergic_to", "nuts"),
+        ("我不喜欢咖啡了。", "Ann 不喜欢咖啡了。", "dislikes", "咖啡"),
+        ("我不再喜欢咖啡。", "Ann 不再喜欢咖啡。", "dislikes", "咖啡"),
+        ("我不爱喝咖啡。", "Ann 不爱喝咖啡。", "dislikes", "咖啡"),
+        ("我会游泳了。", "Ann 会游泳了。", "can", "游泳"),
+        ("我对花生不过敏了。", "Ann 对花生不过敏了。", "allergic_to", "花生"),
+        ("我不再对花生过敏。", "Ann 不再对花生过敏。", "allergic_to", "花生"),
+    ],
+)
+def test_what_is_no_longer_so_names_what_was(said: str, told: str, attribute: str, value: str) -> None:
+    (fact,) = statements(cell(said))
+    assert (fact.text, fact.subject, fact.attribute, fact.value) == (told, "Ann", attribute, value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["I don't have a dog.", "I'm not allergic to nuts.", "我对花生不过敏。", "I no longer have a clue."],
+)
+def test_what_may_never_have_been_so_ends_nothing(said: str) -> None:
+    assert statements(cell(said)) == []
+
+
+def test_opposites_of_one_conversation_are_two() -> None:
+    assert texts(cell("I can swim.", "I broke my arm, I can't swim anymore."))[::2] == [
+        "Ann can swim.",
+        "Ann cannot swim.",
+    ]
+
+
+@pytest.mark.parametrize(
     "said",
     [
         "Do I live in Berlin?",

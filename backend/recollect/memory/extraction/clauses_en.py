@@ -46,7 +46,7 @@ _asking_start = re.compile(
 ).match
 _ADVERB = r"(?:(?:just|recently|finally|actually|also|even|already|still|really|currently|now|absolutely|totally|definitely|always|usually|often|mostly|mainly|simply|truly|only|originally|sometimes|never|honestly|happily|generally|normally|once|kinda|mostly|officially)\s+){0,3}"
 _person = re.compile(
-    rf"(?P<who>I|i|We|we)\b(?P<short>'m|'re|'ve|'ll|'d)?\s+(?P<adverb>{_ADVERB}(?:no longer\s+(?=live\b|work\b))?)(?P<rest>\S.*)"
+    rf"(?P<who>I|i|We|we)\b(?P<short>'m|'re|'ve|'ll|'d)?\s+(?P<adverb>{_ADVERB}(?:no longer\s+(?=(?:live|work|like|enjoy|have)\b))?)(?P<rest>\S.*)"
 ).fullmatch
 _pair = re.compile(
     r"(?:My|my)\s+(?P<other>[\w'-]{2,20}(?:\s(?!(?:is|are|was|were|has|had|have|will|works?|lives?)\b)[\w'-]{2,20}){0,3})"

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from recollect.memory.extraction.draft import OPPOSED
+
 _PLACE = r"(?:the\s)?[A-Z][\w.'-]{1,30}(?:[ -](?:[A-Z][\w.'-]{0,30}|(?:de|la|del|upon|am|el|do|da)\b)){0,4}(?:,\s[A-Z][\w.]{1,20}(?:\s[A-Z]\w{1,20})?)?"
 _SOME = r"(?:a|an|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}|several|some)"
 _ADJ = r"(?:[\w'-]{2,20}\s){0,2}"
@@ -27,6 +29,8 @@ _JOBS = (
 _ANIMALS = "dogs?|cats?|pupp(?:y|ies)|kittens?|rabbits?|hamsters?|parrots?|horses?|turtles?|tortoises?|snakes?|guinea pigs?|birds?|goldfish|lizards?|geckos?|pets|ferrets?|chickens|budgies?|beagles?|labradors?|poodles?|terriers?"
 _KNOWN_THE = r"(?!the\s(?:sea|beach|ocean|outdoors|mountains|countryside|theatre|theater|opera|cinema|gym|forest|snow|rain|cold|heat|dark|violin|piano|guitar|cello|drums|flute)(?:$|\s(?:and|or|in|at|with)\b)|the\s[A-Z])the\s"
 _NOT = r"(?:is\snot|does\snot|is\sno\slonger|no\slonger)\s"
+_ANY_MORE = r"any\s?(?:more|longer)(?=$|[,.;!]|\s(?:and|but|so|since|because)\b)"
+_PET = rf"{_SOME}\s{_ADJ}(?:{_ANIMALS})(?:\s(?:named|called)\s[A-Z]\w{{1,20}})?"
 _ends = r"(?=$|[,.;!]|\s(?:and|but|so|because|with|for|now|from|since|where|which|who|in|at|on|near|right|by|as|when|while|currently|though|these)\b)"
 _for_good = (
     r"(?!.*\b(?:back|return(?:ed|ing)?|in\sfavou?r)\b)(?=$|[.;!]|,(?!\s(?:but|then|only)\b)"
@@ -78,6 +82,8 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("diet", r"is\s(?:a\s|an\s)?(?:strict\s|lifelong\s)?(?P<v>vegetarian|vegan|pescatarian|pescetarian)"),
         ("diet", r"(?:does not|never)\seats?\s(?P<v>[\w ]{2,40}?)" + _ends),
         ("diet", r"(?:only\seats|eats\sonly)\s(?P<v>[\w ]{2,40}?)" + _ends),
+        ("allergic_to", r"is\sno\slonger\sallergic\sto\s(?P<v>[\w ]{2,40}?)(?=$|[,.;!]|\s(?:but|so|because|that|which)\b)"),
+        ("allergic_to", rf"is\snot\sallergic\sto\s(?P<v>[\w ]{{2,40}}?)\s{_ANY_MORE}"),
         ("allergic_to", r"is\s(?:very\s|severely\s|badly\s|quite\s)?allergic\sto\s(?P<v>[\w ]{2,40}?(?:(?:,\s|\sand\s|\sor\s)[\w]{2,20}){0,3})(?=$|[,.;!]|\s(?:but|so|because|that|which)\b)"),
         ("allergic_to", r"is\s(?P<v>lactose|gluten|fructose|histamine)[ -]intolerant"),
         ("allergic_to", r"has\s(?:a|an)\s(?P<v>[\w ]{2,30}?)\sallergy"),
@@ -89,11 +95,13 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("speaks", r"(?:speaks|can\sspeak)\s(?P<v>(?:a little\s|some\s|fluent\s)?[A-Z]\w{2,20}(?:(?:,\s|,?\sand\s)(?:a little\s|some\s|a bit of\s)?[A-Z]\w{2,20}){0,5})"),
         ("plays", rf"(?:plays|can\splay)\s(?!with\b|a\srole|around|along|it\b|out\b)(?P<v>(?:the\s)?[\w' -]{{2,30}}?){_ends}"),
         ("can", rf"can\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b[\w' -]{{0,30}}?){_ends}"),
-        ("can", rf"cannot\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b[\w' -]{{0,30}}?){_ends}"),
+        ("can", rf"(?:cannot|can\sno\slonger)\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b[\w' -]{{0,30}}?){_ends}"),
         ("prefers", r"(?:prefers)\s(?P<v>[^,.;!()–—]{2,120})"),
-        ("dislikes", r"(?:hates|dislikes|detests|cannot\sstand|does\snot\s(?:really\s)?(?:like|enjoy))\s(?!when\b|how\b|to\ssay|that\b)(?P<v>[^,.;!()–—]{2,120})"),
+        ("dislikes", r"(?:no\slonger\s(?:likes|enjoys)|hates|dislikes|detests|cannot\sstand|does\snot\s(?:really\s)?(?:like|enjoy))\s(?!when\b|how\b|to\ssay|that\b)(?P<v>[^,.;!()–—]{2,120})"),
         ("likes", r"(?:really\s|absolutely\s|also\s)?(?:loves|likes|enjoys|adores)\s(?!how\b|when\b|that\b|what\b|the\sway|the\sidea|to\ssee\b|to\shear\b|to\sknow\b|hearing|seeing|being\sable)(?P<v>[^,.;!()–—]{2,120})"),
         ("likes", r"is\s(?:a\s)?(?:really\s|very\s|also\s)?(?:big\s|huge\s|massive\s)?(?:fan\sof|into|keen\son|crazy\sabout|passionate\sabout|fond\sof|obsessed\swith)\s(?P<v>[^,.;!()–—]{2,120})"),
+        ("has_pet", rf"no\slonger\shas\s(?P<v>{_PET})(?=$|[,.;!]|\s(?:and|but|so)\b)"),
+        ("has_pet", rf"does\snot\shave\s(?P<v>{_PET})\s{_ANY_MORE}"),
         ("has_pet", rf"(?:has|have|has got|owns)\s(?P<v>{_SOME}\s{_ADJ}(?:{_ANIMALS})(?:\s(?:named|called)\s[A-Z][\w]{{1,20}}(?:(?:,\s|\sand\s)[A-Z]\w{{1,20}}){{0,4}})?)(?=$|[,.;!]|\s(?:and|but|so|at|who|that|as|with|now|named|called|too)\b)"),
         ("has_child", rf"(?:has|has got)\s(?P<v>{_SOME}\s{_ADJ}(?:kids?|child(?:ren)?|sons?|daughters?|boys|girls)(?:\s(?:named|called)\s[A-Z]\w{{1,20}}(?:(?:,\s|\sand\s)[A-Z]\w{{1,20}}){{0,4}})?)" + _ends),
         ("has_sibling", rf"(?:has|has got)\s(?P<v>{_SOME}\s{_ADJ}(?:sisters?|brothers?|siblings?)(?:\s(?:named|called)\s[A-Z]\w{{1,20}}(?:(?:,\s|\sand\s)[A-Z]\w{{1,20}}){{0,4}})?)" + _ends),
@@ -122,6 +130,7 @@ _cut = re.compile(
     r"|after all|after a|thanks to|for sure)\b.*$",
     re.IGNORECASE,
 ).sub
+_lately = re.compile(r"\s+(?<!and\s)(?:now|again|any\s?more|any\slonger)$", re.IGNORECASE).sub
 _of_listener = re.compile(
     r"(?:all\s)?(?:your|yours|you|the\sfact|all\sthe|both|everything|how)\b", re.IGNORECASE
 ).match
@@ -155,6 +164,8 @@ def _is_cut_short(value: str, after: str) -> bool:
 
 def _with_company(attribute: str, found: re.Match[str], predicate: str) -> list[Trait]:
     value = _cut("", found["v"]).strip()
+    if attribute in OPPOSED:
+        value = _lately("", value)
     if attribute in _LOOSE and (_is_cut_short(value, predicate[found.end("v") :]) or value == "to"):
         return []
     if attribute in _LOOSE and (

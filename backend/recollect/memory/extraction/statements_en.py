@@ -32,6 +32,11 @@ from recollect.memory.extraction.verbs_en import is_past, without_adverbs
 _named_is = re.compile(
     r"(?:'s name is|is (?:called|named)|is (?=[A-Z]\w+$))\s*(?P<v>[A-Z][\w'-]{0,30}(?:\s[A-Z][\w-]{0,30}){0,2})"
 ).match
+_died = re.compile(
+    r"(?:(?:has|just|recently|sadly|suddenly)\s)*(?:died|passed\saway|(?:was|had\sto\sbe)\sput\s(?:down|to\ssleep))"
+    r"(?=$|[,.;!]|\s(?:last|this|yesterday|today|recently|suddenly|of|from|a|two|three|several|some|\d{1,2}"
+    r"|(?:in|on)\s[A-Z\d])\b)"
+).match
 _own_name = re.compile(
     r"(?:my (?:full )?name is|my name's|I'm called|I am called|I go by)\s+(?P<v>[A-Z][\w'-]{0,30}(?:\s[A-Z][\w-]{0,30}){0,2})",
     re.IGNORECASE,
@@ -160,7 +165,7 @@ def _traits(clause: Clause, said: Said) -> Iterator[Statement]:
 
 
 def _kinship(clause: Clause, said: Said) -> Iterator[Statement]:
-    """That the speaker has a sister of that name."""
+    """That the speaker has a sister of that name; of an animal that died, that they no longer have it."""
     relation = clause.relation
     attribute = KIN_ATTRIBUTE.get(relation.split(" ")[-1], "") if relation else ""
     name = clause.subject if "," in clause.full_subject else ""
@@ -169,8 +174,11 @@ def _kinship(clause: Clause, said: Said) -> Iterator[Statement]:
         attribute = attribute or "other"
     if name and attribute:
         article = "an" if relation[0] in "aeio" else "a"
-        speaker = said.speaker.name
-        yield Statement(f"{speaker} has {article} {relation} named {name}.", speaker, attribute, name)
+        speaker, thing = said.speaker.name, f"{article} {relation} named {name}"
+        if attribute == "has_pet" and _died(clause.predicate):
+            yield Statement(f"{speaker} no longer has {thing}.", speaker, attribute, name)
+        else:
+            yield Statement(f"{speaker} has {thing}.", speaker, attribute, name)
 
 
 def _event(words: str, clause: Clause | None, said: Said) -> Statement | None:

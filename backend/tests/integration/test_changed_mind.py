@@ -1,0 +1,117 @@
+"""Somebody changes their mind: what they like no longer is kept, linked, and neither shown nor preferred."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from recollect.memory.access import Caller
+from recollect.memory.known_entry import KnownEntry
+from tests.eventually import eventually
+from tests.http_client import Home
+from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
+from tests.where_ann_lives import ANN, ENTRIES, found, holding, say, undo
+
+LIKES, NOT = "ann likes coffee.", "ann does not like coffee."
+
+
+async def hear(home: Home, text: str, day: int) -> None:
+    messages = said([("user", text)], start=MAY_8 + day * DAY, prefix=f"d{day}-")
+    await remember(home, f"day-{day}", messages, **ANN)
+    await home.drain()
+
+
+async def one(home: Home, text: str, kind: str = "facts") -> KnownEntry:
+    (found,) = [each for each in await entries(home, kind) if each.entry.text == text]
+    return found
+
+
+async def shown(home: Home) -> tuple[list[str], list[str]]:
+    """What holds, and what stands on the page."""
+    return await holding(home), await texts(home, "profile")
+
+
+@asynccontextmanager
+async def changed_mind(tmp_path: Path) -> AsyncIterator[Home]:
+    async with remembering(tmp_path) as home:
+        await hear(home, "I like coffee.", 0)
+        await hear(home, "I don't like coffee anymore.", 30)
+        yield home
+
+
+async def test_the_newer_word_holds_both_ways_and_the_older_is_kept_and_linked(tmp_path: Path) -> None:
+    async with changed_mind(tmp_path) as home:
+        assert await shown(home) == ([NOT], [NOT])
+        likes, dislikes = await one(home, LIKES), await one(home, NOT)
+        body = (await home.client.get(f"{ENTRIES}/{likes.entry_id}", params=ANN)).raise_for_status().json()
+        assert dislikes.entry_id in str(body)
+        assert likes.entry.extra["superseded_by"] == dislikes.entry_id
+        assert likes.entry.extra["until"] == "2026-06-07T14:03:00.000Z"
+
+        async def is_known() -> bool:
+            hits = await found(home, "Does Ann like coffee?", types=["facts"])
+            return [(hit["text"], hit["why"].get("validity", 0)) for hit in hits] == [(NOT, 0), (LIKES, -1)]
+
+        await eventually(is_known)
+        await hear(home, "I love coffee again.", 60)
+        assert await shown(home) == (["ann loves coffee."],) * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "holds"),
+    [
+        ("我不喜欢咖啡。", "我喜欢咖啡了。", "ann 喜欢咖啡了。"),
+        ("I can swim.", "I can't swim anymore.", "ann cannot swim."),
+        ("I have a dog named Rex.", "My dog Rex died.", "ann no longer has a dog named Rex."),
+    ],
+)
+async def test_so_it_is_with_what_somebody_can_or_has(
+    before: str, after: str, holds: str, tmp_path: Path
+) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, before, 0)
+        await hear(home, after, 30)
+        assert await shown(home) == ([holds], [holds])
+        assert len(await entries(home, "facts")) == 2
+
+
+async def test_made_anew_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
+    async with changed_mind(tmp_path) as home:
+        before = vault_files(tmp_path)
+        await home.app.reprocessor.reprocess(Caller("default", None))
+        await home.drain()
+        assert vault_files(tmp_path) == before
+
+
+async def test_when_the_newer_word_is_forgotten_the_older_holds_again(tmp_path: Path) -> None:
+    async with changed_mind(tmp_path) as home:
+        (await home.client.delete("/api/v1/threads/day-30", params=ANN)).raise_for_status()
+        await home.drain()
+        assert await shown(home) == ([LIKES], [LIKES])
+
+
+async def test_a_persons_word_wins_until_it_is_undone(tmp_path: Path) -> None:
+    async with changed_mind(tmp_path) as home:
+        likes = await one(home, LIKES)
+        await say(home, likes.entry_id, "Ann still likes coffee.")
+        assert await shown(home) == (["Ann still likes coffee."],) * 2
+        await undo(home, likes.entry_id)
+        assert await shown(home) == ([NOT], [NOT])
+        assert (await one(home, LIKES)).entry.extra["superseded_by"] == (await one(home, NOT)).entry_id
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_so_does_their_line_of_the_profile(deleted: bool, tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, "I like coffee.", 0)
+        line = await one(home, LIKES, "profile")
+        await say(home, line.entry_id, "Ann likes coffee very much.")
+        await hear(home, "I don't like coffee.", 30)
+        assert await shown(home) == ([], ["Ann likes coffee very much."])
+        if deleted:
+            (await home.client.delete(f"{ENTRIES}/{line.entry_id}", params=ANN)).raise_for_status()
+            await home.drain()
+        else:
+            await undo(home, line.entry_id)
+        assert await shown(home) == ([NOT], [NOT])
