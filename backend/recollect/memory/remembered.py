@@ -200,10 +200,12 @@ def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome, kept: Known
 
 
 def _same(entry: KnownEntry, others: Sequence[KnownEntry], means_the_same: MeansTheSame) -> KnownEntry | None:
+    is_alone = matter_of(entry) is None
     for other in others:
         # What held once and is said again, when something else has held in between, begins anew.
-        stands = matter_of(entry) is None or succession.held_throughout(other, entry, others)
-        if stands and consolidate.is_same_statement(entry, other):
+        if consolidate.is_same_statement(entry, other) and (
+            is_alone or succession.held_throughout(other, entry, others)
+        ):
             return other
     perhaps = (
         other

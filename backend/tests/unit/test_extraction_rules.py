@@ -81,6 +81,7 @@ def test_what_a_person_states_of_themselves_is_a_fact(
         ("I like coffee again.", "Ann likes coffee.", "likes", "coffee"),
         ("I can no longer swim.", "Ann can no longer swim.", "can", "swim"),
         ("I can't swim anymore.", "Ann cannot swim.", "can", "swim"),
+        ("I can't drive at night.", "Ann cannot drive at night.", "can", "drive at night"),
         ("I don't have a dog anymore.", "Ann does not have a dog anymore.", "has_pet", "a dog"),
         ("I no longer have a dog.", "Ann no longer has a dog.", "has_pet", "a dog"),
         ("My dog Rex died.", "Ann no longer has a dog named Rex.", "has_pet", "Rex"),
@@ -106,9 +107,19 @@ def test_what_is_no_longer_so_names_what_was(said: str, told: str, attribute: st
 
 @pytest.mark.parametrize(
     "said",
-    ["I don't have a dog.", "I'm not allergic to nuts.", "我对花生不过敏。", "I no longer have a clue."],
+    [
+        "I don't have a dog.",
+        "I'm not allergic to nuts.",
+        "我对花生不过敏。",
+        "我对花生不严重过敏。",
+        "我不喜欢了。",
+        "I no longer have a clue.",
+        "I can't cook now.",
+        "I don't like coffee as much as tea.",
+        "I don't like coffee when it is cold.",
+    ],
 )
-def test_what_may_never_have_been_so_ends_nothing(said: str) -> None:
+def test_what_is_not_so_in_part_or_may_never_have_been_ends_nothing(said: str) -> None:
     assert statements(cell(said)) == []
 
 

@@ -95,7 +95,7 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("speaks", r"(?:speaks|can\sspeak)\s(?P<v>(?:a little\s|some\s|fluent\s)?[A-Z]\w{2,20}(?:(?:,\s|,?\sand\s)(?:a little\s|some\s|a bit of\s)?[A-Z]\w{2,20}){0,5})"),
         ("plays", rf"(?:plays|can\splay)\s(?!with\b|a\srole|around|along|it\b|out\b)(?P<v>(?:the\s)?[\w' -]{{2,30}}?){_ends}"),
         ("can", rf"can\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b[\w' -]{{0,30}}?){_ends}"),
-        ("can", rf"(?:cannot|can\sno\slonger)\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b[\w' -]{{0,30}}?){_ends}"),
+        ("can", r"(?:cannot|can\sno\slonger)\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b(?!.*\b(?:now|today|tonight|yet)\b)[\w' -]{0,30}?)(?=$|[,.;!]|\s(?:and|but|so|because)\b)"),
         ("prefers", r"(?:prefers)\s(?P<v>[^,.;!()–—]{2,120})"),
         ("dislikes", r"(?:no\slonger\s(?:likes|enjoys)|hates|dislikes|detests|cannot\sstand|does\snot\s(?:really\s)?(?:like|enjoy))\s(?!when\b|how\b|to\ssay|that\b)(?P<v>[^,.;!()–—]{2,120})"),
         ("likes", r"(?:really\s|absolutely\s|also\s)?(?:loves|likes|enjoys|adores)\s(?!how\b|when\b|that\b|what\b|the\sway|the\sidea|to\ssee\b|to\shear\b|to\sknow\b|hearing|seeing|being\sable)(?P<v>[^,.;!()–—]{2,120})"),
@@ -131,6 +131,8 @@ _cut = re.compile(
     re.IGNORECASE,
 ).sub
 _lately = re.compile(r"\s+(?<!and\s)(?:now|again|any\s?more|any\slonger)$", re.IGNORECASE).sub
+_not_wholly = re.compile(r"\s+(?:when|while|where|if)\b", re.IGNORECASE).match
+_not_much = re.compile(r"\s+(?:(?:so|very|as|too)\smuch|a\slot|the\smost)\b", re.IGNORECASE).match
 _of_listener = re.compile(
     r"(?:all\s)?(?:your|yours|you|the\sfact|all\sthe|both|everything|how)\b", re.IGNORECASE
 ).match
@@ -162,8 +164,16 @@ def _is_cut_short(value: str, after: str) -> bool:
     return after.startswith(",") and _article_and_word(value) is not None
 
 
+def _is_disliked_in_part(found: re.Match[str], value: str) -> bool:
+    """Who does not like it very much, or hates it when it rains, may like it."""
+    rest = found["v"][len(value) :]
+    return _not_wholly(rest) is not None or (" not " in found["told"] and _not_much(rest) is not None)
+
+
 def _with_company(attribute: str, found: re.Match[str], predicate: str) -> list[Trait]:
     value = _cut("", found["v"]).strip()
+    if attribute == "dislikes" and _is_disliked_in_part(found, value):
+        return []
     if attribute in OPPOSED:
         value = _lately("", value)
     if attribute in _LOOSE and (_is_cut_short(value, predicate[found.end("v") :]) or value == "to"):
