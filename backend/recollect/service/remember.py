@@ -176,13 +176,13 @@ class Remembering:
         return same
 
     async def _close_gaps(self, outcome: Outcome, known: Known) -> None:
-        """What a removed fact had superseded holds again."""
-        gone = [each for each in known.of_cell if each.entry_id in outcome.remove]
-        for entry in gone:
-            if matter_of(entry) is not None:
-                rest = await about_the_same(self.entries, entry)
-                now = [outcome.put.get(each.entry_id, each) for each in rest]
-                same = same_matter(now, entry)
+        """What a fact had superseded that is removed, or says something else now, holds again."""
+        for entry in known.of_cell:
+            now = outcome.put.get(entry.entry_id)
+            is_gone = entry.entry_id in outcome.remove or (now is not None and not same_matter([now], entry))
+            if is_gone and matter_of(entry) is not None:
+                rest = {each.entry_id: each for each in await about_the_same(self.entries, entry)}
+                same = same_matter({**rest, **outcome.put}.values(), entry)
                 left = {each.entry_id: each for each in same if each.entry_id not in outcome.remove}
                 for marked in succession.in_succession(left.values()):
                     if marked != left[marked.entry_id]:

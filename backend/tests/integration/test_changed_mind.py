@@ -2,11 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from recollect.memory.access import Caller
+from recollect.memory.extraction import rules
+from recollect.memory.extraction.draft import CellText, Extraction
+from recollect.memory.extraction.rules import extract_by_rules
 from recollect.memory.known_entry import KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
@@ -91,6 +95,40 @@ async def test_when_the_newer_word_is_forgotten_the_older_holds_again(tmp_path: 
         assert await shown(home) == ([LIKES], [LIKES])
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("I live in Berlin.", "I live in Lisbon."), ("I like coffee.", "I don't like coffee.")],
+)
+async def test_the_newer_word_holds_though_what_was_said_before_it_is_forgotten(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    """Then all that is left of the conversation has another place."""
+    async with remembering(tmp_path) as home:
+        await hear(home, before, 0)
+        talk = [("user", "I work as a nurse."), ("assistant", "Nice."), ("user", after)]
+        await remember(home, "t1", said(talk, start=MAY_8 + 30 * DAY), **ANN)
+        await home.drain()
+        (await home.client.delete("/api/v1/threads/t1/turns/t-1", params=ANN)).raise_for_status()
+        await home.drain()
+        older, newer = await entries(home, "facts")
+        assert (older.entry.extra["superseded_by"], newer.holds) == (newer.entry_id, True)
+
+
+async def test_when_other_rules_read_something_else_there_the_older_holds_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with changed_mind(tmp_path) as home:
+
+        def other_rules(cell: CellText) -> Extraction:
+            told = "I have a cat." if cell.turns[0].content != "I like coffee." else "I like coffee."
+            return extract_by_rules(replace(cell, turns=(replace(cell.turns[0], content=told),)))
+
+        monkeypatch.setattr(rules, "extract_by_rules", other_rules)
+        await home.app.reprocessor.reprocess(Caller("default", None))
+        await home.drain()
+        assert sorted(await texts(home, "profile")) == ["ann has a cat.", LIKES]
+
+
 async def test_a_persons_word_wins_until_it_is_undone(tmp_path: Path) -> None:
     async with changed_mind(tmp_path) as home:
         likes = await one(home, LIKES)
@@ -101,17 +139,18 @@ async def test_a_persons_word_wins_until_it_is_undone(tmp_path: Path) -> None:
         assert (await one(home, LIKES)).entry.extra["superseded_by"] == (await one(home, NOT)).entry_id
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-async def test_so_does_their_line_of_the_profile(deleted: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends", ["undone", "deleted", "forgotten"])
+async def test_so_does_their_line_of_the_profile(ends: str, tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         await hear(home, "I like coffee.", 0)
         line = await one(home, LIKES, "profile")
         await say(home, line.entry_id, "Ann likes coffee very much.")
         await hear(home, "I don't like coffee.", 30)
         assert await shown(home) == ([], ["Ann likes coffee very much."])
-        if deleted:
-            (await home.client.delete(f"{ENTRIES}/{line.entry_id}", params=ANN)).raise_for_status()
-            await home.drain()
-        else:
+        if ends == "undone":
             await undo(home, line.entry_id)
+        else:
+            gone = f"{ENTRIES}/{line.entry_id}" if ends == "deleted" else "/api/v1/threads/day-0"
+            (await home.client.delete(gone, params=ANN)).raise_for_status()
+            await home.drain()
         assert await shown(home) == ([NOT], [NOT])
