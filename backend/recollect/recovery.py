@@ -15,6 +15,7 @@ from recollect.infra.sql.entry_file_store import SqlEntryFileStore
 from recollect.infra.sql.entry_store import SqlEntryStore
 from recollect.infra.sql.importer import SqlImporter
 from recollect.infra.sql.people_store import SqlPeopleStore
+from recollect.infra.sql.skill_files import SqlSkillFiles
 from recollect.infra.vault import Vault
 from recollect.memory.access import ApiKey
 from recollect.service.graves import import_graves
@@ -53,6 +54,7 @@ async def rebuild_home(
         await import_graves(vault, SqlEntryStore(database, clock=now_ms))
         report.problems += found.problems
         await importer.add_keys(old.keys)
+        await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
         await database.close()
         if report.turns < old.turns:
             raise HomeUnusable(
@@ -74,6 +76,8 @@ class _OldJournal:
     """What is carried over from the journal that a rebuild replaces, and what is not."""
 
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
+    gone_cases: frozenset[str] = frozenset()
+    """Whose words may stand in skills still."""
     turns: int = 0
     lost: list[str] = field(
         default_factory=lambda: [
@@ -101,6 +105,7 @@ async def _settle_old_journal(settings: Settings) -> _OldJournal:
                 await app.entry_files.settle_all()
             old.keys = await app.keys.list_with_hashes()
             old.lost.remove("API keys")
+            old.gone_cases = await app.skill_files.gone_cases()
     except RecollectError as error:
         if not _is_damage(error):
             raise

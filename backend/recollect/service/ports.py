@@ -478,7 +478,11 @@ class SkillFileStore(Protocol):
         ...
 
     async def forget_versions(self, space: str, below: str) -> None:
-        """Those in a folder that name a case which is there no longer."""
+        """Those in a folder that name a case which was here and is forgotten; of files that we wrote, any that is gone."""
+        ...
+
+    async def gone_cases(self) -> frozenset[str]:
+        """The ids of all that were here and are forgotten."""
         ...
 
     async def forget(self, path: str) -> None:

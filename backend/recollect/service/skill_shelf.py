@@ -75,6 +75,13 @@ class SkillShelf:
         found = [skill for each in (written, text) if each and (skill := parse_skill(each).skill)]
         return tuple(dict.fromkeys(case_id for skill in found for case_id in skill.cases))
 
+    async def written_cases(self, path: str) -> tuple[str, ...]:
+        """The ids of the cases that a file named when we last wrote it; none, where we never did."""
+        found = await self.vault.look(path, SKILL_BYTES)
+        written = await self.files.last_written(path, found.text if found is not None else None)
+        skill = parse_skill(written).skill if written is not None else None
+        return skill.cases if skill is not None else ()
+
     async def put(
         self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
     ) -> Skill:

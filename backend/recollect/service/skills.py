@@ -18,6 +18,7 @@ from recollect.memory.extraction.skill import (
 from recollect.memory.job import Job
 from recollect.memory.known_entry import CASES, Buried, KnownEntry, skill_grave_id
 from recollect.memory.model import JsonObject
+from recollect.memory.skill_paths import skill_path
 from recollect.memory.strategy import Cause, causes_of
 from recollect.service.ports import EntryStore, ModelAnswers
 from recollect.service.skill_graves import SkillGraves
@@ -198,16 +199,26 @@ class Skills:
         """
         await self.shelf.files.forget_versions(agent.space, f"{agent.owner}/skills/")
         for path, skill in (await self.shelf.missing(agent.owner)).items():
-            there = await self.entries.some(agent.space, agent.owner, skill.cases)
-            if len(there) < len(set(skill.cases)):
+            if await self._lost(agent, path, skill.cases):
                 await self.shelf.remove_file(path)
                 self.shelf.reports.tell(path, "was made of a forgotten case: what is left of it is gone")
+
+    async def _lost(self, agent: _Agent, path: str, case_ids: Iterable[str]) -> list[str]:
+        """Of the cases that a file names, those that were here and are gone.
+
+        Others that are not here came with the file from another home: they change nothing.
+        """
+        absent = [each for each in case_ids if await self.entries.get(agent.space, each) is None]
+        if not absent:
+            return []
+        once_here = {*await self.shelf.files.gone_cases(), *await self.shelf.written_cases(path)}
+        return [case_id for case_id in absent if case_id in once_here]
 
     async def _follow_changes(self, agent: _Agent, skill: Skill, cases: Sequence[Case]) -> None:
         """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes."""
         rest = [case for case in cases if case.case_id in skill.cases]
         older = [case_id for case_id in skill.cases if case_id not in agent.known]
-        lost = [case_id for case_id in older if await self.entries.get(agent.space, case_id) is None]
+        lost = await self._lost(agent, skill_path(agent.owner, skill.name), older)
         if not lost and (older or skill.basis in ("", basis_of(rest))):
             return
         others = {name: other for name, other in agent.skills.items() if name != skill.name}

@@ -17,6 +17,7 @@ from recollect.service.ports import JobRunner, Progress, Vault, no_progress
 _WAIT_SECONDS = 30.0
 _MANY_JOBS = 10_000
 _anchors = re.compile(r"^## .* \^(t-[0-9]{1,18})\s*$", re.MULTILINE).findall
+_cases = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 _links = re.compile(r"\[\[([^\]\n]+#\^t-[0-9]{1,18})\]\]").findall
 
 
@@ -100,7 +101,8 @@ class ForgottenVerifier:
         result.add(Looked("rows in all of them", rows, wrong))
 
     async def _vault(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
-        sections = links = wrong_sections = wrong_links = 0
+        sections = links = wrong_sections = wrong_links = skills = wrong_skills = 0
+        gone_cases = await self.proof.gone_cases()
         for path in await self.vault.list_files():
             owner, found = owner_of_path(path), await self.vault.look(path)
             if owner is None or found is None:
@@ -113,8 +115,12 @@ class ForgottenVerifier:
                 turns = [linked_turn(owner, link) for link in _links(found.text)]
                 links += len(turns)
                 wrong_links += sum(turn is not None and tombstones.is_gone(*turn) for turn in turns)
+            if "/agents/" in path and "/skills/" in path:
+                skills += 1
+                wrong_skills += not gone_cases.isdisjoint(_cases(found.text))
         result.add(Looked("sections of transcripts", sections, wrong_sections))
         result.add(Looked("links of memories to transcripts", links, wrong_links))
+        result.add(Looked("files of skills", skills, wrong_skills))
 
     async def _free_space(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
         for looked in await self.proof.free_space():

@@ -358,6 +358,89 @@ class TestRebuilt:
             assert ("quixel" in skill["text"], "database" in skill["text"]) == (False, True)
 
 
+class TestFromAnotherHome:
+    """A skill that a person brought along, made of cases that this home never had."""
+
+    PATH = "default/agents/agent/skills/other/SKILL.md"
+    TEXT = (
+        "---\nname: other\ndescription: Bakes bread.\nmetadata:\n  recollect: 1\n  tools: [oven]\n"
+        "  cases: [ca-0123456789ab, ca-ba9876543210]\n  basis: 0c3d5ae9b1f2\n---\n\n# Other\n\n## Steps\n1. Bake it.\n"
+    )
+
+    def bring(self, home: Path) -> Path:
+        file = home / "vault" / self.PATH
+        file.parent.mkdir(parents=True)
+        file.write_text(self.TEXT)
+        return file
+
+    async def listed(self, home: Home) -> list[str]:
+        answer = (await home.client.get(ENTRIES, params={"kind": "skills"})).raise_for_status()
+        return sorted(entry["title"] for entry in answer.json()["entries"])
+
+    async def test_it_stays_as_it_is_and_is_listed(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            file = self.bring(tmp_path)
+            await home.app.hand_edits.sweep()
+            await work(home, "quixel", 2)
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            await home.drain()
+            assert file.read_text() == self.TEXT
+            assert await self.listed(home) == sorted([skill["title"], "other"])
+            assert (await home.app.forgotten_verifier.verify()).problems == []
+
+    async def test_it_stays_when_the_journal_is_made_anew_from_the_vault(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            file = self.bring(tmp_path)
+        for path in tmp_path.iterdir():
+            if path.name != "vault":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        await rebuild_home(Settings(home=tmp_path))
+        async with remembering(tmp_path) as home:
+            await work(home, "mail", 2)
+            assert file.read_text() == self.TEXT
+
+    async def test_its_history_stays_and_so_does_one_that_cannot_be_read(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            file = self.bring(tmp_path)
+            await learned(home)
+            await home.app.hand_edits.sweep()
+            file.write_text(self.TEXT.replace("Bake it.", "Bake it well."))
+            await home.app.hand_edits.sweep()
+            file.write_text("---\nname: [\n---\n")
+            await work(home, "mail", 2)
+            assert file.read_text() == "---\nname: [\n---\n"
+            assert [each.text for each in await home.app.skill_files.versions(self.PATH)] == [self.TEXT]
+
+    async def test_one_that_names_a_case_which_was_here_and_is_forgotten_does_not_keep_it(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            await work(home, "quixel", 2)
+            (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
+            (gone,) = await home.app.skill_files.gone_cases()
+            file = self.bring(tmp_path)
+            file.write_text(self.TEXT.replace("ca-0123456789ab", gone).replace("Bake it", "Ask quixel"))
+            await home.drain()
+            await work(home, "mail", 3)
+            assert files_with(tmp_path, b"quixel") == []
+            assert (await home.app.forgotten_verifier.verify()).problems == []
+
+    async def test_a_rebuild_over_a_healthy_journal_still_knows_what_was_forgotten(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            (await home.client.delete("/api/v1/threads/bob-web-0")).raise_for_status()
+            gone = await home.app.skill_files.gone_cases()
+        await rebuild_home(Settings(home=tmp_path))
+        async with remembering(tmp_path) as home:
+            assert len(gone) == 1
+            assert await home.app.skill_files.gone_cases() == gone
+
+
 class TestHistory:
     async def test_every_change_is_kept_and_can_be_undone(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:

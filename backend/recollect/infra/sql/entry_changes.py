@@ -32,6 +32,7 @@ from recollect.memory.identity import turn_number
 from recollect.memory.job import GRAVES, entries_lane
 from recollect.memory.known_entry import (
     AFTER_A_PERSON,
+    CASES,
     FACTS,
     PROFILE,
     Actor,
@@ -175,6 +176,9 @@ class EntryWriter:
         self.connection.execute(
             "DELETE FROM entries WHERE space = ? AND entry_id = ?", (before.space, entry_id)
         )
+        if before.kind == CASES and self.change.actor != "extraction":
+            # Nobody forgets a case by making it anew.
+            self.connection.execute("INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)", (entry_id,))
         if self.change.actor == "person":
             self._deleted.append(before)
             self.connection.execute(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.rows import rows
+from recollect.infra.sql.skill_files import GONE_CASES
 from recollect.memory.entry_paths import linked_turn
 from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Looked, Tombstones
@@ -53,6 +54,9 @@ class SqlForgottenProof:
             for row in await self._database.read("SELECT space, user_id, thread_id FROM threads")
         }
         return Tombstones({key: frozenset(numbers) for key, numbers in buried.items()}, threads)
+
+    async def gone_cases(self) -> frozenset[str]:
+        return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))
 
     async def journal(self, tombstones: Tombstones) -> list[Looked]:
         """What was looked at, how much of it there is, and how much of that should not be there."""

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from recollect.errors import SchemaTooNew
 
-HEAD = "0011"
+HEAD = "0012"
 """The newest revision under migrations/versions; a test holds the two against each other."""
 
 

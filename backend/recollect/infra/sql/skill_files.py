@@ -3,7 +3,7 @@
 import json
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from recollect.infra.sql.database import Database
 from recollect.memory.known_entry import Actor
@@ -15,10 +15,19 @@ _MOST_VERSIONS = 50
 ADD_VERSION = """
 INSERT INTO skill_versions (path, revision, text, cases_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
-NAMING_GONE_CASES = """
-SELECT path, revision FROM skill_versions v WHERE substr(path, 1, length(:below)) = :below AND EXISTS (
-    SELECT 1 FROM json_each(v.cases_json) c
-    WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.space = :space AND e.entry_id = c.value))"""
+# A case's id tells its space and its agent: no other has the same. Graves come back with a rebuild, the rest does not.
+GONE_CASES = """
+SELECT entry_id FROM (
+    SELECT entry_id FROM gone_cases
+    UNION SELECT entry_id FROM buried_entries WHERE kind = 'cases'
+    UNION SELECT c.value FROM buried_entries b, json_each(b.turn_ids_json) c WHERE b.kind = 'skills')
+WHERE entry_id NOT IN (SELECT entry_id FROM entries WHERE kind = 'cases')"""
+
+NAMING_GONE_CASES = f"""
+SELECT v.path, v.revision FROM skill_versions v LEFT JOIN skill_files f ON f.path = v.path
+WHERE substr(v.path, 1, length(:below)) = :below AND EXISTS (
+    SELECT 1 FROM json_each(v.cases_json) c WHERE c.value IN ({GONE_CASES})
+    OR (f.text IS NOT NULL AND c.value NOT IN (SELECT entry_id FROM entries WHERE space = :space)))"""
 
 _case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
@@ -83,12 +92,22 @@ class SqlSkillFiles:
         return [PastSkill(**row) for row in found]
 
     async def forget_versions(self, space: str, below: str) -> None:
-        """Those in a folder that name a case which is there no longer."""
+        """Those in a folder that name a case which was here and is forgotten; of files that we wrote, any that is gone."""
         gone = await self._database.read(NAMING_GONE_CASES, {"space": space, "below": below})
         if gone:
             rows = [(row["path"], row["revision"]) for row in gone]
             forget = "DELETE FROM skill_versions WHERE path = ? AND revision = ?"
             await self._database.write(lambda connection: connection.executemany(forget, rows).rowcount)
+
+    async def gone_cases(self) -> frozenset[str]:
+        """The ids of all that were here and are forgotten."""
+        return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))
+
+    async def keep_gone(self, case_ids: Iterable[str]) -> None:
+        """From the journal that was here before."""
+        rows = [(case_id,) for case_id in case_ids]
+        keep = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
+        await self._database.write(lambda connection: connection.executemany(keep, rows).rowcount)
 
     async def forget(self, path: str) -> None:
         """The file and all that it held before."""
