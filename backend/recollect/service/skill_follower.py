@@ -36,11 +36,13 @@ class SkillFollower:
         """Remember them as they are, unless they can't be read. Returns the stamps of those that were looked at."""
         stamps: dict[str, FileStamp] = {}
         for path in paths:
-            found = await self.shelf.vault.look(path, SKILL_BYTES)
-            if found is None or not found.is_whole:
-                continue
-            if parse_skill(found.text).skill is not None:
-                await self.shelf.files.see(path, found.text)
+            # A file that is being removed must not be taken for one that is there.
+            async with self.shelf.locks.of(owner_of_path(path) or ""):
+                found = await self.shelf.vault.look(path, SKILL_BYTES)
+                if found is None or not found.is_whole:
+                    continue
+                if parse_skill(found.text).skill is not None:
+                    await self.shelf.files.see(path, found.text)
             if found.stamp is not None:
                 stamps[path] = found.stamp
         return stamps

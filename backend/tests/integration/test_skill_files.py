@@ -1,5 +1,6 @@
 """What the journal keeps of the files of skills."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,9 +9,14 @@ import pytest
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.entry_file_store import SqlEntryFileStore
+from recollect.infra.sql.entry_store import SqlEntryStore
 from recollect.infra.sql.skill_files import SqlSkillFiles
 from recollect.memory.extraction.skill import Skill
 from recollect.memory.job import Unfinished
+from recollect.memory.vault_file import VaultFile
+from recollect.service.skill_follower import SkillFollower
+from recollect.service.skill_graves import SkillGraves
 from recollect.service.skill_shelf import SkillShelf
 from recollect.service.take_in import EditReports
 from tests.fakes import START, FakeClock, FakeVault
@@ -20,11 +26,16 @@ PATH = f"{OWNER}/skills/bake/SKILL.md"
 
 
 @pytest.fixture
-async def files(tmp_path: Path) -> AsyncIterator[SqlSkillFiles]:
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
     database = Database(tmp_path / "journal.db")
     await database.open()
-    yield SqlSkillFiles(database, clock=FakeClock())
+    yield database
     await database.close()
+
+
+@pytest.fixture
+def files(database: Database) -> SqlSkillFiles:
+    return SqlSkillFiles(database, clock=FakeClock())
 
 
 async def write(files: SqlSkillFiles, text: str) -> None:
@@ -77,9 +88,48 @@ async def test_a_removal_of_ours_that_is_cut_short_is_not_taken_for_a_persons(fi
     await shelf.put(OWNER, Skill("bake", "How to bake."))
     vault.broken = "the disk is full"
     with pytest.raises(StorageUnavailable):
-        await shelf.remove(OWNER, "bake")
+        await shelf.remove_file(PATH)
     del vault.files[PATH]
     assert await shelf.missing(OWNER) == {}
+
+
+class SlowToAnswer(FakeVault):
+    """Reads a file, and tells what it read only once it is let to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_read, self.may_tell = asyncio.Event(), asyncio.Event()
+        self.may_tell.set()
+
+    async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
+        found = await super().look(path, limit)
+        self.has_read.set()
+        await self.may_tell.wait()
+        return found
+
+
+async def test_a_skill_that_is_removed_while_somebody_looks_at_it_is_not_missed(
+    database: Database, files: SqlSkillFiles
+) -> None:
+    vault = SlowToAnswer()
+    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
+    graves = SkillGraves(SqlEntryStore(database, clock=FakeClock()))
+
+    async def forget_words(space: str) -> None:
+        raise AssertionError(f"nothing of {space} is forgotten")
+
+    entry_files = SqlEntryFileStore(database, clock=FakeClock())
+    follower = SkillFollower(shelf, graves, entry_files, forget_words)
+    await shelf.put(OWNER, Skill("bake", "How to bake."))
+    vault.has_read.clear()
+    vault.may_tell.clear()
+    looking = asyncio.create_task(follower.look_at([PATH]))
+    await vault.has_read.wait()
+    removing = asyncio.create_task(shelf.remove_file(PATH))
+    await files.seen()  # Meanwhile the removal has its turn, unless it waits.
+    vault.may_tell.set()
+    await asyncio.gather(looking, removing)
+    assert await files.seen() == []
 
 
 async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(files: SqlSkillFiles) -> None:
