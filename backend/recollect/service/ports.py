@@ -485,6 +485,10 @@ class SkillFileStore(Protocol):
         """The ids of all that were here and are forgotten."""
         ...
 
+    async def move(self, path: str, to: str) -> None:
+        """A person gave the file another place: all that is known of it is known of that one."""
+        ...
+
     async def forget(self, path: str) -> None:
         """The file and all that it held before."""
         ...

@@ -52,10 +52,11 @@ class SkillEntries:
         return Deletion(shown.as_entry(caller.space), (), ())
 
     async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> DeletedEntry:
-        """Forget a skill for good: neither its cases nor new ones like them make it again."""
+        """Forget a skill for good: neither its cases nor new ones like them make it again. Of a copy, no more than that."""
         shown = await self.view.get_skill(caller, entry_id, user_id)
         cases = await self.shelf.made_of(shown.path, shown.text)
-        await self.graves.bury(caller.space, shown.owner(caller.space), shown.skill.name, cases)
+        if not shown.is_copy:
+            await self.graves.bury(caller.space, shown.owner(caller.space), shown.skill.name, cases)
         await self.shelf.remove_file(shown.path)
         await self.forget_words(caller.space)
         return DeletedEntry(shown.as_entry(caller.space), (), ())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from recollect.memory.extraction.skill_file import parse_skill
 from recollect.memory.identity import text_digest
-from recollect.memory.skill_paths import is_skill_path
+from recollect.memory.skill_paths import is_skill_path, skill_folder
 from recollect.memory.skill_record import SeenSkill
 from recollect.memory.vault_file import FileStamp
 from recollect.memory.vault_paths import owner_of_path
@@ -66,11 +66,15 @@ class SkillFollower:
         async with self.shelf.locks.of(owner):
             if await self.shelf.vault.look(seen.path, 1) is not None:
                 return
+            if await self.shelf.follow_move(owner, seen):
+                return
             cases = await self.shelf.made_of(seen.path, seen.text)
-            others = await self.shelf.skills(owner)
+            others = await self.shelf.placed(owner)
             space = await self.entry_files.space_of(owner)
-            if space is not None and not any(set(cases) <= set(other.cases) for other in others.values()):
-                await self.graves.bury(space, owner, seen.path.split("/")[-2], cases)
+            if space is not None and not any(set(cases) <= set(other.skill.cases) for other in others):
+                was = parse_skill(seen.text).skill
+                name = was.name if was is not None else skill_folder(seen.path)
+                await self.graves.bury(space, owner, name, cases)
                 self.shelf.reports.tell(seen.path, "was removed by hand: that skill is not made again")
             await self.shelf.files.forget(seen.path)
         if space is not None:

@@ -1,6 +1,6 @@
 """The files of skills: as they stand in the vault, and changed without touching what a person wrote into them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from recollect.errors import Conflict, NotFound, StorageUnavailable
@@ -12,7 +12,8 @@ from recollect.memory.extraction.skill_merge import in_persons_words, merge_skil
 from recollect.memory.identity import text_digest
 from recollect.memory.job import Unfinished
 from recollect.memory.known_entry import Actor
-from recollect.memory.skill_paths import skill_path
+from recollect.memory.skill_paths import is_skill_path, skill_folder, skill_path
+from recollect.memory.skill_record import SeenSkill
 from recollect.memory.vault_file import VaultFile
 from recollect.memory.vault_paths import owner_of_path
 from recollect.service.owner_locks import OwnerLocks
@@ -35,8 +36,29 @@ async def read_skill(files: SkillFileStore, path: str, found: VaultFile | None) 
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedSkill:
+    """A skill and the file that it stands in."""
+
+    path: str
+    skill: Skill
+    text: str
+
+
+def without_copies(placed: Iterable[PlacedSkill]) -> dict[str, PlacedSkill]:
+    """An agent's skills by their names: of several files with one name the one in the folder of that name, or the first.
+
+    The others are copies that a person made.
+    """
+    found: dict[str, PlacedSkill] = {}
+    for each in placed:
+        if each.skill.name not in found or skill_folder(each.path) == each.skill.name:
+            found[each.skill.name] = each
+    return found
+
+
+@dataclass(frozen=True, slots=True)
 class SkillShelf:
-    """One folder a skill, named like it. Files that can't be read are left alone."""
+    """One folder a skill, named like it unless a person chose another. Files that can't be read are left alone."""
 
     vault: Vault
     files: SkillFileStore
@@ -45,15 +67,38 @@ class SkillShelf:
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held while a file is written or removed."""
 
-    async def skills(self, owner: str) -> dict[str, Skill]:
-        """An agent's, by their names."""
-        found: dict[str, Skill] = {}
-        for path in await self.vault.list_files(f"{owner}/skills"):
+    async def paths(self, owner: str) -> list[str]:
+        """Of all of an agent's files, those included that can't be read."""
+        return [path for path in await self.vault.list_files(f"{owner}/skills") if is_skill_path(path)]
+
+    async def placed(self, owner: str) -> list[PlacedSkill]:
+        """All of an agent's skills wherever they stand, a person's copies among them, in the order of their paths."""
+        found: list[PlacedSkill] = []
+        for path in await self.paths(owner):
             file = await self.vault.look(path, SKILL_BYTES)
             skill = await read_skill(self.files, path, file)
-            if skill is not None and path == skill_path(owner, skill.name):
-                found[skill.name] = skill
+            if file is not None and skill is not None:
+                found.append(PlacedSkill(path, skill, file.text))
         return found
+
+    async def follow_moves(self, owner: str) -> None:
+        """Files that a person gave another place are known there."""
+        async with self.locks.of(owner):
+            for seen in await self.files.seen(f"{owner}/skills/"):
+                await self.follow_move(owner, seen)
+
+    async def follow_move(self, owner: str, seen: SeenSkill) -> bool:
+        """Whether a file that is gone stands in another place now, told by its cases. For those who hold the lock."""
+        if await self.vault.look(seen.path, 1) is not None:
+            return False
+        cases = set(await self.made_of(seen.path, seen.text))
+        for placed in await self.placed(owner) if cases else []:
+            is_written = await self.files.last_written(placed.path, placed.text) is not None
+            if cases.issubset(placed.skill.cases) and not is_written:
+                await self.files.move(seen.path, placed.path)
+                await self.files.see(placed.path, placed.text)
+                return True
+        return False
 
     async def missing(self, owner: str) -> dict[str, Skill]:
         """Those whose files should be there and are not, or can't be read, as they were last seen; by their paths.
@@ -82,21 +127,34 @@ class SkillShelf:
         skill = parse_skill(written).skill if written is not None else None
         return skill.cases if skill is not None else ()
 
+    async def unreadable(self, owner: str) -> dict[str, str]:
+        """What stands in files that can't be read as skills."""
+        found = {path: await self.vault.look(path, SKILL_BYTES) for path in await self.paths(owner)}
+        return {
+            path: file.text
+            for path, file in found.items()
+            if file is not None and await read_skill(self.files, path, file) is None
+        }
+
     async def put(
         self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
-    ) -> Skill:
+    ) -> PlacedSkill:
         """Write it, with all that a person changed in its file, and return it as it stands there.
 
-        `instead_of` is the name that it had until now, `lost` are cases of it that are forgotten: what we wrote because
-        of these goes from a person's sections too. Raises Unfinished where the old one is there no longer.
+        `instead_of` is the file that it stood in until now, where it stays unless it gets another name; `lost` are cases
+        of it that are forgotten: what we wrote because of these goes from a person's sections too. Raises Unfinished
+        where that file is there no longer.
         """
         path = skill_path(owner, skill.name)
-        source = path if instead_of is None else skill_path(owner, instead_of)
+        source = instead_of or path
         async with self.locks.of(owner):
             standing = await self.vault.look(source, SKILL_BYTES)
             if standing is None and instead_of is not None:
                 raise Unfinished
             text = standing.text if standing is not None else None
+            was = parse_skill(text).skill if text is not None else None
+            if text is not None and (was is None or was.name == skill.name):
+                path = source
             merged = merge_skill(
                 await self.files.last_written(source, text), text, skill, renamed=source != path
             )
@@ -104,7 +162,7 @@ class SkillShelf:
                 self.reports.tell(
                     path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
                 )
-            if text is not None and parse_skill(text).skill is not None:
+            if text is not None and was is not None:
                 await self.files.see(source, text)
             made = merged.text
             if lost and text is not None:
@@ -114,7 +172,7 @@ class SkillShelf:
                 await self._write(path, made)
             if source != path:
                 await self._remove(source)
-        return parse_skill(made).skill or skill
+        return PlacedSkill(path, parse_skill(made).skill or skill, made)
 
     async def _versions(self, path: str, text: str) -> list[str]:
         """What the file says and said, as far as it is known."""
@@ -145,10 +203,6 @@ class SkillShelf:
             if await self.vault.write_unless_foreign(path, theirs, frozenset([standing.digest])) is not None:
                 raise Conflict("the skill's file is being edited; read it again")
             await self.files.see(path, theirs, actor, cause)
-
-    async def remove(self, owner: str, name: str) -> None:
-        async with self.locks.of(owner):
-            await self._remove(skill_path(owner, name))
 
     async def remove_file(self, path: str) -> None:
         """With the versions of a person's that were kept beside it."""

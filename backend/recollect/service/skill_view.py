@@ -1,5 +1,6 @@
 """Skills as people see them: the files that agents read, each for those whose cases it was made of."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,12 +10,12 @@ from recollect.memory.extraction.skill import Skill
 from recollect.memory.file_names import file_name
 from recollect.memory.known_entry import SKILLS, KnownEntry, entry_id
 from recollect.memory.model import Entry
-from recollect.memory.skill_paths import is_skill_path
+from recollect.memory.skill_paths import is_skill_path, skill_folder
 from recollect.memory.vault_paths import agent_folder
 from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.entry_view import EntryView
 from recollect.service.ports import EntryStore, SkillFileStore, ThreadStore, TranscriptStore, Vault
-from recollect.service.skill_shelf import SKILL_BYTES, read_skill
+from recollect.service.skill_shelf import SKILL_BYTES, PlacedSkill, read_skill, without_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,15 @@ class ShownSkill:
     """Those of its cases that there are, the newest ones last."""
     revision: int = 1
     """Counts the changes of its file."""
+    is_copy: bool = False
+    """A person's, of a skill that stands in another file."""
 
     def owner(self, space: str) -> str:
-        return f"{file_name(space)}/agents/{self.agent}"
+        return f"{_agents(space)}/{self.agent}"
+
+    @property
+    def _origin(self) -> str:
+        return f"{skill_folder(self.path)}/{self.skill.name}" if self.is_copy else self.skill.name
 
     def as_entry(self, space: str) -> KnownEntry:
         """It happened when its newest case did, and came from whatever its cases came from."""
@@ -44,7 +51,7 @@ class ShownSkill:
             "edited": "yes" if skill.edited else "",
         }
         entry = Entry(
-            entry_id=entry_id(SKILLS, space, owner, skill.name, SKILLS, 0),
+            entry_id=entry_id(SKILLS, space, owner, self._origin, SKILLS, 0),
             title=skill.name,
             text=self.text,
             when=max((case.entry.when for case in self.cases), default=0),
@@ -77,22 +84,27 @@ class SkillView:
     async def list_skills(self, caller: Caller, user_id: str | None = None) -> list[ShownSkill]:
         """By agent and name. A file that can't be read as a skill is left out."""
         view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
-        shown = []
-        below = f"{file_name(caller.space)}/agents"
-        revisions = {seen.path: seen.revision for seen in await self.files.seen(f"{below}/")}
-        for path in sorted(await self.vault.list_files(below)):
-            if not is_skill_path(path):
-                continue
-            found = await self.vault.look(path, SKILL_BYTES)
-            skill = await read_skill(self.files, path, found)
-            if found is None or skill is None:
-                continue
-            cases = [await self.entries.get(caller.space, case_id) for case_id in skill.cases]
+        shown: list[ShownSkill] = []
+        placed = await self._placed(caller.space)
+        own = {each.path for skills in placed.values() for each in without_copies(skills).values()}
+        revisions = {seen.path: seen.revision for seen in await self.files.seen(f"{_agents(caller.space)}/")}
+        for agent, each in ((agent, each) for agent, skills in placed.items() for each in skills):
+            cases = [await self.entries.get(caller.space, case_id) for case_id in each.skill.cases]
             if await _may_see(view, cases):
                 there = tuple(case for case in cases if case is not None)
-                agent, revision = path.split("/")[2], revisions.get(path, 1)
-                shown.append(ShownSkill(skill, agent, path, found.text, there, revision))
+                revision, is_copy = revisions.get(each.path, 1), each.path not in own
+                shown.append(ShownSkill(each.skill, agent, each.path, each.text, there, revision, is_copy))
         return shown
+
+    async def _placed(self, space: str) -> dict[str, list[PlacedSkill]]:
+        """By agent."""
+        placed: defaultdict[str, list[PlacedSkill]] = defaultdict(list)
+        for path in sorted(await self.vault.list_files(_agents(space))):
+            found = await self.vault.look(path, SKILL_BYTES) if is_skill_path(path) else None
+            skill = await read_skill(self.files, path, found)
+            if found is not None and skill is not None:
+                placed[path.split("/")[2]].append(PlacedSkill(path, skill, found.text))
+        return placed
 
     async def list_entries(
         self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
@@ -135,6 +147,11 @@ class SkillView:
             ShownEntry(known, quoted, await view.linked(known))
             for known, quoted in zip(found, quotes, strict=True)
         ]
+
+
+def _agents(space: str) -> str:
+    """The folder of a space's agents."""
+    return f"{file_name(space)}/agents"
 
 
 def _place(found: Sequence[KnownEntry], entry_id: str, *, field: str | None = None) -> int:

@@ -1,6 +1,7 @@
 """Skills: files that agents read, made of like cases, better with every new one."""
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,16 +19,17 @@ from recollect.memory.extraction.skill import (
 from recollect.memory.job import Job
 from recollect.memory.known_entry import CASES, Buried, KnownEntry, skill_grave_id
 from recollect.memory.model import JsonObject
-from recollect.memory.skill_paths import skill_path
+from recollect.memory.skill_paths import skill_folder
 from recollect.memory.strategy import Cause, causes_of
 from recollect.service.ports import EntryStore, ModelAnswers
 from recollect.service.skill_graves import SkillGraves
 from recollect.service.skill_making import SkillMaker, SkillOrder
-from recollect.service.skill_shelf import SkillShelf
+from recollect.service.skill_shelf import PlacedSkill, SkillShelf, without_copies
 from recollect.service.strategy_receipts import NOTHING, leave_receipts
 
 SKILL = "skill"
 _MOST_CASES = 500
+_case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 _NO_CHANGE: JsonObject = {"state": NOTHING, "why": "it changes no skill"}
 _DELETED: JsonObject = {"state": NOTHING, "why": "its skill was deleted by a person"}
 _MISSING: JsonObject = {"state": NOTHING, "why": "the file of its skill is missing, or can't be read"}
@@ -41,7 +43,10 @@ class _Agent:
     owner: str
     known: dict[str, KnownEntry]
     """Cases by their ids, the oldest first."""
-    skills: dict[str, Skill]
+    placed: dict[str, PlacedSkill]
+    """Skills by their names, without the copies of them that a person made."""
+    folders: frozenset[str]
+    """In which files of skills stand already."""
     graves: dict[str, Buried]
     """Of skills that a person deleted, by their ids."""
     missing: frozenset[str]
@@ -59,6 +64,14 @@ class _Agent:
         for known in self.known.values():
             by_user[known.entry.extra.get("user", "")].append(case_of(known.entry, _link(self.owner, known)))
         return list(by_user.values())
+
+    @property
+    def skills(self) -> dict[str, Skill]:
+        return {name: placed.skill for name, placed in self.placed.items()}
+
+    def taken(self, but: str = "") -> set[str]:
+        """Names that no new skill can have; `but` is its own until now."""
+        return {*self.placed, *self.folders} - {but}
 
     def is_in_a_skill(self, case: Case) -> bool:
         return any(case.case_id in skill.cases for skill in self.skills.values())
@@ -119,13 +132,18 @@ class Skills:
         space, owner = job.space, str(job.payload["owner"])
         listed = await self.entries.list_entries(space, owner, kinds=(CASES,), limit=_MOST_CASES)
         known = {each.entry_id: each for each in reversed(listed) if each.sources}
+        await self.shelf.follow_moves(owner)
         missing = (await self.shelf.missing(owner)).values()
         graves = {grave.entry_id: grave for grave in await self.graves.of(space, owner)}
         gone = frozenset(case_id for each in missing for case_id in each.cases)
-        agent = _Agent(space, owner, known, await self.shelf.skills(owner), graves, gone)
+        folders = frozenset(map(skill_folder, await self.shelf.paths(owner)))
+        placed = await self.shelf.placed(owner)
+        agent = _Agent(space, owner, known, without_copies(placed), folders, graves, gone)
         by_user = agent.cases_by_user()
-        for skill in list(agent.skills.values()):
-            await self._follow_changes(agent, skill, [case for cases in by_user for case in cases])
+        own = {each.path for each in agent.placed.values()}
+        for each in placed:
+            cases = [case for theirs in by_user for case in theirs]
+            await self._follow_changes(agent, each, cases, is_copy=each.path not in own)
         for cases in by_user:
             await self._learn(agent, cases)
         await self._forget_past(agent)
@@ -155,7 +173,7 @@ class Skills:
                 continue
             like = [*similar_cases(case, loose), case]
             if makes_a_skill(like):
-                await self._make(agent, agent.order(None, like, agent.skills), like)
+                await self._make(agent, agent.order(None, like, agent.taken()), like)
                 loose = [each for each in loose if each not in like]
                 held += [each for each in like if not agent.is_in_a_skill(each)]
             else:
@@ -166,8 +184,8 @@ class Skills:
         made, told = await self.maker.make(order)
         if order.skill is None and await self._lies_buried(agent, made, new):
             return
-        standing = None if order.skill is None else order.skill.name
-        agent.skills[made.name] = await self.shelf.put(agent.owner, made, instead_of=standing)
+        standing = None if order.skill is None else agent.placed[order.skill.name].path
+        agent.placed[made.name] = await self.shelf.put(agent.owner, made, instead_of=standing)
         agent.tell(new, {"state": "extracted", "skill": made.name, **told})
 
     async def _hold(self, agent: _Agent, case: Case, like: Case) -> None:
@@ -198,8 +216,12 @@ class Skills:
         A file that can't be read may hold its words in any place: it goes whole.
         """
         await self.shelf.files.forget_versions(agent.space, f"{agent.owner}/skills/")
-        for path, skill in (await self.shelf.missing(agent.owner)).items():
-            if await self._lost(agent, path, skill.cases):
+        missing = await self.shelf.missing(agent.owner)
+        named = {path: skill.cases for path, skill in missing.items()}
+        for path, text in (await self.shelf.unreadable(agent.owner)).items():
+            named[path] = (*named.get(path, ()), *_case_ids(text))
+        for path, case_ids in named.items():
+            if await self._lost(agent, path, case_ids):
                 await self.shelf.remove_file(path)
                 self.shelf.reports.tell(path, "was made of a forgotten case: what is left of it is gone")
 
@@ -214,28 +236,42 @@ class Skills:
         once_here = {*await self.shelf.files.gone_cases(), *await self.shelf.written_cases(path)}
         return [case_id for case_id in absent if case_id in once_here]
 
-    async def _follow_changes(self, agent: _Agent, skill: Skill, cases: Sequence[Case]) -> None:
-        """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes."""
+    async def _follow_changes(
+        self, agent: _Agent, placed: PlacedSkill, cases: Sequence[Case], *, is_copy: bool
+    ) -> None:
+        """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes.
+
+        A person's copy has to do with it when a case is forgotten, and only then.
+        """
+        skill, path = placed.skill, placed.path
         rest = [case for case in cases if case.case_id in skill.cases]
         older = [case_id for case_id in skill.cases if case_id not in agent.known]
-        lost = await self._lost(agent, skill_path(agent.owner, skill.name), older)
-        if not lost and (older or skill.basis in ("", basis_of(rest))):
+        lost = await self._lost(agent, path, older)
+        if not lost and (is_copy or older or skill.basis in ("", basis_of(rest))):
             return
-        others = {name: other for name, other in agent.skills.items() if name != skill.name}
-        if not makes_a_skill(rest) or any(
-            {case.case_id for case in rest}.issubset(other.cases) for other in others.values()
+        others = {name: other for name, other in agent.placed.items() if is_copy or name != skill.name}
+        is_ours = bool(await self.shelf.written_cases(path))
+        if not makes_a_skill(rest) or (
+            lost and is_ours and not is_copy and _is_within(rest, others.values())
         ):
-            await self.shelf.remove(agent.owner, skill.name)
-            agent.skills = others
-            agent.tell(rest, {"state": NOTHING, "why": "too little is left of its skill"})
+            if lost or is_ours:
+                await self.shelf.remove_file(path)
+                agent.placed = others
+                agent.tell(rest, {"state": NOTHING, "why": "too little is left of its skill"})
             return
-        made, told = await self.maker.make(agent.order(None, rest, others))
+        made, told = await self.maker.make(agent.order(None, rest, agent.taken(but=skill.name)))
         if not lost or is_named_after(skill.name, rest):
             made = replace(made, name=skill.name)
         made = replace(made, edited=skill.edited)
-        put = await self.shelf.put(agent.owner, made, instead_of=skill.name, lost=lost)
-        agent.skills = others | {put.name: put}
-        agent.tell(rest, {"state": "extracted", "skill": put.name, **told})
+        put = await self.shelf.put(agent.owner, made, instead_of=path, lost=lost)
+        agent.placed = {put.skill.name: put} | others
+        agent.tell(rest, {"state": "extracted", "skill": put.skill.name, **told})
+
+
+def _is_within(cases: Sequence[Case], others: Iterable[PlacedSkill]) -> bool:
+    """Whether another skill was made of all of these: this one, under the name that it got before a kill."""
+    ids = {case.case_id for case in cases}
+    return any(ids.issubset(other.skill.cases) for other in others)
 
 
 def _link(owner: str, entry: KnownEntry) -> str:

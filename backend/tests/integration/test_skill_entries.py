@@ -265,6 +265,127 @@ class TestByHand:
             assert len(back["properties"]["cases"].split()) == 3
 
 
+class TestRenamedFolder:
+    """A person gave a skill's folder another name, and left the name in the file as it was."""
+
+    def rename(self, home: Path, skill: Json, to: str = "tidy-up") -> Path:
+        folder: Path = (home / "vault" / skill["path"]).parent
+        moved = folder.parent / to
+        moved.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(moved)
+        return moved / "SKILL.md"
+
+    def copy(self, home: Path, skill: Json) -> Path:
+        folder: Path = (home / "vault" / skill["path"]).parent
+        shutil.copytree(folder, folder.with_name("mine"))
+        return folder.with_name("mine") / "SKILL.md"
+
+    async def forget(self, home: Home, thread: str) -> None:
+        (await home.client.delete(f"/api/v1/threads/{thread}")).raise_for_status()
+        await home.drain()
+
+    async def test_it_is_the_same_skill_where_it_stands_and_is_improved_there(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await edit(home, skill, text=skill["text"].replace("## Steps", "## Steps\n0. Ask Bob."))
+            await home.app.hand_edits.sweep()
+            file = self.rename(tmp_path, skill)
+            await home.app.hand_edits.sweep()
+            assert await home.app.entry_store.buried("default", "default/agents/agent") == []
+            await work(home, "mail", 2)
+            (improved,) = await skills(home)
+            assert (improved["id"], improved["path"].split("/")[-2]) == (skill["id"], "tidy-up")
+            assert len(improved["properties"]["cases"].split()) == 3
+            assert ("0. Ask Bob." in file.read_text(), len(skill_files(tmp_path))) == (True, 1)
+            told = (await home.client.get(f"{ENTRIES}/{skill['id']}/history")).json()["versions"]
+            assert [each["actor"] for each in told] == [None, "person", "extraction"]
+
+    async def test_a_case_that_comes_before_anybody_looked_improves_it_too(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            self.rename(tmp_path, skill, "disks/tidy-up")
+            await work(home, "mail", 2)
+            await home.app.hand_edits.sweep()
+            (improved,) = await skills(home)
+            assert (improved["edited"], "of the mail server" in improved["text"]) == (False, True)
+            assert await home.app.entry_store.buried("default", "default/agents/agent") == []
+
+    async def test_forgetting_reaches_it(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            await work(home, "quixel", 2)
+            self.rename(tmp_path, skill)
+            await home.app.hand_edits.sweep()
+            await self.forget(home, "bob-quixel-2")
+            assert files_with(tmp_path, b"quixel") == []
+            assert len((await skills(home))[0]["properties"]["cases"].split()) == 2
+            await self.forget(home, "bob-web-0")
+            assert skill_files(tmp_path) == []
+
+    async def test_a_new_skill_does_not_go_into_its_folder(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            for day, name in enumerate(("French", "Spanish"), 2):
+                await translate(home, name, day)
+            other = next(each for each in await skills(home) if each["id"] != skill["id"])
+            await delete(home, other)
+            await home.drain()
+            file = self.rename(tmp_path, skill, other["title"])
+            before = file.read_text()
+            for day, language in enumerate(("French", "Spanish"), 8):
+                thread = f"ann-{language}"
+                messages = tool_task(thread, MAY_8 + day * DAY, TRANSLATE.format(language), user="ann")
+                await remember(home, thread, messages, user_id="ann")
+                await home.drain()
+            assert file.read_text() == before
+            (made,) = await skills(home, "ann")
+            assert made["title"] == f"{other['title']}-2"
+
+    async def test_a_copy_stays_as_it_is_until_a_case_of_it_is_forgotten(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            await work(home, "quixel", 2)
+            (skill,) = await skills(home)
+            copy = self.copy(tmp_path, skill)
+            copy.write_text(copy.read_text() + "\n## Notes\n- My own.\n")
+            before = copy.read_text()
+            await home.app.hand_edits.sweep()
+            await work(home, "mail", 3)
+            assert copy.read_text() == before
+            assert len({each["id"] for each in await skills(home)}) == 2
+            await self.forget(home, "bob-quixel-2")
+            assert files_with(tmp_path, b"quixel") == []
+            assert "- My own." in copy.read_text()
+            assert (await home.app.forgotten_verifier.verify()).problems == []
+
+    async def test_a_copy_goes_with_the_skill_when_too_little_is_left(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            self.copy(tmp_path, await learned(home))
+            await self.forget(home, "bob-web-0")
+            assert (skill_files(tmp_path), files_with(tmp_path, b"the web server")) == ([], [])
+
+    async def test_a_copy_that_cannot_be_read_keeps_nothing_of_a_forgotten_case(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            await work(home, "quixel", 2)
+            (skill,) = await skills(home)
+            copy = self.copy(tmp_path, skill)
+            copy.write_text(copy.read_text().replace("description:", "description: ["))
+            await self.forget(home, "bob-quixel-2")
+            assert files_with(tmp_path, b"quixel") == []
+            assert (await home.app.forgotten_verifier.verify()).problems == []
+
+    async def test_a_copy_that_is_deleted_leaves_the_skill(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            skill = await learned(home)
+            self.copy(tmp_path, skill)
+            other = next(each for each in await skills(home) if each["id"] != skill["id"])
+            assert (await delete(home, other)).status_code == 200
+            await work(home, "mail", 2)
+            (left,) = await skills(home)
+            assert (left["id"], len(left["properties"]["cases"].split())) == (skill["id"], 3)
+
+
 class TestEditing:
     async def test_what_a_person_writes_survives_new_cases(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:

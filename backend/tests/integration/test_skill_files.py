@@ -138,7 +138,7 @@ async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(f
     await shelf.put(OWNER, Skill("bake", "How to bake."))
     await shelf.remove_file(PATH)
     with pytest.raises(Unfinished):
-        await shelf.put(OWNER, Skill("bake", "How to bake bread."), instead_of="bake")
+        await shelf.put(OWNER, Skill("bake", "How to bake bread."), instead_of=PATH)
     assert vault.files == {}
 
 

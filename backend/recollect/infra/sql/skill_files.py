@@ -109,6 +109,16 @@ class SqlSkillFiles:
         keep = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
         await self._database.write(lambda connection: connection.executemany(keep, rows).rowcount)
 
+    async def move(self, path: str, to: str) -> None:
+        """A person gave the file another place: all that is known of it is known of that one."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            for table in ("skill_files", "skill_versions"):
+                connection.execute(f"DELETE FROM {table} WHERE path = ?", (to,))
+                connection.execute(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))
+
+        await self._database.write(write)
+
     async def forget(self, path: str) -> None:
         """The file and all that it held before."""
 
