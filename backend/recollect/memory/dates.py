@@ -36,6 +36,8 @@ _day_in_words = rf"(?:[二三]?十{_digit}?|{_digit})"
 _YEARS_BACK = {"今年": 0, "올해": 0, "去年": 1, "昨年": 1, "작년": 1, "前年": 2}
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """Of the north, by the month they begin in."""
+_WINTER_ENDS = 3
+_season_names = "|".join(_SEASONS)
 _year = r"(?:19|20)\d{2}"
 _UNSPACED = {
     phrase: meaning
@@ -62,8 +64,8 @@ _absolute = re.compile(
     | (?<!\d)(?P<ky>\d{{4}})\s?[年년]
     | \b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>{MONTH})
         (?:\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:(?:,\s*|\s+)(?P<y>{_year}|['\u2019]\d{{2}}))?\b
-    | {_begins}q(?P<quarter>[1-4])[\s/-]?(?P<qy>{_year}){_ends}
-    | \b(?P<season>{"|".join(_SEASONS)})\s(?:of\s)?(?P<sy>{_year}){_ends}
+    | {_begins}(?:q(?P<quarter>[1-4])[\s/-]?(?P<qy>{_year})|(?P<yq>{_year})[\s/-]?q(?P<nth>[1-4])){_ends}
+    | \b(?P<season>{_season_names})\s(?:of\s)?(?P<sy>{_year}){_ends}
     | {_begins}(?P<year>{_year}){_ends}
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -71,7 +73,7 @@ _absolute = re.compile(
 _relative = re.compile(
     rf"""
     \b(?P<day>today|yesterday|the\ day\ before\ yesterday)\b
-    | \b(?P<which>last|this|past)\ (?P<unit>week|weekend|month|year|{_weekday})\b
+    | \b(?P<which>last|this|past)\ (?P<unit>week|weekend|month|year|{_season_names}|{_weekday})\b
     | \b(?:(?P<count>{_number})\ (?P<ago>day|week|month|year)s?|(?P<fortnight>a\ fortnight))\ ago\b
     | \b(?:last|past|previous)\ (?P<lately>{_number})\ (?P<each>day|week|month|year)s\b
     | \b(?:(?P<night>last\ night)|(?P<now>this\ (?:morning|afternoon|evening)|tonight))\b
@@ -157,6 +159,8 @@ def _relative_span(found: re.Match[str], today: date) -> Span:
     if unit in WEEKDAYS:
         back = (today.weekday() - WEEKDAYS.index(unit)) % 7 or (7 if which != "this" else 0)
         return _near(today - timedelta(back))
+    if unit in _SEASONS:
+        return _last_season(unit, today, is_over=which != "this")
     if unit == "weekend":
         return _days(monday + timedelta(5 if which == "this" else -2), 2)
     if unit == "week":
@@ -196,8 +200,8 @@ def _absolute_spans(found: re.Match[str], today: date) -> list[Span]:
     """None where there is no such day: the 31st of June is no time at all."""
     year, month, day = found["y"], found["month"], found["d1"] or found["d2"]
     readings: list[tuple[str | None, str | None, str | None]]
-    if found["quarter"]:
-        return [_three_months(int(found["qy"]), 3 * int(found["quarter"]) - 2)]
+    if quarter := found["quarter"] or found["nth"]:
+        return [_three_months(int(found["qy"] or found["yq"]), 3 * int(quarter) - 2)]
     if found["season"]:
         return _season(found["season"].lower(), int(found["sy"]))
     if month:
@@ -240,10 +244,19 @@ def _season(name: str, year: int) -> list[Span]:
     return [_three_months(each, _SEASONS[name]) for each in years]
 
 
+def _last_season(name: str, today: date, *, is_over: bool) -> Span:
+    """The last one that is over, or the one of this year, a winter that goes on."""
+    spans = [_three_months(today.year - back, _SEASONS[name]) for back in range(3)]
+    now = start_of(today)
+    if is_over:
+        return next(span for span in spans if span.end is not None and span.end <= now)
+    goes_on = name == "winter" and today.month < _WINTER_ENDS
+    return spans[1 if goes_on else 0]
+
+
 def _three_months(year: int, month: int) -> Span:
-    after = date(year + 1, month - 9, 1) if month > 9 else date(year, month + 3, 1)
-    first = date(year, month, 1)
-    return _days(first, (after - first).days)
+    months = [divmod(12 * year + month - 1 + each, 12) for each in range(3)]
+    return _days(date(year, month, 1), sum(calendar.monthrange(each, place + 1)[1] for each, place in months))
 
 
 def _span_of(year: str | None, month: str | None, day: str | None) -> Span | None:

@@ -75,12 +75,35 @@ def test_a_month_of_a_year_is_all_of_it(query: str) -> None:
         ("8 May ’98", "1998-05-08", "1998-05-08"),
         ("in Q2 2024", "2024-04-01", "2024-06-30"),
         ("q4/2024", "2024-10-01", "2024-12-31"),
+        ("in 2024 Q2", "2024-04-01", "2024-06-30"),
+        ("2024q3", "2024-07-01", "2024-09-30"),
         ("in spring 2023", "2023-03-01", "2023-05-31"),
         ("the fall of 2022", "2022-09-01", "2022-11-30"),
     ],
 )
 def test_a_part_of_a_year_is_all_of_it(query: str, first: str, last: str) -> None:
     assert named(query) == [between(first, last)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "query", "first", "last"),
+    [
+        ("2023-05-18", "last summer", "2022-06-01", "2022-08-31"),
+        ("2023-07-18", "last summer", "2022-06-01", "2022-08-31"),
+        ("2023-07-18", "this summer", "2023-06-01", "2023-08-31"),
+        ("2023-11-18", "last summer", "2023-06-01", "2023-08-31"),
+        ("2023-11-18", "last winter", "2022-12-01", "2023-02-28"),
+        ("2024-01-18", "last winter", "2022-12-01", "2023-02-28"),
+        ("2024-01-18", "this winter", "2023-12-01", "2024-02-29"),
+        ("2023-11-18", "this winter", "2023-12-01", "2024-02-29"),
+        ("2024-03-01", "last winter", "2023-12-01", "2024-02-29"),
+    ],
+)
+def test_the_last_season_is_over_and_this_one_is_of_this_year(
+    asked: str, query: str, first: str, last: str
+) -> None:
+    now = int(datetime.fromisoformat(asked).replace(tzinfo=UTC).timestamp() * 1000)
+    assert named(query, now) == [between(first, last)]
 
 
 def test_the_winter_of_a_year_begins_or_ends_in_it() -> None:
@@ -349,7 +372,10 @@ def test_letters_that_only_pass_for_others_do_no_harm(query: str) -> None:
 
 
 @pytest.mark.parametrize("now", [0, MAX_TIMESTAMP])
-@pytest.mark.parametrize("query", ["this month", "last month", "this year", "999 years ago", "999 weeks ago"])
+@pytest.mark.parametrize(
+    "query",
+    ["this month", "last month", "this year", "this winter", "last winter", "999 years ago", "999 weeks ago"],
+)
 def test_the_first_and_the_last_moment_have_times_around_them(query: str, now: int) -> None:
     (span,) = named(query, now)
     assert span.begin is not None
@@ -375,6 +401,7 @@ _pieces = st.sampled_from(
         "十",
         "Q2 ",
         "winter ",
+        "last winter",
         " '23",
         "8",
         "th ",
