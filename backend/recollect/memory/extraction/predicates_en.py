@@ -152,7 +152,9 @@ def traits_in(predicate: str) -> list[Trait]:
         found = matches(predicate)
         if found is None:
             continue
-        is_over = _no_longer(predicate, found.end("v")) and attribute not in ("other", "diet", "dislikes")
+        is_over = (
+            _no_longer(predicate, found.end("v")) or found["v"].endswith(" no more")
+        ) and attribute not in ("other", "diet", "dislikes")
         if is_over and not _is_denied(predicate):
             return []
         return _with_company(attribute, found, predicate)

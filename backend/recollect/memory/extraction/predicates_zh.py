@@ -15,6 +15,8 @@ _KIN = {
     "": "朋友 同事 老板 经理 室友 邻居 表哥 表弟 表姐 表妹 堂哥 堂弟 奶奶 爷爷 外婆 外公 姥姥 姥爷 叔叔 阿姨 老师 同学",
 }
 KIN_ATTRIBUTE = {word: attribute for attribute, words in _KIN.items() for word in words.split()}
+KIN = "|".join(sorted(KIN_ATTRIBUTE, key=len, reverse=True))
+"""A pattern for whoever one has."""
 _children, _siblings, _pets = (
     "|".join(sorted(_KIN[attribute].split(), key=len, reverse=True))
     for attribute in ("has_child", "has_sibling", "has_pet")
@@ -48,7 +50,7 @@ _TRAITS = tuple(
         *(("lives_in", leaving) for leaving in LEAVINGS),
         ("works_at", r"不再?在(?P<v>[\u4e00-\u9fffA-Za-z0-9]{2,15}?)(?:工作|上班|任职|任職)了?$"),
         ("lives_in", r"(?:从|從)[\u4e00-\u9fffA-Za-z]{2,12}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$"),
-        ("lives_in", r"(?:住在|定居在|居住在|搬到了?|搬去了?|搬来了?|搬來了?|家在)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)(?:生活|居住)?(?:了|的)?$"),
+        ("lives_in", r"(?:住在|定居在|居住在|搬到了?|搬去了?|搬来了?|搬來了?|家在)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)(?:生活|居住)?(?:(?:快|已经|已經|有|差不多)?[\d一二三四五六七八九十两兩几幾半好多]+(?:年|[个個]月|天|[周週])[多半]?)?(?:了|的)?$"),
         ("age", r"(?:今年)?(?P<v>\d{1,3}|[一二三四五六七八九十]{1,4})[岁歲](?:了)?$"),
         ("birthday", r"的?生日[是在](?P<v>(?:\d{4}年)?[\d一二三四五六七八九十]{1,3}月[\d一二三四五六七八九十]{1,3}[日号號])"),
         ("email", r"的?(?:邮箱|電郵|郵箱|电子邮件|email)(?:地址)?[是：:]\s?(?P<v>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})"),
@@ -73,9 +75,9 @@ _TRAITS = tuple(
         ("speaks", r"(?:会|會)(?:说|說|讲|講)(?P<v>[\u4e00-\u9fff、和]{2,20})$"),
         ("plays", r"(?:会|會)?(?:弹|彈|拉|吹|打)(?P<v>钢琴|鋼琴|吉他|小提琴|大提琴|二胡|古筝|古箏|笛子|篮球|籃球|羽毛球|网球|乒乓球|排球|鼓)"),
         ("can", r"(?:不)?(?:会|會)(?P<v>开车|開車|游泳|做饭|做飯|滑雪|编程|跳舞|唱歌|骑车|騎車)了?$"),
-        ("has_pet", rf"(?:养|養|有)(?:了|着)?(?P<v>{_some}[只隻条條匹个個](?:[\u4e00-\u9fff]{{0,4}}?)(?:{_pets}))$"),
-        ("has_child", rf"有(?:了)?(?P<v>{_some}[个個](?:[\u4e00-\u9fff]{{0,4}}?)(?:{_children}))$"),
-        ("has_sibling", rf"有(?P<v>{_some}[个個](?:[\u4e00-\u9fff]{{0,2}}?)(?:{_siblings}))$"),
+        ("has_pet", rf"(?:领养|領養|收养|收養|养|養|有)(?:了|着)?(?P<v>{_some}?[只隻条條匹个個](?:[\u4e00-\u9fff]{{0,4}}?)(?:{_pets}))$"),
+        ("has_child", rf"有(?:了)?(?P<v>{_some}?[个個](?:[\u4e00-\u9fff]{{0,4}}?)(?:{_children}))$"),
+        ("has_sibling", rf"有(?P<v>{_some}?[个個](?:[\u4e00-\u9fff]{{0,2}}?)(?:{_siblings}))$"),
         ("owns", rf"(?:有|买了|買了)(?P<v>{_some}[辆輛套台臺架栋棟][\u4e00-\u9fffA-Za-z0-9]{{1,10}})$"),
     )
 )  # fmt: skip

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from recollect.memory.extraction.earnest import asks_in_chinese, is_unsure, reports, supposes
 from recollect.memory.extraction.moments import Moment, moments_in, written_out
 from recollect.memory.extraction.own_words import OMITTED
-from recollect.memory.extraction.predicates_zh import KIN_ATTRIBUTE, LEAVINGS, chinese_traits, what_follows
+from recollect.memory.extraction.predicates_zh import (
+    KIN,
+    KIN_ATTRIBUTE,
+    LEAVINGS,
+    chinese_traits,
+    what_follows,
+)
 from recollect.memory.extraction.statement import Said, Statement
 
 _kana = re.compile(r"[\u3041-\u30ff]").search
@@ -16,15 +22,41 @@ _clauses = re.compile(r"[，,；;：:。！!\s]+").split
 _lead = re.compile(
     r"(?:你好|您好|嗨|对了|對了|是啊|是的|对|對|嗯|好的|好|其实|其實|不过|不過|但是|但|而且|另外|还有|還有|所以|因为|因為|顺便说一下|请记住|請記住|记住|記住|说实话|老实说|真的|哈哈|谢谢|謝謝)+(?=我|$)"
 ).sub
-_speaker = re.compile(r"(?:我(?!们|們|想|觉得|覺得|猜|怕|希望|以为|以為|听|聽)|本人)(?P<rest>.+)").fullmatch
-_kin = "|".join(sorted(KIN_ATTRIBUTE, key=len, reverse=True))
+_speaker = re.compile(
+    r"(?:我家(?=[有养養])|我(?!们|們|想|觉得|覺得|猜|怕|希望|以为|以為|听|聽)|本人)(?P<rest>.+)"
+).fullmatch
+_SURNAMES = (
+    "王李张張刘劉陈陳杨楊黄黃赵趙吴吳周徐孙孫马馬朱胡郭何高林罗羅郑鄭梁谢謝宋唐许許韩韓冯馮邓鄧曹彭曾肖蕭田董袁潘蔡蒋蔣余"
+    "杜叶葉程苏蘇魏吕呂丁任沈姚卢盧姜崔钟鐘谭譚陆陸汪范金石廖贾賈夏韦韋方白邹鄒孟熊秦邱江尹薛阎段雷侯龙龍史陶黎贺賀顾顧毛郝龚"
+    "龔邵万萬钱錢严嚴武戴莫孔向汤湯"
+)
+_called = (
+    rf"(?!{KIN}|白天|周[末一二三四五六日天]|高中|高兴|高興|大多|大概|大学|大學|大约|大約|大家|大二|大三|老是|老家|小学|小學|小时|小時|马上|馬上"
+    r"|曾经|曾經|向来|向來|任何|万一|萬一|何时|刚刚|剛剛|常常|天天|往往|渐渐|偏偏|慢慢|好好|年年|偶偶|仅仅|整整|明明|单单)"
+    rf"(?:[小阿老大][\u4e00-\u9fff]|(?P<twice>[\u4e00-\u9fff])(?P=twice)|[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}?)"
+)
+"""A pattern for what somebody may be called by: 小雨, 浩浩, 李明."""
+_no_name = re.compile(
+    rf"[了着过過来來去吃喝帮幫给給做送别別我你您他她它谁誰们們人车車快不这這那]|外[卖賣]|什[么麼]|{KIN}"
+).search
+"""叫了外卖 and 叫朋友来 call for something, and tell no name."""
+_LONGEST_NAME = 4
 _theirs = re.compile(
-    rf"我(?:的|家)?(?P<relation>{_kin})(?P<name>[\u4e00-\u9fff]{{0,3}}?)"
-    r"(?P<rest>(?:是|叫|住|在|也|很|最|不|喜欢|喜歡|讨厌|討厭|今年|对|對|有|养|養|会|會|要|搬|去|来自|來自|已经|已經|刚|剛|吃|[0-9上下昨明后後]).*)"
+    rf"我(?:家的|的|家)?(?P<relation>{KIN})(?P<name>{_called}|)"
+    r"(?P<rest>(?:现在|現在|目前|一直|平时|平時|其实|其實|都|就|还|還|是|叫|住|在|也|很|最|不|喜欢|喜歡|讨厌|討厭|今年|对|對|有|养|養|会|會|要|搬|去|来自|來自|已经|已經|刚|剛|吃|[0-9上下昨明后後]).*)"
 ).fullmatch
 _carries_on = re.compile(
     r"(?:也|还|還|现在|現在|目前|今年)*(?:住在|住|是一|是个|是個|是名|叫|对|對|不吃|吃素|喜欢|喜歡|不喜欢|不喜歡|讨厌|討厭|会说|會說|在.{2,15}工作|主修|专业|專業|来自|來自|今年|养|養|有)"
 ).match
+_names = re.compile(r"(?:名字?)?叫").match
+_introduces = re.compile(
+    r"(?:(?:[一两兩二三四五六七八九十几幾有]|\d{1,2}|了)[个個只隻条條匹位名部本首款家张張辆輛台臺套]|很多|许多|許多|好多|一些)"
+    r"[\u4e00-\u9fffA-Za-z]{1,12}$"
+).search
+"""What comes next may be said of whom or what it ends with."""
+_of_one = re.compile(
+    rf"(?<=有|养|養|了)([一]?[个個只隻条條匹位名][\u4e00-\u9fff]{{0,4}}?(?:{KIN}))(?=名?叫|名字叫)"
+).sub
 _DANGLING = re.compile(
     r"它|这个|這個|那个|那個|那里|那裡|这里|這裡|那边|那邊|这边|他|她|咱|你|您|此|其中"
 ).search
@@ -43,6 +75,8 @@ _moves = (
     re.compile(r".{0,16}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$").match,
     *(re.compile(rf"[^没沒不想要别別]{{0,16}}?{leaving}").match for leaving in LEAVINGS),
 )
+_OF_ONESELF = ("works_as", "works_at", "studies")
+"""是一名护士 ends with what one is oneself."""
 _LONGEST = 60
 _SHORTEST_QUESTION = 3
 """Characters: 对吗, 是吧."""
@@ -53,6 +87,8 @@ class _Subject:
     name: str
     full: str
     relation: str = ""
+    is_told: bool = True
+    """Whether the last clause said something of them that is understood, so that the next may say what they are called."""
 
 
 def chinese_statements(said: Said) -> Iterator[Statement]:
@@ -70,8 +106,9 @@ def chinese_statements(said: Said) -> Iterator[Statement]:
         moved = _moved(predicate) if event is not None and not event.is_plan else None
         if event is not None:
             yield _as_move(event, predicate, moved["v"]) if moved else event
-        if subject is not None and not (event and event.is_plan) and not moved:
-            yield from _traits(subject, predicate, said)
+        if subject is not None:
+            if not (event and event.is_plan) and not moved:
+                yield from _traits(subject, predicate, said)
             subject = _narrowed(subject, predicate, said)
 
 
@@ -87,7 +124,7 @@ def _as_move(event: Statement, predicate: str, place: str) -> Statement:
 
 def _stated(sentence: str) -> list[str]:
     """The clauses, without those that ask; none where the last one only asks whether the others are so."""
-    clauses = [clause for clause in _clauses(sentence) if clause]
+    clauses = [clause for clause in _clauses(_of_one(r"\1，", sentence)) if clause]
     if sentence.rstrip().endswith(("？", "?")) and clauses:
         last = clauses.pop()
         if len(last) <= _SHORTEST_QUESTION:
@@ -104,7 +141,11 @@ def _parsed(clause: str, before: _Subject | None, said: Said) -> tuple[_Subject 
         return _Subject(called or owned, full, relation), found["rest"]
     if found := _speaker(clause):
         return _Subject(name, _spaced(name)), found["rest"].removeprefix("的")
-    if before is not None and _carries_on(clause):
+    if (
+        before is not None
+        and _carries_on(clause)
+        and (before.is_told or before.relation or not _names(clause))
+    ):
         return before, clause
     return None, ""
 
@@ -112,7 +153,7 @@ def _parsed(clause: str, before: _Subject | None, said: Said) -> tuple[_Subject 
 def _traits(subject: _Subject, predicate: str, said: Said) -> Iterator[Statement]:
     name = said.speaker.name
     for trait in chinese_traits(predicate):
-        if _DANGLING(trait.value):
+        if _DANGLING(trait.value) or (trait.attribute == "name" and not _is_name(trait.value)):
             continue
         told = _also("", trait.predicate).replace("我", _spaced(name))
         if trait.attribute == "name" and subject.relation:
@@ -128,9 +169,14 @@ def _traits(subject: _Subject, predicate: str, said: Said) -> Iterator[Statement
         yield Statement(text, name, attribute, subject.name)
 
 
+def _is_name(value: str) -> bool:
+    return not _no_name(value) and (value[0].isascii() or len(value) <= _LONGEST_NAME or "和" in value)
+
+
 def _narrowed(subject: _Subject, predicate: str, said: Said) -> _Subject | None:
-    """After "I have a daughter", "is called …" is said of her; of a plural, of nobody that is known."""
-    for trait in chinese_traits(predicate):
+    """After "I have a daughter", "is called …" is said of her; of a plural, or of a film, of nobody that is known."""
+    traits = list(chinese_traits(predicate))
+    for trait in traits:
         if trait.attribute in ("has_child", "has_sibling", "has_pet"):
             relation = next(
                 (kin for kin in sorted(KIN_ATTRIBUTE, key=len, reverse=True) if trait.value.endswith(kin)),
@@ -140,13 +186,15 @@ def _narrowed(subject: _Subject, predicate: str, said: Said) -> _Subject | None:
                 return None
             owned = f"{_spaced(said.speaker.name)}的{relation}"
             return _Subject(owned, owned, relation)
-        if trait.attribute == "name" and subject.relation:
+        if trait.attribute == "name" and subject.relation and _is_name(trait.value):
             return _Subject(
                 trait.value,
                 f"{trait.value}（{_spaced(said.speaker.name)}的{subject.relation}）",
                 subject.relation,
             )
-    return subject
+    if _introduces(predicate) and not any(trait.attribute in _OF_ONESELF for trait in traits):
+        return None
+    return replace(subject, is_told=bool(traits))
 
 
 def _event(clause: str, subject: _Subject | None, said: Said) -> Statement | None:
