@@ -246,10 +246,10 @@ def test_what_is_said_of_somebody_new_is_not_said_of_the_speaker(said: str) -> N
         ("我有一只狗叫旺财。", ["Ann 有一只狗。", "Ann 的狗叫旺财。"]),
         (
             "我有个女儿，叫小雨，今年五岁。",
-            ["Ann 有个女儿。", "Ann 的女儿叫小雨。", "小雨（Ann 的女儿）今年五岁。"],
+            ["Ann 有个女儿。", "Ann 的女儿叫小雨。", "小雨（Ann 的女儿）2026年五岁。"],
         ),
         ("我家的猫叫咪咪。", ["Ann 的猫叫咪咪。"]),
-        ("我今年30岁，叫小明。", ["Ann 今年30岁。", "Ann 叫小明。"]),
+        ("我今年30岁，叫小明。", ["Ann 2026年30岁。", "Ann 叫小明。"]),
         ("我是一名护士，叫小明。", ["Ann 是一名护士。", "Ann 叫小明。"]),
     ],
 )
@@ -284,6 +284,15 @@ def test_not_everything_after_a_relative_or_a_call_is_a_name(said: str) -> None:
 )
 def test_a_relative_may_be_named_before_what_is_said_of_them(said: str, told: list[str]) -> None:
     assert texts(cell(said)) == told
+
+
+def test_an_age_is_told_once_with_its_year() -> None:
+    (fact,) = statements(cell("我今年三十五岁了。"))
+    assert (fact.text, fact.attribute, fact.value) == ("Ann 2026年三十五岁了。", "age", "三十五")
+
+
+def test_a_birthday_is_of_no_year() -> None:
+    assert texts(cell("我的生日是5月3日。")) == ["Ann 生日是5月3日。"]
 
 
 @pytest.mark.parametrize("said", ["我住在北京三年了。", "我住在北京已经三年多了。", "我住在北京。"])

@@ -69,6 +69,7 @@ _dated_thing = re.compile(
     r"(?:[\u4e00-\u9fffA-Za-z0-9]{0,12}?)(?:截止|期限|考试|考試|会议|會議|婚礼|婚禮|面试|面試|比赛|比賽|演出|航班|手术|手術|发布会|報告|报告|护照|合同"
     r"|签证)[\u4e00-\u9fff]{0,8}?(?:是|在|定在|到期)"
 ).match
+_tells_age = re.compile(r"\d+[岁歲]了?$|[一二三四五六七八九十]+[岁歲]了?$").search
 _also = re.compile(r"^(?:也|还|還|倒是|其实|其實|就|都)+").sub
 _us = re.compile(r"我们|我們|咱们").sub
 _moves = (
@@ -155,7 +156,10 @@ def _traits(subject: _Subject, predicate: str, said: Said) -> Iterator[Statement
     for trait in chinese_traits(predicate):
         if _DANGLING(trait.value) or (trait.attribute == "name" and not _is_name(trait.value)):
             continue
-        told = _also("", trait.predicate).replace("我", _spaced(name))
+        told = _also("", trait.predicate)
+        if trait.attribute == "age":
+            told = written_out(told, moments_in(told, said.at, said.time_zone, leaning="past"))
+        told = told.replace("我", _spaced(name))
         if trait.attribute == "name" and subject.relation:
             attribute = KIN_ATTRIBUTE[subject.relation] or "other"
             text = f"{_spaced(name)}的{subject.relation}{told}。"
@@ -198,7 +202,7 @@ def _narrowed(subject: _Subject, predicate: str, said: Said) -> _Subject | None:
 
 
 def _event(clause: str, subject: _Subject | None, said: Said) -> Statement | None:
-    if not ("我" in clause or _dated_thing(clause)) or "生日" in clause:
+    if not ("我" in clause or _dated_thing(clause)) or "生日" in clause or _tells_age(clause):
         return None
     past = moments_in(clause, said.at, said.time_zone, leaning="past")
     if not past or _DANGLING(clause.replace("其他", "")):
