@@ -204,6 +204,13 @@ def test_who_left_a_place_for_good_lives_there_no_longer(said: str, told: str, p
         "I moved away from React to Vue.",
         "I moved away from React in favour of Vue.",
         "I've moved away from Python recently.",
+        "I moved to Linux.",
+        "I moved to GitHub Actions last week.",
+        "I moved to AWS.",
+        "I moved to Marketing in April.",
+        "我昨天把电脑搬到客厅了。",
+        "我上周把服务器搬到阿里云了。",
+        "我昨天搬到新办公室了。",
         "I moved away from Facebook because of privacy.",
         "I left Google for good.",
         "我从阿里云搬走了。",
@@ -284,6 +291,46 @@ def test_not_everything_after_a_relative_or_a_call_is_a_name(said: str) -> None:
 )
 def test_a_relative_may_be_named_before_what_is_said_of_them(said: str, told: list[str]) -> None:
     assert texts(cell(said)) == told
+
+
+@pytest.mark.parametrize(
+    "place", ["Los Angeles", "McAllen, Texas", "the UK", "NYC", "St. Louis", "São Paulo"]
+)
+def test_whoever_moved_to_a_place_lives_there(place: str) -> None:
+    (fact,) = statements(cell(f"I moved to {place}."))
+    assert (fact.attribute, fact.value) == ("lives_in", place)
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("My name is Ann Lee and I paint.", "Ann Lee"),
+        ("my name is bob, nice to meet you", "bob"),
+        ("my name's maria garcia", "maria garcia"),
+        ("I go by Sam.", "Sam"),
+        ("My name is on the list.", None),
+        ("My name is not Bob.", None),
+        ("My name is spelled with a K.", None),
+        ("I go by bus.", None),
+    ],
+)
+def test_a_name_is_told_and_nothing_else_is_one(said: str, name: str | None) -> None:
+    told = [draft.value for draft in statements(cell(said)) if draft.attribute == "name"]
+    assert told == ([name] if name else [])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I drive a hard bargain.",
+        "I play the fool.",
+        "I'm allergic to meetings.",
+        "I only eat on weekends.",
+        "I prefer option B.",
+    ],
+)
+def test_a_figure_of_speech_is_no_fact(said: str) -> None:
+    assert texts(cell(said)) == []
 
 
 def test_an_age_is_told_once_with_its_year() -> None:

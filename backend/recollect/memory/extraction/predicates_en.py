@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recollect.memory.extraction.draft import OPPOSED
+from recollect.memory.extraction.not_places import may_be_home
 
 _PLACE = r"(?:the\s)?[A-Z][\w.'-]{1,30}(?:[ -](?:[A-Z][\w.'-]{0,30}|(?:de|la|del|upon|am|el|do|da)\b)){0,4}(?:,\s[A-Z][\w.]{1,20}(?:\s[A-Z]\w{1,20})?)?"
 _SOME = r"(?:a|an|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}|several|some)"
@@ -37,16 +38,6 @@ _for_good = (
     r"|\s(?:last|this|in|on|yesterday|today|recently|because|and\snow|a|two|three|several|some|\d{1,2})\b)"
 )
 """After a place that somebody left: no way back follows, and nowhere that they went instead."""
-_NO_PLACE = (
-    r"(?!(?:the\s)?(?:React|Vue|Angular|Svelte|jQuery|Redux|Node|Django|Flask|Rails|Laravel|Spring|Python|Java|JavaScript|TypeScript"
-    r"|Rust|Go|Golang|Kotlin|Swift|Scala|Ruby|Perl|PHP|Haskell|Emacs|Vim|Excel|Word|Outlook|Office|Windows|Linux|Ubuntu|Debian|Mac"
-    r"|macOS|Android|Docker|Kubernetes|Jenkins|Git|GitHub|GitLab|Jira|Scrum|Agile|Kanban|SQL|MySQL|Postgres|PostgreSQL|MongoDB"
-    r"|Oracle|SAP|Salesforce|AWS|Azure|GCP|Heroku|Google|Gmail|Chrome|Firefox|Safari|Apple|Microsoft|Amazon|Meta|Facebook|Instagram"
-    r"|WhatsApp|Telegram|Twitter|X|TikTok|Reddit|LinkedIn|YouTube|Netflix|Spotify|Slack|Teams|Zoom|Discord|Notion|Obsidian|Evernote"
-    r"|Dropbox|Photoshop|Figma|Sketch|OpenAI|ChatGPT|Claude|Gemini|IBM|Intel|Nvidia|Tesla|Uber|Siemens|Bosch|BMW"
-    r"|Christianity|Islam|Judaism|Buddhism|Hinduism|Catholicism)\b)"
-)
-"""What people also move away from, and never lived in. Nothing tells a name that is not among these from a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +60,8 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
     (attribute, _pattern(source))
     for attribute, source in (
         ("lives_in", rf"{_NOT}(?:lives?|living|resides?)\sin\s(?P<v>{_PLACE})"),
-        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:away\sfrom|out\sof)\s{_NO_PLACE}(?P<v>{_PLACE})(?:\sfor\sgood)?{_for_good}"),
-        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?left\s{_NO_PLACE}(?P<v>{_PLACE})\sfor\sgood{_for_good}"),
+        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:away\sfrom|out\sof)\s(?P<v>{_PLACE})(?:\sfor\sgood)?{_for_good}"),
+        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?left\s(?P<v>{_PLACE})\sfor\sgood{_for_good}"),
         ("works_at", rf"{_NOT}(?:works?|working)\s(?:at|for)\s(?P<v>[\w&' -]{{2,40}}?)(?=$|[,.;!]|\s(?:any\s?more|either)\b)"),
         ("lives_in", rf"(?:lives|is (?:still |now |currently )?living|is (?:now )?based|resides)\s(?:here\s)?in\s(?P<v>{_PLACE})"),
         ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:back\s|over\s)?to\s(?P<v>{_PLACE})"),
@@ -81,10 +72,10 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("relationship", r"(?:is|got|has been)\s(?:happily\s|recently\s|newly\s)?(?P<v>married|single|divorced|engaged|widowed)" + _ends),
         ("diet", r"is\s(?:a\s|an\s)?(?:strict\s|lifelong\s)?(?P<v>vegetarian|vegan|pescatarian|pescetarian)"),
         ("diet", r"(?:does not|never)\seats?\s(?P<v>[\w ]{2,40}?)" + _ends),
-        ("diet", r"(?:only\seats|eats\sonly)\s(?P<v>[\w ]{2,40}?)" + _ends),
+        ("diet", r"(?:only\seats|eats\sonly)\s(?!(?:on|at|in|when|once|twice|if|after|before|with|to|for|because|one|two)\b)(?P<v>[\w ]{2,40}?)" + _ends),
         ("allergic_to", r"is\sno\slonger\sallergic\sto\s(?P<v>[\w ]{2,40}?)(?=$|[,.;!]|\s(?:but|so|because|that|which)\b)"),
         ("allergic_to", rf"is\snot\sallergic\sto\s(?P<v>[\w ]{{2,40}}?)\s{_ANY_MORE}"),
-        ("allergic_to", r"is\s(?:very\s|severely\s|badly\s|quite\s)?allergic\sto\s(?P<v>[\w ]{2,40}?(?:(?:,\s|\sand\s|\sor\s)[\w]{2,20}){0,3})(?=$|[,.;!]|\s(?:but|so|because|that|which)\b)"),
+        ("allergic_to", r"is\s(?:very\s|severely\s|badly\s|quite\s)?allergic\sto\s(?!(?:bullshit|nonsense|stupidity|idiots|people|work|meetings|mornings|exercise|effort)\b)(?P<v>[\w ]{2,40}?(?:(?:,\s|\sand\s|\sor\s)[\w]{2,20}){0,3})(?=$|[,.;!]|\s(?:but|so|because|that|which)\b)"),
         ("allergic_to", r"is\s(?P<v>lactose|gluten|fructose|histamine)[ -]intolerant"),
         ("allergic_to", r"has\s(?:a|an)\s(?P<v>[\w ]{2,30}?)\sallergy"),
         ("native_language", r"is\sa\snative\s(?P<v>[A-Z]\w{2,20})\sspeaker"),
@@ -93,10 +84,10 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("works_at", rf"works\s(?:at|for)\s(?P<v>(?:a\s|an\s|the\s)?(?:[A-Z][\w.&'-]{{0,30}}(?:\s[A-Z][\w.&'-]{{0,30}}){{0,4}}|{_ADJ}(?:company|bank|startup|school|university|hospital|shop|agency|firm|clinic|lab|library|museum|restaurant|hotel|ngo|charity))){_ends}"),
         ("studies", rf"(?:studies|is\s(?:currently\s)?studying|majors\sin|is\smajoring\sin|is\sdoing\s(?:a|my)\s(?:PhD|master'?s|bachelor'?s|degree)\sin)\s(?!for\b|hard\b|abroad\b)(?P<v>[\w' &-]{{2,40}}?){_ends}"),
         ("speaks", r"(?:speaks|can\sspeak)\s(?P<v>(?:a little\s|some\s|fluent\s)?[A-Z]\w{2,20}(?:(?:,\s|,?\sand\s)(?:a little\s|some\s|a bit of\s)?[A-Z]\w{2,20}){0,5})"),
-        ("plays", rf"(?:plays|can\splay)\s(?!with\b|a\srole|around|along|it\b|out\b)(?P<v>(?:the\s)?[\w' -]{{2,30}}?){_ends}"),
+        ("plays", rf"(?:plays|can\splay)\s(?!with\b|a\srole|around|along|it\b|out\b|the\sfool\b|devil|dumb\b|dead\b|hard\b|safe\b|games\b)(?P<v>(?:the\s)?[\w' -]{{2,30}}?){_ends}"),
         ("can", rf"can\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b[\w' -]{{0,30}}?){_ends}"),
         ("can", r"(?:cannot|can\sno\slonger)\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b(?!.*\b(?:now|today|tonight|yet)\b)[\w' -]{0,30}?)(?=$|[,.;!]|\s(?:and|but|so|because)\b)"),
-        ("prefers", r"(?:prefers)\s(?P<v>[^,.;!()–—]{2,120})"),
+        ("prefers", r"(?:prefers)\s(?!(?:the\s)?(?:option|version|variant|choice|answer|approach)\b)(?P<v>[^,.;!()–—]{2,120})"),
         ("dislikes", r"(?:no\slonger\s(?:likes|enjoys)|hates|dislikes|detests|cannot\sstand|does\snot\s(?:really\s)?(?:like|enjoy))\s(?!when\b|how\b|to\ssay|that\b)(?P<v>[^,.;!()–—]{2,120})"),
         ("likes", r"(?:really\s|absolutely\s|also\s)?(?:loves|likes|enjoys|adores)\s(?!how\b|when\b|that\b|what\b|the\sway|the\sidea|to\ssee\b|to\shear\b|to\sknow\b|hearing|seeing|being\sable)(?P<v>[^,.;!()–—]{2,120})"),
         ("likes", r"is\s(?:a\s)?(?:really\s|very\s|also\s)?(?:big\s|huge\s|massive\s)?(?:fan\sof|into|keen\son|crazy\sabout|passionate\sabout|fond\sof|obsessed\swith)\s(?P<v>[^,.;!()–—]{2,120})"),
@@ -105,7 +96,7 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("has_pet", rf"(?:has|have|has got|owns)\s(?P<v>{_SOME}\s{_ADJ}(?:{_ANIMALS})(?:\s(?:named|called)\s[A-Z][\w]{{1,20}}(?:(?:,\s|\sand\s)[A-Z]\w{{1,20}}){{0,4}})?)(?=$|[,.;!]|\s(?:and|but|so|at|who|that|as|with|now|named|called|too)\b)"),
         ("has_child", rf"(?:has|has got)\s(?P<v>{_SOME}\s{_ADJ}(?:kids?|child(?:ren)?|sons?|daughters?|boys|girls)(?:\s(?:named|called)\s[A-Z]\w{{1,20}}(?:(?:,\s|\sand\s)[A-Z]\w{{1,20}}){{0,4}})?)" + _ends),
         ("has_sibling", rf"(?:has|has got)\s(?P<v>{_SOME}\s{_ADJ}(?:sisters?|brothers?|siblings?)(?:\s(?:named|called)\s[A-Z]\w{{1,20}}(?:(?:,\s|\sand\s)[A-Z]\w{{1,20}}){{0,4}})?)" + _ends),
-        ("owns", rf"(?:owns|drives)\s(?P<v>{_SOME}\s[\w' -]{{2,40}}?){_ends}"),
+        ("owns", rf"(?:owns|drives)\s(?!a\shard\sbargain)(?P<v>{_SOME}\s[\w' -]{{2,40}}?){_ends}"),
         ("owns", rf"(?:has|has got)\s(?P<v>(?:a|an)\s{_ADJ}(?:car|bike|bicycle|motorbike|motorcycle|boat|house|flat|apartment|cottage|piano|guitar|violin|cello|telescope|camera|van)){_ends}"),
         ("other", rf"(?:is|has\sbeen)\s(?P<v>learning\s(?!a\s(?:lot|ton|bit)|so\b|how\b|more\b|to\b|that\b|from\b|about\b)[\w' -]{{2,40}}?){_ends}"),
         ("other", rf"(?P<v>volunteers\s(?:at|for|with)\s[\w&' -]{{2,50}}?){_ends}"),
@@ -152,6 +143,8 @@ def traits_in(predicate: str) -> list[Trait]:
         found = matches(predicate)
         if found is None:
             continue
+        if attribute == "lives_in" and not may_be_home(found["v"]):
+            return []
         is_over = (
             _no_longer(predicate, found.end("v")) or found["v"].endswith(" no more")
         ) and attribute not in ("other", "diet", "dislikes")

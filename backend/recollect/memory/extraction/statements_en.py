@@ -38,9 +38,14 @@ _died = re.compile(
     r"|(?:in|on)\s[A-Z\d])\b)"
 ).match
 _own_name = re.compile(
-    r"(?:my (?:full )?name is|my name's|I'm called|I am called|I go by)\s+(?P<v>[A-Z][\w'-]{0,30}(?:\s[A-Z][\w-]{0,30}){0,2})",
-    re.IGNORECASE,
+    r"(?:(?i:my (?:full )?name is|my name's)|(?i:I'm called|I am called|I go by)(?=\s+[A-Z]))\s+"
+    r"(?!(?i:not|on|in|at|the|an?|no|of|from|to|too|very|really|quite|so|pretty|rather|hard|difficult|easy|long|short|common|rare"
+    r"|unusual|weird|strange|funny|boring|spell?ed|spelt|written|pronounced|listed|mentioned|missing|misspell?ed|misspelt|wrong|right"
+    r"|correct|unknown|private|secret|none|nobody|irrelevant|important|unimportant|known|taken|all|also|always|usually|actually|just"
+    r"|only|what|whatever|based|unique|foreign|after|for|with|under|up|out|off|mud|your|my|his|her|its|their|our|that|this|it)\b)"
+    r"(?P<v>[A-Z][\w'-]{0,30}(?:\s[A-Z][\w-]{0,30}){0,2}|[a-z][a-z'-]{1,20}(?:\s[a-z][a-z-]{1,20})?(?=$|[,.;!]))"
 ).match
+"""A name in small letters ends the clause: other words may follow one in capitals."""
 _email = re.compile(
     r"my (?:new )?e?-?mail(?: address)? is\s+(?P<v>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})",
     re.IGNORECASE,

@@ -73,7 +73,10 @@ _tells_age = re.compile(r"\d+[岁歲]了?$|[一二三四五六七八九十]+[岁
 _also = re.compile(r"^(?:也|还|還|倒是|其实|其實|就|都)+").sub
 _us = re.compile(r"我们|我們|咱们").sub
 _moves = (
-    re.compile(r".{0,16}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$").match,
+    re.compile(
+        r"[^把将將帮幫替]{0,16}?(?:搬到了?|搬去了?|搬来了?|搬來了?)"
+        r"(?P<v>(?:(?!办公|辦公|客厅|客廳|卧室|臥室|房间|房間|云|雲|平台|服务器|伺服器|数据库|數據庫)[\u4e00-\u9fffA-Za-z]){2,12}?)了?$"
+    ).match,
     *(re.compile(rf"[^没沒不想要别別]{{0,16}}?{leaving}").match for leaving in LEAVINGS),
 )
 _OF_ONESELF = ("works_as", "works_at", "studies")
