@@ -37,12 +37,17 @@ _denial = re.compile(
     r"\b(?:no longer|not|never|isn't|doesn't|don't)\b|不再|不(?=住|居住|在|是)|没有?(?=住|在)|沒有?(?=住|在)",
     re.IGNORECASE,
 ).search
+_denied_diet = re.compile(
+    r"\b(?:no longer|not|isn't)\s(?:an?\s)?(?:strict\s)?(?:vegan|vegetarian|pescatarian|pescetarian)\b|不再?(?:是)?(?:吃素|素食)",
+    re.IGNORECASE,
+).search
 _leaving = re.compile(
     r"\b(?:moved|relocated)\s(?:away\sfrom|out\sof)\s(?P<en>.+)|\bleft\s(?P<good>.+?)\sfor\sgood\b"
+    r"|\b(?:quit|left|lost)\s\S+\sjob\s(?:at|with)\s(?P<job>.+)|\b(?:resigned|retired|fired|laid\soff|let\sgo)\sfrom\s(?P<firm>.+)"
     r"|(?:搬离|搬離|搬出)了?(?P<zh>.+)|(?:从|從|离开了?|離開了?)(?P<of>.+?)(?:的家)?搬[走离離出]",
     re.IGNORECASE,
 ).search
-"""That one lives somewhere no longer, and from where on it says where that was."""
+"""That one lives or works somewhere no longer, and from where on it says where that was."""
 _LIKES = {"likes", "dislikes"}
 _named = re.compile(r"\bnamed\b").sub
 _capitalised = re.compile(r"\b[A-Z][\w-]*").findall
@@ -111,8 +116,10 @@ def is_functional(entry: KnownEntry) -> bool:
 
 def is_denial(fact: KnownEntry) -> bool:
     """It says of something that is had once that it is not so (any more). What one doesn't eat is a diet, no denial."""
-    if not is_functional(fact) or attribute_of(fact) == "diet":
+    if not is_functional(fact):
         return False
+    if attribute_of(fact) == "diet":
+        return _denied_diet(fact.entry.text) is not None
     return _denial(fact.entry.text) is not None or _leaves(fact)
 
 

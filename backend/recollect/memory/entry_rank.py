@@ -81,8 +81,9 @@ def _bounds(span: Span, now: int | None) -> tuple[int, int] | None:
 
 
 def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Floats) -> Floats:
-    """What an entry and its turns lack to come before another, and its turns, whose place it has at the time asked
-    about, where the query is about both. What a person wrote comes before its own turns too: they may say otherwise.
+    """What an entry and its turns lack to come before another, its turns, and episodes about little else, whose place it
+    has at the time asked about, where the query is about both. What a person wrote comes before its own turns too: they
+    may say otherwise.
     """
     lacking: Floats = np.zeros(view.size, np.float32)
     if not (holds < 0).any():
@@ -92,8 +93,12 @@ def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Flo
     between, held = np.nonzero(facts & (holds < 0))[0], np.nonzero(facts & (holds >= 0) & (own > 0))[0]
     over = between[own[between] > 0]
     citations = corpus.citations(view)
+    by_episodes = corpus.is_episode[citations.entries]
+    episodes, told = citations.entries[by_episodes], citations.turns[by_episodes]
     for place in over[np.argsort(-own[over], kind="stable")][:_MOST_OVER]:
-        others = [int(place), *citations.of(int(place))]
+        said = citations.of(int(place))
+        telling = [each for turn in said for each in episodes[told == turn].tolist()]
+        others = [int(place), *said, *(each for each in telling if own[place] >= _ALIKE * own[each])]
         for instead in _instead(int(place), between, held, since, until, senders):
             turns = citations.of(instead)
             if view.rows[instead].edited:

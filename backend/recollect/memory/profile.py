@@ -32,7 +32,7 @@ _PAGE = (
     _Line("Work and studies", ("works_as", "works_at", "studies"), 6),
     _Line("Family and partner", ("partner", "relationship", "has_child", "has_sibling", "has_parent")),
     _Line("Pets", ("has_pet",)),
-    _Line("Food and health", ("diet", "allergic_to")),
+    _Line("Food and health", ("diet", "avoids", "allergic_to")),
     _Line("Languages", ("native_language", "speaks")),
     _Line("Likes and dislikes", ("likes", "prefers", "dislikes"), 20),
     _Line("Skills and hobbies", ("plays", "can")),

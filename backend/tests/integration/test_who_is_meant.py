@@ -55,6 +55,9 @@ async def test_a_friend_of_the_users_name_is_not_the_user(tmp_path: Path) -> Non
         ("我住在柏林。", "我已经不住在柏林了。", "我住在哪里"),
         ("I live in Berlin.", "I moved away from Berlin.", "Where do I live?"),
         ("我住在柏林。", "我从柏林搬走了。", "我住在哪里"),
+        ("I work at Bosch.", "I quit my job at Bosch.", "Where do I work?"),
+        ("我在腾讯工作。", "我从腾讯离职了。", "我在哪里工作"),
+        ("I'm vegan.", "I'm no longer vegan.", "Am I vegan?"),
     ],
 )
 async def test_what_is_denied_no_longer_holds(there: str, no_more: str, query: str, tmp_path: Path) -> None:
@@ -69,6 +72,14 @@ async def test_what_is_denied_no_longer_holds(there: str, no_more: str, query: s
             return bool(hits) and hits[0]["text"] in (no_more, new.entry.text)
 
         await eventually(is_found_first)
+
+
+async def test_what_somebody_does_not_eat_ends_no_diet(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, "I'm vegetarian.", "I don't eat mushrooms.", "I never eat olives.")
+        told = ["me is vegetarian.", "me does not eat mushrooms.", "me never eats olives."]
+        assert [fact.holds for fact in await entries(home, "facts")] == [True, True, True]
+        assert len(await texts(home, "profile")) == len(told)
 
 
 async def test_a_denial_of_what_was_long_over_changes_nothing(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def texts(given_cell: CellText) -> list[str]:
         ("I live in Berlin.", "Ann lives in Berlin.", "lives_in", "Berlin"),
         ("Hi! I'm from New Zealand, by the way.", "Ann is from New Zealand.", "comes_from", "New Zealand"),
         ("I work as a nurse.", "Ann works as a nurse.", "works_as", "a nurse"),
-        ("I don't eat meat.", "Ann does not eat meat.", "diet", "meat"),
+        ("I don't eat meat.", "Ann does not eat meat.", "avoids", "meat"),
         ("Please remember that I'm allergic to nuts.", "Ann is allergic to nuts.", "allergic_to", "nuts"),
         ("I have two cats, do you like cats?", "Ann has two cats.", "has_pet", "two cats"),
         ("I hate marking.", "Ann hates marking.", "dislikes", "marking"),
@@ -331,6 +331,40 @@ def test_a_name_is_told_and_nothing_else_is_one(said: str, name: str | None) -> 
 )
 def test_a_figure_of_speech_is_no_fact(said: str) -> None:
     assert texts(cell(said)) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "attribute", "value"),
+    [
+        (
+            "I quit my job at Bosch.",
+            "Ann quit Ann's job at Bosch, and no longer works there.",
+            "works_at",
+            "Bosch",
+        ),
+        (
+            "I got fired from Bosch yesterday.",
+            "Ann got fired from Bosch on 7 May 2026, and no longer works there.",
+            "works_at",
+            "Bosch",
+        ),
+        ("我从腾讯离职了。", "Ann 从腾讯离职了，不再在腾讯工作。", "works_at", "腾讯"),
+        ("我上个月从腾讯辞职了。", "Ann 2026年4月从腾讯辞职了，不再在腾讯工作。", "works_at", "腾讯"),
+        ("I'm no longer vegan.", "Ann is no longer vegan.", "diet", "vegan"),
+        ("我不吃素了。", "Ann 不吃素了。", "diet", "吃素"),
+    ],
+)
+def test_a_job_or_a_diet_that_ended_is_told(said: str, told: str, attribute: str, value: str) -> None:
+    (fact,) = statements(cell(said))
+    assert (fact.text, fact.attribute, fact.value) == (told, attribute, value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["I was fired by Elon.", "我被公司裁了。", "我没有从腾讯离职。", "I'm not quitting my job at Bosch."],
+)
+def test_a_job_of_which_nothing_is_told_does_not_end(said: str) -> None:
+    assert [draft for draft in statements(cell(said)) if draft.attribute == "works_at"] == []
 
 
 def test_an_age_is_told_once_with_its_year() -> None:

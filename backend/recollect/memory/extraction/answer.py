@@ -60,6 +60,7 @@ ANSWER_SCHEMA: JsonObject = strict_object(
 _FIELDS = ("title", "episode", "facts", "foresight")
 _numbers = re.compile(r"\d{1,6}").findall
 _iso_day = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})").match
+_leaves_out = re.compile(r"(?:\bnot|\bnever|n't)\s+eat|不[能太再]?吃(?!素)", re.IGNORECASE).search
 _controls = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _sentence_end = re.compile(r"[.!?。！？…](?=\s|$|[^\x00-\x7f])")  # noqa: RUF001 - full-width punctuation
 _the_user = re.compile(r"\b(?:The|the) user\b|^User\b|该?用户")
@@ -191,6 +192,8 @@ def _fact(item: JsonObject, cell: CellText) -> Draft:
     subject = _speaker(cell, cited) if not subject or subject.casefold() in _THE_USER else subject
     attribute = text_of(item, "attribute").casefold().replace(" ", "_")
     attribute = attribute if attribute in ATTRIBUTES else "other"
+    if attribute == "diet" and _leaves_out(draft.text):
+        attribute = "avoids"
     value = text_of(item, "value")[:_MAX_SHORT]
     when = _day_it_happened(draft, cell) if attribute == "did" else None
     return replace(

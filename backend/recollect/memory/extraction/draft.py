@@ -22,10 +22,10 @@ OPPOSED = {
 }
 """Attributes of many values, of each of which either it is so or it is not; and which attributes tell of that."""
 ATTRIBUTES = FUNCTIONAL | frozenset(
-    ["has_pet", "has_child", "has_sibling", "has_parent", "owns", "likes", "dislikes", "prefers", "allergic_to",
+    ["has_pet", "has_child", "has_sibling", "has_parent", "owns", "likes", "dislikes", "prefers", "allergic_to", "avoids",
      "speaks", "plays", "can", "instruction", "did", "other"]
 )  # fmt: skip
-"""What a fact may be about. `instruction`: how the user wants to be answered."""
+"""What a fact may be about. `instruction`: how the user wants to be answered. `avoids`: what somebody doesn't eat or drink."""
 
 
 @dataclass(frozen=True, slots=True)

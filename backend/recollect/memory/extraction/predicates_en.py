@@ -30,6 +30,11 @@ _JOBS = (
 _ANIMALS = "dogs?|cats?|pupp(?:y|ies)|kittens?|rabbits?|hamsters?|parrots?|horses?|turtles?|tortoises?|snakes?|guinea pigs?|birds?|goldfish|lizards?|geckos?|pets|ferrets?|chickens|budgies?|beagles?|labradors?|poodles?|terriers?"
 _KNOWN_THE = r"(?!the\s(?:sea|beach|ocean|outdoors|mountains|countryside|theatre|theater|opera|cinema|gym|forest|snow|rain|cold|heat|dark|violin|piano|guitar|cello|drums|flute)(?:$|\s(?:and|or|in|at|with)\b)|the\s[A-Z])the\s"
 _NOT = r"(?:is\snot|does\snot|is\sno\slonger|no\slonger)\s"
+_EMPLOYER = r"[A-Z][\w.&'-]{0,30}(?:\s[A-Z][\w.&'-]{0,30}){0,4}"
+LEAVING_A_JOB = (
+    r"(?:(?:quit|left|lost)\s(?:my|his|her|their)\sjob\s(?:at|with)|(?:resigned|retired)\sfrom|(?:quit|stopped)\sworking\s(?:at|for)"
+    r"|(?:got|was|has\sbeen|been)\s(?:fired|sacked|laid\soff|let\sgo)\sfrom)"
+)
 _ANY_MORE = r"any\s?(?:more|longer)(?=$|[,.;!]|\s(?:and|but|so|since|because)\b)"
 _PET = rf"{_SOME}\s{_ADJ}(?:{_ANIMALS})(?:\s(?:named|called)\s[A-Z]\w{{1,20}})?"
 _ends = r"(?=$|[,.;!]|\s(?:and|but|so|because|with|for|now|from|since|where|which|who|in|at|on|near|right|by|as|when|while|currently|though|these)\b)"
@@ -62,6 +67,7 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("lives_in", rf"{_NOT}(?:lives?|living|resides?)\sin\s(?P<v>{_PLACE})"),
         ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:away\sfrom|out\sof)\s(?P<v>{_PLACE})(?:\sfor\sgood)?{_for_good}"),
         ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?left\s(?P<v>{_PLACE})\sfor\sgood{_for_good}"),
+        ("works_at", rf"(?:has\s)?(?:just\s|recently\s)?{LEAVING_A_JOB}\s(?P<v>{_EMPLOYER})(?=$|[,.;!]|\s(?:last|this|in|on|yesterday|today|recently|because|after|and|a|two|three|\d{{1,2}})\b)"),
         ("works_at", rf"{_NOT}(?:works?|working)\s(?:at|for)\s(?P<v>[\w&' -]{{2,40}}?)(?=$|[,.;!]|\s(?:any\s?more|either)\b)"),
         ("lives_in", rf"(?:lives|is (?:still |now |currently )?living|is (?:now )?based|resides)\s(?:here\s)?in\s(?P<v>{_PLACE})"),
         ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:back\s|over\s)?to\s(?P<v>{_PLACE})"),
@@ -70,8 +76,9 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("comes_from", rf"was\sborn\s(?:and\sraised\s)?in\s(?P<v>(?!\d){_PLACE})"),
         ("age", r"(?:is|just turned|turned)\s(?P<v>\d{1,3})(?:\syears\sold)?(?=$|[,.;!]|\sand\b|\snow\b)"),
         ("relationship", r"(?:is|got|has been)\s(?:happily\s|recently\s|newly\s)?(?P<v>married|single|divorced|engaged|widowed)" + _ends),
+        ("diet", r"is\s(?:no\slonger|not)\s(?:a\s|an\s)?(?:strict\s)?(?P<v>vegetarian|vegan|pescatarian|pescetarian)"),
         ("diet", r"is\s(?:a\s|an\s)?(?:strict\s|lifelong\s)?(?P<v>vegetarian|vegan|pescatarian|pescetarian)"),
-        ("diet", r"(?:does not|never)\seats?\s(?P<v>[\w ]{2,40}?)" + _ends),
+        ("avoids", r"(?:does not|never)\seats?\s(?P<v>[\w ]{2,40}?)" + _ends),
         ("diet", r"(?:only\seats|eats\sonly)\s(?!(?:on|at|in|when|once|twice|if|after|before|with|to|for|because|one|two)\b)(?P<v>[\w ]{2,40}?)" + _ends),
         ("allergic_to", r"is\sno\slonger\sallergic\sto\s(?P<v>[\w ]{2,40}?)(?=$|[,.;!]|\s(?:but|so|because|that|which)\b)"),
         ("allergic_to", rf"is\snot\sallergic\sto\s(?P<v>[\w ]{{2,40}}?)\s{_ANY_MORE}"),
@@ -112,6 +119,7 @@ _at_employer = re.compile(
 _from_place = re.compile(rf"\sfrom\s(?P<v>{_PLACE})").match
 _is_denied = re.compile(_NOT).match
 _leaves = re.compile(r"(?:has\s)?(?:just\s|recently\s)?(?:(?:moved|relocated)\s(?:away|out)|left)\s").match
+_quits = re.compile(rf"(?:has\s)?(?:just\s|recently\s)?{LEAVING_A_JOB}\s").match
 _no_longer = re.compile(r"\s+(?:any\s?more|anymore|no longer|used to)\b").search
 _loose_value = re.compile(_KNOWN_THE).match
 _cut = re.compile(
@@ -133,8 +141,10 @@ _MOST_WORDS = 12
 
 
 def what_follows(trait: Trait) -> str:
-    """What else is so when somebody left a place; nothing for what is so by itself."""
-    return ", and no longer lives there" if trait.attribute == "lives_in" and _leaves(trait.predicate) else ""
+    """What else is so when somebody left a place or a job; nothing for what is so by itself."""
+    if trait.attribute == "lives_in" and _leaves(trait.predicate):
+        return ", and no longer lives there"
+    return ", and no longer works there" if trait.attribute == "works_at" and _quits(trait.predicate) else ""
 
 
 def traits_in(predicate: str) -> list[Trait]:
@@ -147,7 +157,7 @@ def traits_in(predicate: str) -> list[Trait]:
             return []
         is_over = (
             _no_longer(predicate, found.end("v")) or found["v"].endswith(" no more")
-        ) and attribute not in ("other", "diet", "dislikes")
+        ) and attribute not in ("other", "diet", "avoids", "dislikes")
         if is_over and not _is_denied(predicate):
             return []
         return _with_company(attribute, found, predicate)

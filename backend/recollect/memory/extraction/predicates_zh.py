@@ -42,12 +42,17 @@ LEAVINGS = (
     rf"(?:离开|離開)了?{_town}(?:的家)?搬走了$",
 )
 """How one tells that one lives somewhere no longer, and not where instead."""
+QUITTINGS = (
+    r"(?:从|從)(?P<v>(?!公司|单位|單位)[\u4e00-\u9fffA-Za-z0-9]{2,15}?)(?:离职|離職|辞职|辭職|退休)了$",
+    r"被(?P<v>(?!公司|单位|單位|老板|老闆|领导)[\u4e00-\u9fffA-Za-z0-9]{2,15}?)(?:裁了|裁员了|裁員了|辞退了|辭退了|开除了|開除了)$",
+)
 _TRAITS = tuple(
     (attribute, re.compile(f"(?P<told>{_so}{source})").match)
     for attribute, source in (
         ("name", r"(?:的?名字)?(?:叫|名叫|叫做|名字是|名字叫)(?P<v>[\u4e00-\u9fffA-Za-z·]{1,12})$"),
         ("lives_in", r"不再?(?:住|居住)在(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$"),
         *(("lives_in", leaving) for leaving in LEAVINGS),
+        *(("works_at", quitting) for quitting in QUITTINGS),
         ("works_at", r"不再?在(?P<v>[\u4e00-\u9fffA-Za-z0-9]{2,15}?)(?:工作|上班|任职|任職)了?$"),
         ("lives_in", r"(?:从|從)[\u4e00-\u9fffA-Za-z]{2,12}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$"),
         ("lives_in", r"(?:住在|定居在|居住在|搬到了?|搬去了?|搬来了?|搬來了?|家在)(?P<v>[\u4e00-\u9fffA-Za-z]{2,12}?)(?:生活|居住)?(?:(?:快|已经|已經|有|差不多)?[\d一二三四五六七八九十两兩几幾半好多]+(?:年|[个個]月|天|[周週])[多半]?)?(?:了|的)?$"),
@@ -67,7 +72,8 @@ _TRAITS = tuple(
         ("allergic_to", r"[对對](?P<v>[\u4e00-\u9fff、和]{1,12}?)(?:已经|已經)?不再?(?:过敏|過敏)了$"),
         ("allergic_to", r"[对對](?P<v>(?:(?![不没沒])[\u4e00-\u9fff、和]){1,12}?)(?:严重|嚴重)?(?:过敏|過敏)"),
         ("diet", r"(?:是)?(?P<v>吃素|吃素的|素食者|素食主义者|纯素)$"),
-        ("diet", r"不(?:能|太)?吃(?P<v>[\u4e00-\u9fff、和]{1,8})$"),
+        ("diet", r"不再?(?:是)?(?P<v>吃素|素食者|素食主义者)了?$"),
+        ("avoids", r"不(?:能|太|再)?吃(?P<v>[\u4e00-\u9fff、和]{1,8}?)了?$"),
         ("relationship", r"(?P<v>结婚了|結婚了|已婚|单身|單身|离婚了|離婚了|未婚|订婚了)$"),
         ("prefers", r"(?:更喜欢|更喜歡|更爱|宁愿|寧願|比较喜欢|比較喜歡)(?P<v>[\u4e00-\u9fffA-Za-z0-9 ]{1,20})$"),
         ("dislikes", rf"{_much}(?:不再?太?(?:喜欢|喜歡|爱[吃喝看]?|愛[吃喝看]?)|讨厌|討厭|受不了|最怕)(?!的|了$)(?P<v>[\u4e00-\u9fffA-Za-z0-9 ]{{1,20}}?)[了的]?$"),
@@ -83,12 +89,16 @@ _TRAITS = tuple(
 )  # fmt: skip
 
 
-_leaves = tuple(re.compile(f".*?{leaving}").match for leaving in LEAVINGS)
+_leaves, _quits = (
+    tuple(re.compile(f".*?{each}").match for each in phrases) for phrases in (LEAVINGS, QUITTINGS)
+)
 
 
 def what_follows(predicate: str, value: str) -> str:
-    """What else is so when somebody left a place; nothing for what is so by itself."""
-    return f"，不再住在{value}" if any(leaves(predicate) for leaves in _leaves) else ""
+    """What else is so when somebody left a place or a job; nothing for what is so by itself."""
+    if any(leaves(predicate) for leaves in _leaves):
+        return f"，不再住在{value}"
+    return f"，不再在{value}工作" if any(quits(predicate) for quits in _quits) else ""
 
 
 def chinese_traits(predicate: str) -> Iterator[Trait]:

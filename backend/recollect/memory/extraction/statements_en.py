@@ -37,6 +37,7 @@ _died = re.compile(
     r"(?=$|[,.;!]|\s(?:last|this|yesterday|today|recently|suddenly|of|from|a|two|three|several|some|\d{1,2}"
     r"|(?:in|on)\s[A-Z\d])\b)"
 ).match
+_SINCE = ("lives_in", "works_at")
 _own_name = re.compile(
     r"(?:(?i:my (?:full )?name is|my name's)|(?i:I'm called|I am called|I go by)(?=\s+[A-Z]))\s+"
     r"(?!(?i:not|on|in|at|the|an?|no|of|from|to|too|very|really|quite|so|pretty|rather|hard|difficult|easy|long|short|common|rare"
@@ -135,7 +136,7 @@ def _in_clause(words: str, clause: Clause | None, said: Said, *, allow_plans: bo
         return
     yield from _kinship(clause, said)
     traits = [] if event is not None and event.is_plan else list(_traits(clause, said))
-    moved = next((trait for trait in traits if trait.attribute == "lives_in" and event is not None), None)
+    moved = next((trait for trait in traits if trait.attribute in _SINCE and event is not None), None)
     if event is not None and moved is not None:
         # One statement says both: where, and since when.
         follows = "".join(what_follows(trait) for trait in traits_in(clause.predicate))

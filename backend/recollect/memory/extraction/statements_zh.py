@@ -12,6 +12,7 @@ from recollect.memory.extraction.predicates_zh import (
     KIN,
     KIN_ATTRIBUTE,
     LEAVINGS,
+    QUITTINGS,
     chinese_traits,
     what_follows,
 )
@@ -72,12 +73,17 @@ _dated_thing = re.compile(
 _tells_age = re.compile(r"\d+[岁歲]了?$|[一二三四五六七八九十]+[岁歲]了?$").search
 _also = re.compile(r"^(?:也|还|還|倒是|其实|其實|就|都)+").sub
 _us = re.compile(r"我们|我們|咱们").sub
-_moves = (
-    re.compile(
-        r"[^把将將帮幫替]{0,16}?(?:搬到了?|搬去了?|搬来了?|搬來了?)"
-        r"(?P<v>(?:(?!办公|辦公|客厅|客廳|卧室|臥室|房间|房間|云|雲|平台|服务器|伺服器|数据库|數據庫)[\u4e00-\u9fffA-Za-z]){2,12}?)了?$"
-    ).match,
-    *(re.compile(rf"[^没沒不想要别別]{{0,16}}?{leaving}").match for leaving in LEAVINGS),
+_home = r"(?:(?!办公|辦公|客厅|客廳|卧室|臥室|房间|房間|云|雲|平台|服务器|伺服器|数据库|數據庫)[\u4e00-\u9fffA-Za-z])"
+_moves = tuple(
+    (attribute, re.compile(pattern).match)
+    for attribute, pattern in (
+        (
+            "lives_in",
+            rf"[^把将將帮幫替]{{0,16}}?(?:搬到了?|搬去了?|搬来了?|搬來了?)(?P<v>{_home}{{2,12}}?)了?$",
+        ),
+        *(("lives_in", rf"[^没沒不想要别別]{{0,16}}?{leaving}") for leaving in LEAVINGS),
+        *(("works_at", rf"[^没沒不想要别別]{{0,16}}?{quitting}") for quitting in QUITTINGS),
+    )
 )
 _OF_ONESELF = ("works_as", "works_at", "studies")
 """是一名护士 ends with what one is oneself."""
@@ -109,21 +115,23 @@ def chinese_statements(said: Said) -> Iterator[Statement]:
         event = _event(clause, subject, said)
         moved = _moved(predicate) if event is not None and not event.is_plan else None
         if event is not None:
-            yield _as_move(event, predicate, moved["v"]) if moved else event
+            yield _as_move(event, predicate, *moved) if moved else event
         if subject is not None:
             if not (event and event.is_plan) and not moved:
                 yield from _traits(subject, predicate, said)
             subject = _narrowed(subject, predicate, said)
 
 
-def _moved(predicate: str) -> re.Match[str] | None:
-    """Where to, or away from where."""
-    return next((found for matches in _moves if (found := matches(predicate))), None)
+def _moved(predicate: str) -> tuple[str, str] | None:
+    """Where somebody lives or works from then on, or no longer: the attribute and the place."""
+    return next(
+        ((attribute, found["v"]) for attribute, matches in _moves if (found := matches(predicate))), None
+    )
 
 
-def _as_move(event: Statement, predicate: str, place: str) -> Statement:
+def _as_move(event: Statement, predicate: str, attribute: str, place: str) -> Statement:
     text = f"{event.text.removesuffix('。')}{what_follows(predicate, place)}。"
-    return replace(event, text=text, attribute="lives_in", value=place)
+    return replace(event, text=text, attribute=attribute, value=place)
 
 
 def _stated(sentence: str) -> list[str]:
