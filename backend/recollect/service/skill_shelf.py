@@ -136,6 +136,20 @@ class SkillShelf:
             if file is not None and await read_skill(self.files, path, file) is None
         }
 
+    async def naming_forgotten(self, owner: str) -> dict[str, PlacedSkill | None]:
+        """The files of all other agents that name a forgotten case; None for those that can't be read."""
+        gone = await self.files.gone_cases()
+        found: dict[str, PlacedSkill | None] = {}
+        for seen in await self.files.seen() if gone else []:
+            if seen.path.startswith(f"{owner}/") or gone.isdisjoint(await self.made_of(seen.path, seen.text)):
+                continue
+            file = await self.vault.look(seen.path, SKILL_BYTES)
+            skill = await read_skill(self.files, seen.path, file)
+            found[seen.path] = (
+                PlacedSkill(seen.path, skill, file.text) if file is not None and skill is not None else None
+            )
+        return found
+
     async def put(
         self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
     ) -> PlacedSkill:

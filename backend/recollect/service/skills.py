@@ -21,6 +21,7 @@ from recollect.memory.known_entry import CASES, Buried, KnownEntry, skill_grave_
 from recollect.memory.model import JsonObject
 from recollect.memory.skill_paths import skill_folder
 from recollect.memory.strategy import Cause, causes_of
+from recollect.memory.vault_paths import owner_of_path
 from recollect.service.ports import EntryStore, ModelAnswers
 from recollect.service.skill_graves import SkillGraves
 from recollect.service.skill_making import SkillMaker, SkillOrder
@@ -30,6 +31,7 @@ from recollect.service.strategy_receipts import NOTHING, leave_receipts
 SKILL = "skill"
 _MOST_CASES = 500
 _case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
+_LEFT_OF_IT = "was made of a forgotten case: what is left of it is gone"
 _NO_CHANGE: JsonObject = {"state": NOTHING, "why": "it changes no skill"}
 _DELETED: JsonObject = {"state": NOTHING, "why": "its skill was deleted by a person"}
 _MISSING: JsonObject = {"state": NOTHING, "why": "the file of its skill is missing, or can't be read"}
@@ -144,6 +146,7 @@ class Skills:
         for each in placed:
             cases = [case for theirs in by_user for case in theirs]
             await self._follow_changes(agent, each, cases, is_copy=each.path not in own)
+        await self._forget_elsewhere(agent, [case for theirs in by_user for case in theirs])
         for cases in by_user:
             await self._learn(agent, cases)
         await self._forget_past(agent)
@@ -223,7 +226,23 @@ class Skills:
         for path, case_ids in named.items():
             if await self._lost(agent, path, case_ids):
                 await self.shelf.remove_file(path)
-                self.shelf.reports.tell(path, "was made of a forgotten case: what is left of it is gone")
+                self.shelf.reports.tell(path, _LEFT_OF_IT)
+
+    async def _forget_elsewhere(self, agent: _Agent, cases: Sequence[Case]) -> None:
+        """Nothing of a forgotten case is left in copies that a person gave to other agents.
+
+        One whose name, too, may be words of it goes whole, as does one that can't be read.
+        """
+        own = dict(agent.placed)
+        for path, copy in (await self.shelf.naming_forgotten(agent.owner)).items():
+            rest = [case for case in cases if copy is not None and case.case_id in copy.skill.cases]
+            if copy is not None and is_named_after(copy.skill.name, rest):
+                await self._follow_changes(agent, copy, cases, is_copy=True)
+                agent.placed = dict(own)
+            else:
+                await self.shelf.remove_file(path)
+                self.shelf.reports.tell(path, _LEFT_OF_IT)
+            await self.shelf.files.forget_versions(agent.space, path)
 
     async def _lost(self, agent: _Agent, path: str, case_ids: Iterable[str]) -> list[str]:
         """Of the cases that a file names, those that were here and are gone.
@@ -263,7 +282,7 @@ class Skills:
         if not lost or is_named_after(skill.name, rest):
             made = replace(made, name=skill.name)
         made = replace(made, edited=skill.edited)
-        put = await self.shelf.put(agent.owner, made, instead_of=path, lost=lost)
+        put = await self.shelf.put(owner_of_path(path) or agent.owner, made, instead_of=path, lost=lost)
         agent.placed = {put.skill.name: put} | others
         agent.tell(rest, {"state": "extracted", "skill": put.skill.name, **told})
 

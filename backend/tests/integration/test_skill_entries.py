@@ -375,6 +375,26 @@ class TestRenamedFolder:
             assert files_with(tmp_path, b"quixel") == []
             assert (await home.app.forgotten_verifier.verify()).problems == []
 
+    async def test_forgetting_reaches_copies_for_other_agents(self, tmp_path: Path) -> None:
+        async with remembering(tmp_path) as home:
+            await learned(home)
+            await work(home, "quixel", 2)
+            (skill,) = await skills(home)
+            folder = (tmp_path / "vault" / skill["path"]).parent
+            others = tmp_path / "vault/default/agents/other/skills"
+            for name in ("mine", "broken"):
+                shutil.copytree(folder, others / name)
+            await home.app.hand_edits.sweep()
+            mine, broken = others / "mine/SKILL.md", others / "broken/SKILL.md"
+            mine.write_text(mine.read_text() + "\n## Notes\n- My own.\n")
+            broken.write_text(broken.read_text().replace("description:", "description: ["))
+            await home.app.hand_edits.sweep()
+            await self.forget(home, "bob-quixel-2")
+            assert files_with(tmp_path, b"quixel") == []
+            assert ("- My own." in mine.read_text(), broken.exists()) == (True, False)
+            assert (await home.app.forgotten_verifier.verify()).problems == []
+            assert len(await skills(home)) == 2
+
     async def test_a_copy_that_is_deleted_leaves_the_skill(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:
             skill = await learned(home)
