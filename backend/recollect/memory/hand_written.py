@@ -10,6 +10,8 @@ from recollect.memory.entry_links import UNTIL, holding_again, successor_ids
 from recollect.memory.known_entry import KnownEntry
 from recollect.memory.model import Entry
 
+_STAYING = ("subject", "relation", "attribute", "fact", "tools", "outcome", "user", "cell")
+"""A person may change these; a line of them that is left out counts as it was."""
 _FEWEST_LOST = 4
 _SHARE = 5
 
@@ -55,12 +57,14 @@ def compare(document: EntryDocument, here: Sequence[FiledEntry]) -> HandWritten:
 def as_theirs(entry: Entry, before: Entry | None) -> Entry:
     """Marked as a person's words, unless all they did was to pin it.
 
-    What they say holds, also where another had taken its place, unless they say themselves that it ended.
+    What they say holds, also where another had taken its place, unless they say themselves that it ended. Where it came
+    from is not for them to take out: it is forgotten with that. Nor is what it is about, or the same would be extracted
+    once more beside it.
     """
     if before is not None and _unpinned(entry) == _unpinned(before):
         return entry
     if before is not None:
-        entry = in_step(entry, before)
+        entry = _with_origin(in_step(entry, before), before)
     extra = {**entry.extra, EDITED: YES}
     if before is not None and _is_outdated(extra.get(VALUE), entry, before):
         del extra[VALUE]
@@ -68,6 +72,21 @@ def as_theirs(entry: Entry, before: Entry | None) -> Entry:
     if before is not None and entry.text != before.text and _end(entry) == _end(before):
         return holding_again(entry)
     return entry
+
+
+def _with_origin(entry: Entry, before: Entry) -> Entry:
+    """With all turns that it cited, each once, what made it of what, and what it is about."""
+    links = {_place(link): link for link in (*entry.sources, *before.sources)}
+    order = dict.fromkeys(map(_place, (*before.sources, *entry.sources)))
+    kept = {key: before.extra[key] for key in _STAYING if key in before.extra}
+    sources = tuple(links[place] for place in order)
+    return replace(entry, sources=sources, by=entry.by or before.by, extra={**kept, **entry.extra})
+
+
+def _place(link: str) -> tuple[str, str]:
+    """The same for links to one turn, whichever part of the transcript they name."""
+    target, _, anchor = link.rpartition("#^")
+    return target.rpartition("/")[0], anchor
 
 
 def _end(entry: Entry) -> tuple[str | None, tuple[str, ...]]:

@@ -300,6 +300,24 @@ async def test_a_persons_words_are_theirs_and_their_file_is_left_alone_for_a_whi
     assert await house.is_sound()
 
 
+async def test_where_an_entry_came_from_is_not_for_a_person_to_take_out(house: House) -> None:
+    await house.put(fact(1), fact(2))
+    await house.save(
+        TODAY, rendered(Entry("fa-1", "Ann loves it.", "Ann loves it.", START + 1), fact(2).entry)
+    )
+    known = await house.got("fa-1")
+    assert (known.entry.text, known.is_edited, known.sources) == (
+        "Ann loves it.",
+        True,
+        (Source("t1", "t-1"),),
+    )
+    await house.work(SETTLED)
+    written = house.read(TODAY).partition("^fa-2")[0]
+    for line in ("- from: [[threads/t1/0001#^t-1]]", "- by: facts, rules", "- cell: c-1"):
+        assert line in written
+    assert await house.is_sound()
+
+
 async def test_a_pin_by_hand_is_no_edit_and_the_file_is_not_written(house: House) -> None:
     await house.put(fact(1))
     await house.edit(TODAY, "- cell: c-1\n", "- cell: c-1\n- pinned: yes\n", wait=SETTLED)

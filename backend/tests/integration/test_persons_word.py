@@ -97,6 +97,25 @@ async def test_it_holds_when_it_is_written_in_the_file(tmp_path: Path) -> None:
         assert "superseded_by" not in file.read_text()
 
 
+async def test_it_holds_when_they_leave_out_the_lines_about_it(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        potsdam = await live_in(home, "Berlin")
+        file = tmp_path / "vault" / (await fact(home, "Berlin")).path
+        header, _, body = file.read_text().replace("in Berlin", "in Potsdam").partition("\n## ")
+        lines = [line for line in body.splitlines() if not line.startswith("- ") or "when:" in line]
+        file.write_text("\n".join([header, f"## {lines[0]}", *lines[1:], ""]), encoding="utf-8")
+
+        async def is_taken_in() -> bool:
+            return await texts(home, "facts") == ["ann lives in Potsdam."]
+
+        await eventually(is_taken_in)
+        await home.app.reprocessor.reprocess(Caller("default", None))
+        await home.drain()
+        assert await texts(home, "facts", "profile") == ["ann lives in Potsdam."] * 2
+        await home.client.delete("/api/v1/threads/in-Berlin")
+        assert await home.app.entry_store.get("default", potsdam) is None
+
+
 async def test_what_is_said_again_in_vain_is_kept_once(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _, lisbon):
         await remember(
