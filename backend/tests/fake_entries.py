@@ -11,6 +11,7 @@ from recollect.memory.entry_links import origin_ids
 from recollect.memory.entry_paths import PART_BYTES, day_of_path, entry_day, entry_path, is_entry_path
 from recollect.memory.entry_versions import is_made_of
 from recollect.memory.file_names import file_name
+from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.job import ENTRIES, Job, entries_lane
 from recollect.memory.kept_answer import KeptAnswer
 from recollect.memory.known_entry import (
@@ -248,6 +249,15 @@ class FakeEntryStore:
             if (thread.space, file_name(thread.user_id), file_name(thread.thread_id)) == (space, user, name):
                 return thread.thread_id
         return None
+
+    async def is_forgotten(self, space: str, thread_folder: str, turn_id: str) -> bool:
+        user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
+        key = thread_key(space, await self.thread_of(space, thread_folder) or name)
+        return any(
+            (whose[0], file_name(whose[1]), whose[2]) == (space, user, key)
+            and turn_number(turn_id) in buried.values()
+            for whose, buried in self._journal.tombstones.items()
+        )
 
     async def _threads(self) -> list[Thread]:
         spaces = await self._journal.coverage.spaces()

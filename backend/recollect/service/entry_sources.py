@@ -33,6 +33,11 @@ class SourceFinder:
                 found[Source(thread_id, turn_id)] = None
         return tuple(found)
 
+    async def came_from_forgotten(self, space: str, owner: str, entry: Entry) -> bool:
+        """Whether it cites a turn that was forgotten: an old copy of it, or what an editor still had."""
+        places = [place for link in entry.sources if (place := linked_turn(owner, link)) is not None]
+        return any([await self.store.is_forgotten(space, *place) for place in places])
+
     async def _thread(self, space: str, folder: str) -> str | None:
         if (space, folder) not in self._threads:
             self._threads[space, folder] = await self.store.thread_of(space, folder)

@@ -25,6 +25,7 @@ SETTLE_MS = 2000
 """How long a person's save is left alone, and how long what they cut may lie in their clipboard."""
 _SHOWN = 5
 _BY_HAND = "written by hand"
+_FORGOTTEN = "came from a forgotten message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +119,13 @@ class EntryTaker:
     ) -> None:
         owner, finder = entry_owner(path), SourceFinder(self.store)
         arrived, refused = await self._arrivals(path, space, seen.arrived, finder)
-        changed = [
-            replace(known, sources=await finder.sources(space, owner, known.entry, known))
-            for known in seen.changed
-        ]
+        changed: list[KnownEntry] = []
+        for known in seen.changed:
+            if await finder.came_from_forgotten(space, owner, known.entry):
+                refused.append(f"{known.entry_id} {_FORGOTTEN}")
+            else:
+                sources = await finder.sources(space, owner, known.entry, known)
+                changed.append(replace(known, sources=sources))
         moved, gone = await self._whereabouts(path, seen.vanished)
         put = {known.entry_id: known for known in (*changed, *arrived, *moved)}
         left = await self._left_behind([each for each in seen.vanished if each.entry_id in gone])
@@ -162,7 +166,10 @@ class EntryTaker:
         assert kind is not None
         for each in written:
             entry, known = each.entry, await self.entries.get(space, each.entry.entry_id)
-            if known is None and entry.entry_id not in leaving:
+            is_new = known is None and entry.entry_id not in leaving
+            if is_new and await finder.came_from_forgotten(space, owner, entry):
+                refused.append(f"{entry.entry_id} {_FORGOTTEN}")
+            elif is_new:
                 new = KnownEntry(space, owner, kind, as_theirs(entry, None), path=path)
                 sources = await finder.sources(space, owner, entry)
                 arrived.append(

@@ -59,6 +59,8 @@ async def _import_file(
     for entry in await _known(finder, space, path, document):
         if (other := taken.setdefault((space, entry.entry_id), path)) != path:
             result.problems.append(f"{path}: {entry.entry_id} stands in {other} too; this one was left out")
+        elif await finder.came_from_forgotten(space, entry.owner, entry.entry):
+            result.problems.append(f"{path}: {entry.entry_id} came from a forgotten message; it was left out")
         else:
             known.append(entry)
     change = EntryChange(space, entry_owner(path), "person", "brought back from the vault", tuple(known))

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from recollect.failpoints import FailPoints
-from recollect.memory.identity import text_digest, turn_number
+from recollect.memory.identity import place_of, text_digest, thread_key, turn_number
 from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
 from recollect.memory.people_file import read_people_file
 from recollect.memory.preset import Preset
@@ -14,6 +14,9 @@ from recollect.memory.transcript import ParsedPart, is_transcript, parse_part, r
 from recollect.memory.transcript_state import StoredPart
 from recollect.memory.vault_paths import is_people_file, thread_folder
 from recollect.service.ports import PeopleFileStore, Progress, Vault, no_progress
+
+_Buried = dict[tuple[str, str, str], frozenset[int]]
+"""By space, user and the key of the thread: the numbers of the turns that are forgotten."""
 
 
 class JournalBuilder(Protocol):
@@ -50,11 +53,12 @@ async def rebuild(
     """Read every transcript and tombstone of the vault into an empty journal."""
     report = RebuildReport()
     folders: dict[str, list[str]] = {}
+    buried: _Buried = {}
     for path in await vault.list_files():
         if is_transcript(path):
             folders.setdefault(str(PurePosixPath(path).parent), []).append(path)
         elif "/forgotten/" in path:
-            await _read_tombstones(vault, path, builder, report)
+            await _read_tombstones(vault, path, builder, buried, report)
     taken: set[tuple[str, str]] = set()
     misplaced: list[str] = []
     for done, folder in enumerate(folders, 1):
@@ -62,11 +66,11 @@ async def rebuild(
         if gathered.is_misplaced:
             misplaced.append(folder)
         else:
-            await _take_in(gathered, taken, builder, report)
+            await _take_in(gathered, taken, buried, builder, report)
         progress(done, len(folders))
     # A copy must not take the place of the thread it is a copy of, so these come last.
     for folder in misplaced:
-        await _take_in(await _gather(vault, folder, folders[folder]), taken, builder, report)
+        await _take_in(await _gather(vault, folder, folders[folder]), taken, buried, builder, report)
     fail_points.reach("rebuild.imported")
     return report
 
@@ -87,11 +91,15 @@ async def rebuild_people(vault: Vault, people: PeopleFileStore, report: RebuildR
         report.preferences += not isinstance(holds, Preset)
 
 
-async def _read_tombstones(vault: Vault, path: str, builder: JournalBuilder, report: RebuildReport) -> None:
+async def _read_tombstones(
+    vault: Vault, path: str, builder: JournalBuilder, buried: _Buried, report: RebuildReport
+) -> None:
     file, problems = parse_tombstones(await vault.read(path) or "")
     report.problems += [f"{path}: {problem}" for problem in problems]
     if file is not None:
         report.forgotten += len(file.messages)
+        key = (file.space, file.user_id, file.thread_key)
+        buried[key] = buried.get(key, frozenset()) | {number for number, _ in file.messages}
         await builder.add_tombstones(file)
 
 
@@ -104,7 +112,11 @@ async def _gather(vault: Vault, folder: str, paths: list[str]) -> "_Gathered":
 
 
 async def _take_in(
-    gathered: "_Gathered", taken: set[tuple[str, str]], builder: JournalBuilder, report: RebuildReport
+    gathered: "_Gathered",
+    taken: set[tuple[str, str]],
+    buried: _Buried,
+    builder: JournalBuilder,
+    report: RebuildReport,
 ) -> None:
     thread, folder = gathered.thread, gathered.folder
     report.problems += gathered.problems
@@ -117,6 +129,12 @@ async def _take_in(
         report.problems.append(f"{folder}: the same thread lies elsewhere too; this copy was left out")
         return
     taken.add((thread.space, thread.thread_id))
+    key = thread_key(thread.space, thread.thread_id)
+    forgotten = gathered.forget(buried.get((thread.space, thread.user_id, key), frozenset()))
+    if forgotten:
+        report.problems.append(f"{folder}: {forgotten} turns were forgotten and are not brought back")
+    if forgotten and not gathered.turns:
+        return
     parts = gathered.parts
     if gathered.is_misplaced:
         report.problems.append(
@@ -174,6 +192,18 @@ class _Gathered:
             # Saved with other line ends, say: all of it was read, and it is written anew in our form.
             part = replace(part, digest=None, writing=part.digest)
         self.parts.append(part)
+
+    def forget(self, numbers: frozenset[int]) -> int:
+        """An old copy may hold turns that were forgotten since: they go. Returns how many."""
+        gone = [turn for turn in self.turns if place_of(turn) in numbers]
+        self.turns = [turn for turn in self.turns if turn not in gone]
+        self.parts = [
+            replace(part, digest=None, writing=part.digest or part.writing)
+            if any(part.first_position <= place_of(turn) <= part.last_position for turn in gone)
+            else part
+            for part in self.parts
+        ]
+        return len(gone)
 
     def _with_own_id(self, path: str, turn: Turn, number: int) -> Turn:
         """Two turns must not share a message id; the later one gets a new one and keeps its words."""

@@ -11,6 +11,7 @@ from recollect.infra.sql.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_of
 from recollect.infra.sql.job_rows import queue_jobs
 from recollect.memory.entry_file import EntryFileState, FiledEntry
 from recollect.memory.file_names import file_name
+from recollect.memory.identity import thread_key, turn_number
 from recollect.memory.job import ENTRIES, entries_lane
 from recollect.memory.known_entry import EntryChange
 
@@ -171,6 +172,16 @@ class SqlEntryFileStore:
             if file_name(row["thread_id"]) == name and file_name(row["user_id"]) == user:
                 return str(row["thread_id"])
         return None
+
+    async def is_forgotten(self, space: str, thread_folder: str, turn_id: str) -> bool:
+        """Whether the turn of a thread, which may be forgotten as a whole, has a tombstone."""
+        user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
+        thread_id = await self.thread_of(space, thread_folder) or name
+        found = await self._database.read(
+            "SELECT user_id FROM tombstones WHERE space = ? AND thread_key = ? AND number = ?",
+            (space, thread_key(space, thread_id), turn_number(turn_id)),
+        )
+        return any(file_name(row["user_id"]) == user for row in found)
 
 
 def _filed(row: dict[str, Any]) -> FiledEntry:
