@@ -77,6 +77,10 @@ class EntryTaker:
         known = [each.known for each in await self.store.entries_in(path)]
         if known:
             moved, gone = await self._whereabouts(path, known)
+            if (other := await self._in_anothers_folder(path, gone)) is not None:
+                await self.store.write_anew(path)
+                self.reports.tell(path, f"is written anew: {other} is in another's folder")
+                return
             left = await self._left_behind([each for each in known if each.entry_id in gone])
             change = EntryChange(
                 known[0].space,
@@ -234,6 +238,20 @@ class EntryTaker:
                 entry = as_theirs(document.intact[name], known.entry)
                 moved.append(replace(known, kind=kind, entry=entry, path=other))
         return tuple(moved), tuple(missing)
+
+    async def _in_anothers_folder(self, path: str, gone: Sequence[str]) -> str | None:
+        """The file of the same name that holds any of these, and says that it is this owner's: a folder was renamed."""
+        owner, name = entry_owner(path), path.rpartition("/")[2]
+        for other in await self.vault.list_files() if gone else []:
+            if other.rpartition("/")[2] != name or not is_entry_path(other) or entry_owner(other) == owner:
+                continue
+            found = await self.vault.look(other, ENTRY_FILE_BYTES)
+            if found is None or not any(entry_id in found.text for entry_id in gone):
+                continue
+            document = await asyncio.to_thread(read_document, other, found.text)
+            if document.owner == owner_words(owner) and not document.written.keys().isdisjoint(gone):
+                return other
+        return None
 
     def _refuse(self, path: str, digest: str, why: str) -> None:
         if (path, digest) not in self._refused:

@@ -555,6 +555,21 @@ async def test_the_entries_of_a_file_that_a_person_removed_are_gone(house: House
     assert await house.is_sound()
 
 
+async def test_an_owners_folder_that_is_renamed_deletes_nothing(house: House) -> None:
+    await house.put(fact(1), fact(2))
+    before, renamed = house.read(TODAY), TODAY.replace(ANN, "default/users/anna")
+    house.persons.save(renamed, before)
+    house.persons.delete(TODAY)
+    await house.files.look_at([renamed])
+    await house.files.let_go([TODAY])
+    await house.work(SETTLED)
+    await house.work(SETTLED)
+    assert [(await house.got(name)).is_edited for name in ("fa-1", "fa-2")] == [False, False]
+    assert await house.entries.buried("default", ANN) == []
+    assert (house.read(TODAY), house.read(renamed)) == (before, before)
+    assert f"{TODAY}: is written anew: {renamed} is in another's folder" in house.reports.recent
+
+
 async def test_a_file_that_comes_back_in_time_was_never_removed(house: House) -> None:
     await house.put(fact(1))
     text = house.read(TODAY)
