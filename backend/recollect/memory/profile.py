@@ -9,7 +9,7 @@ from recollect.memory.extraction.draft import FUNCTIONAL, OPPOSED
 from recollect.memory.known_entry import FACTS, PROFILE, Buried, KnownEntry, entry_id
 from recollect.memory.line_origins import is_off_page
 from recollect.memory.line_words import attribute_of_line
-from recollect.memory.matters import is_affirmed
+from recollect.memory.matters import is_affirmed, same_matter, says_likewise
 from recollect.memory.model import Entry
 from recollect.memory.succession import written
 
@@ -124,6 +124,7 @@ def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
         )
         if fact.kind == FACTS
         and not is_off_page(fact)
+        and not _is_taken_back(fact, facts)
         and not any(says_the_same(each, fact) for each in theirs)
     ]
     about.sort(key=lambda fact: (not fact.is_pinned, -fact.entry.when, fact.entry_id))
@@ -139,6 +140,12 @@ def _standing(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
         return words[-1:]
     holding = [fact for fact in facts if fact.holds]
     return [fact for fact in holding if not _is_over(fact)] or holding
+
+
+def _is_taken_back(fact: KnownEntry, facts: Sequence[KnownEntry]) -> bool:
+    """A person wrote it, and the opposite for a later time."""
+    words = written(same_matter(facts, fact)) if fact.is_edited else []
+    return bool(words) and words[-1] != fact and not says_likewise(words[-1], fact)
 
 
 def _is_over(fact: KnownEntry) -> bool:

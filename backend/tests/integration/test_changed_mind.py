@@ -139,6 +139,16 @@ async def test_a_persons_word_wins_until_it_is_undone(tmp_path: Path) -> None:
         assert (await one(home, LIKES)).entry.extra["superseded_by"] == (await one(home, NOT)).entry_id
 
 
+async def test_of_two_words_of_theirs_the_page_shows_the_newer(tmp_path: Path) -> None:
+    async with changed_mind(tmp_path) as home:
+        likes, dislikes = await one(home, LIKES), await one(home, NOT)
+        await say(home, likes.entry_id, "Ann still likes coffee.")
+        await say(home, dislikes.entry_id, "Ann does not like coffee at all.")
+        assert await texts(home, "profile") == ["Ann does not like coffee at all."]
+        await undo(home, dislikes.entry_id)
+        assert await texts(home, "profile") == ["Ann still likes coffee."]
+
+
 @pytest.mark.parametrize("ends", ["undone", "deleted", "forgotten"])
 async def test_so_does_their_line_of_the_profile(ends: str, tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
