@@ -18,6 +18,11 @@ Matter = tuple[str, ...]
 
 _named_animal = re.compile(r"(?P<animal>\w+) (?:named|called) (?P<name>[A-Z][\w'-]*)\W*$").search
 
+_disliked_no_longer = re.compile(
+    r"(?:\b(?:no longer|not|never|used to|stopped)\b|n['\u2019]t\b)\s(?:\w+\s){0,2}?(?:hat|dislik|detest|loath)(?:e|es|ing|s)?\b|不再?(?:讨厌|討厭)",
+    re.IGNORECASE,
+).search
+
 
 def matter_of(entry: KnownEntry) -> Matter | None:
     """What it is about; None where it stands beside all else that is said.
@@ -48,8 +53,9 @@ def says_likewise(one: KnownEntry, other: KnownEntry) -> bool:
 
 def is_affirmed(fact: KnownEntry) -> bool:
     """That somebody likes, can, has … it, and not the opposite."""
-    extra = fact.entry.extra
-    return attribute_of(fact) != "dislikes" and not is_negated(fact.entry.text, extra.get("value", ""))
+    if attribute_of(fact) == "dislikes":
+        return _disliked_no_longer(fact.entry.text) is not None
+    return not is_negated(fact.entry.text, fact.entry.extra.get("value", ""))
 
 
 @lru_cache(maxsize=4096)

@@ -1,5 +1,6 @@
 """From drafts to entries: what of a cell is new, what is known already, and what no longer holds."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -10,7 +11,7 @@ from recollect.memory.extraction.draft import Draft
 from recollect.memory.known_entry import Buried, KnownEntry, entry_id
 from recollect.memory.line_origins import is_replaced, is_spoken_for, with_marks_of
 from recollect.memory.line_values import write_time
-from recollect.memory.matters import matter_of, same_matter
+from recollect.memory.matters import Matter, matter_of, same_matter
 from recollect.memory.model import Entry
 from recollect.memory.namesakes import relation_in
 from recollect.memory.profile import USER
@@ -63,8 +64,20 @@ class Outcome:
 
 
 def entries_of(drafts: Sequence[Draft], origin: Origin) -> list[KnownEntry]:
-    """The drafts as entries, each with the id that its place gives it."""
-    return [_entry_of(draft, place, origin) for place, draft in enumerate(drafts)]
+    """The drafts as entries, each with the id that its place gives it.
+
+    Of what is said at one time about one matter, what was said last is the newer, by a millisecond.
+    """
+    said = Counter[tuple[Matter | None, int]]()
+    entries = []
+    for place, draft in enumerate(drafts):
+        entry = _entry_of(draft, place, origin)
+        moment = matter_of(entry), draft.when
+        if moment[0] is not None and said[moment]:
+            entry = replace(entry, entry=replace(entry.entry, when=draft.when + said[moment]))
+        said[moment] += 1
+        entries.append(entry)
+    return entries
 
 
 def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:

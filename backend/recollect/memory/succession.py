@@ -55,9 +55,12 @@ def held_throughout(known: KnownEntry, new: KnownEntry, facts: Sequence[KnownEnt
 
     What a person wrote, and has not ended, holds at any time; what they replaced stays replaced.
     """
+    is_same_matter = matter_of(known) == matter_of(new)
+    if is_same_matter and not is_functional(new) and not says_likewise(known, new):
+        return False
     if known.is_edited:
         return known.holds
-    if matter_of(known) != matter_of(new):
+    if not is_same_matter:
         return known.holds or matter_of(known) is None
     first, last = sorted((_by_time(known), _by_time(new)))
     between = [each for each in same_matter(facts, new) if first < _by_time(each) < last]

@@ -164,3 +164,10 @@ async def test_so_does_their_line_of_the_profile(ends: str, tmp_path: Path) -> N
             (await home.client.delete(gone, params=ANN)).raise_for_status()
             await home.drain()
         assert await shown(home) == ([NOT], [NOT])
+
+
+async def test_of_what_one_message_says_the_last_word_holds(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        for day, place in enumerate(["Lisbon", "Porto", "Faro", "Braga"]):
+            await hear(home, f"I live in Berlin. I live in {place}.", day)
+            assert await holding(home) == [f"ann lives in {place}."]

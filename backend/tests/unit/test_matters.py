@@ -54,6 +54,15 @@ OPPOSITES = [
         fact("Ann 对花生过敏。", "allergic_to", "花生", 1),
         fact("Ann 对花生不过敏了。", "allergic_to", "花生", 5),
     ),
+    (dislikes(1), fact("Ann no longer hates coffee.", "dislikes", "coffee", 5)),
+    (likes(1), fact("Ann used to like coffee.", "likes", "coffee", 5)),
+    (fact("Ann 喜欢咖啡。", "likes", "咖啡", 1), fact("Ann 以前喜欢咖啡。", "likes", "咖啡", 5)),
+    (
+        fact("Ann 的狗叫旺财。", "has_pet", "旺财", 1),
+        fact("Ann 不再有叫旺财的狗。", "has_pet", "旺财", 5),
+    ),
+    (fact("Ann is vegan.", "diet", "vegan", 1), fact("Ann is vegetarian.", "diet", "vegetarian", 5)),
+    (fact("Ann 吃素。", "diet", "吃素", 1), fact("Ann 不吃素了。", "diet", "素", 5)),
 ]
 
 
@@ -103,6 +112,8 @@ def test_what_does_not_name_its_value_is_no_matter() -> None:
         ("Ann, who does not live here, can swim.", "swim", True),
         ("Ann can’t swim.", "swim", False),  # noqa: RUF001
         ("Ann can no longer swim.", "swim", False),
+        ("Ann used to be able to swim.", "swim", False),
+        ("Ann is used to cold water and can swim.", "swim", True),
     ],
 )
 def test_only_what_is_said_of_the_value_denies_it(text: str, value: str, so: bool) -> None:
