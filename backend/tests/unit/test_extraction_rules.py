@@ -123,6 +123,113 @@ def test_what_is_not_so_in_part_or_may_never_have_been_ends_nothing(said: str) -
     assert statements(cell(said)) == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I can't code when I'm tired.",
+        "I can't code while listening to music.",
+        "I can't drive at the moment.",
+        "I can't drive these days.",
+        "I can't drive until my leg heals.",
+        "I can't cook anything but pasta.",
+        "I can't stand people who are late.",
+        "I love people who make me laugh.",
+        "I'm a terrible cook.",
+        "I'm a really good cook.",
+        "I'm a former nurse.",
+        "I'm engaged in politics.",
+        "I never eat out.",
+        "My dog Rex died in my arms.",
+        "我当过老师。",
+        "我喜欢第二个方案。",
+        "我明天本来要去北京，取消了。",
+    ],
+)
+def test_what_is_so_in_part_for_a_time_or_no_longer_is_not_told_as_the_whole(said: str) -> None:
+    assert statements(cell(said)) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "value"),
+    [
+        ("I like Node.js and Vue.js.", "Ann likes Node.js and Vue.js.", "Node.js and Vue.js"),
+        ("I love Mr. Bean.", "Ann loves Mr. Bean.", "Mr. Bean"),
+        ("I like Python 3.12. It is fast.", "Ann likes Python 3.12.", "Python 3.12"),
+        ("My favourite framework is Vue.js.", "Ann's favourite framework is Vue.js.", "Vue.js"),
+        ("I don't eat meat on Fridays.", "Ann does not eat meat on Fridays.", "meat on Fridays"),
+        ("I don't eat meat anymore.", "Ann does not eat meat.", "meat"),
+        ("My son can't swim.", "Ann's son cannot swim.", "swim"),
+        ("My son doesn't like fish anymore.", "Ann's son does not like fish.", "fish"),
+        ("我搬到北京三年了。", "Ann 搬到北京三年了。", "北京"),
+        ("我的猫咪咪死了。", "Ann 不再有叫咪咪的猫。", "咪咪"),
+        ("我的狗小黑很可爱。", "Ann 的狗叫小黑。", "小黑"),
+    ],
+)
+def test_nothing_of_it_is_cut_off_or_added(said: str, told: str, value: str) -> None:
+    (fact,) = statements(cell(said))
+    assert (fact.text, fact.value) == (told, value)
+
+
+@pytest.mark.parametrize("when", ["on Monday", "in March", "in 2025"])
+def test_a_pet_that_died_on_a_day_is_no_longer_there(when: str) -> None:
+    assert texts(cell(f"My dog Rex died {when}."))[0] == "Ann no longer has a dog named Rex."
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("My name is Tom but call me T.", ["Tom"]),
+        ("My name is Tom from Berlin.", ["Tom"]),
+        ("My name is Anna Maria Schmidt.", ["Anna Maria Schmidt"]),
+        ("My name is not Tom.", []),
+        ("my name is hard to pronounce", []),
+        ("I go by bike.", []),
+        ("我叫了外卖。", []),
+        ("我叫车去机场。", []),
+        ("我妈叫我回家。", []),
+    ],
+)
+def test_a_name_is_a_name(said: str, names: list[str]) -> None:
+    assert [draft.value for draft in statements(cell(said))] == names
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Tom: I live in Paris.\nAnna: I love coffee. I have a dog.",
+        "[10:03] Tom Smith: I live in Paris.",
+        "user: I live in Paris",
+        "He said: I live in Paris. I love coffee.",
+        "He said, I live in Paris.",
+        "My boss wrote: I live in Paris.",
+        "Here's my friend's bio: I'm a nurse and I live in Oslo.",
+        "Can you summarize this?\n\nI live in Paris. I work as a nurse.",
+        "I live in Paris, right?",
+        "I live in Paris, don't I?",
+        "小明：我住在巴黎。\n小红：我喜欢咖啡。",
+        "他说：我住在巴黎。",
+        "他说，我住在巴黎。",
+        "请总结一下：我住在北京，我是老师。",
+    ],
+)
+def test_the_words_of_others_pasted_or_asked_about_are_no_facts(said: str) -> None:
+    assert texts(cell(said)) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "As I said: I live in Berlin.",
+        "Update: I live in Berlin.",
+        "Home: I live in Berlin.",
+        "One more thing: I live in Berlin.",
+        "I live in Berlin, do you?",
+    ],
+)
+def test_a_label_of_ones_own_takes_nothing_away(said: str) -> None:
+    assert texts(cell(said)) == ["Ann lives in Berlin."]
+
+
 def test_opposites_of_one_conversation_are_two() -> None:
     assert texts(cell("I can swim.", "I broke my arm, I can't swim anymore."))[::2] == [
         "Ann can swim.",

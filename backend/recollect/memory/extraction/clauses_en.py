@@ -35,7 +35,7 @@ _TRAILING = (
 )  # fmt: skip
 _SIGNS = " .!…:;,~)-"
 _question_tail = re.compile(
-    r"(?:,|;| -|\s–)\s+(?:and |but |so )?(?=(?:what|how|do|does|did|can|could|would|should|is|are|where|which|who"
+    r"(?:,|;| -|\s–)\s+(?:and |but |so )?(?=(?:correct|true|yeah|no|wasn't|haven't|hasn't|doesn't|didn't|aren't|am|what|how|do|does|did|can|could|would|should|is|are|where|which|who"
     r"|why|when|any|have|has|will|you|right|isn't|don't)\b)",
     re.IGNORECASE,
 ).finditer
@@ -44,6 +44,12 @@ _asking_start = re.compile(
     r"|has|will|shall|isn't|aren't|don't|won't|may)\b",
     re.IGNORECASE,
 ).match
+_is_tag = re.compile(
+    r"[,;\s–-]+(?:right|correct|true|yeah|no|(?:isn't|aren't|don't|doesn't|didn't|haven't|hasn't|wasn't|won't|can't|do|did|am|is|have)"
+    r"\s(?:I|it|we|he|she|they|that))\s*\?[\s.!?…]*$",
+    re.IGNORECASE,
+).match
+"""It asks whether all that stands before it is so."""
 _ADVERB = r"(?:(?:just|recently|finally|actually|also|even|already|still|really|currently|now|absolutely|totally|definitely|always|usually|often|mostly|mainly|simply|truly|only|originally|sometimes|never|honestly|happily|generally|normally|once|kinda|mostly|officially)\s+){0,3}"
 _person = re.compile(
     rf"(?P<who>I|i|We|we)\b(?P<short>'m|'re|'ve|'ll|'d)?\s+(?P<adverb>{_ADVERB}(?:no longer\s+(?=(?:live|work|like|enjoy|have)\b))?)(?P<rest>\S.*)"
@@ -63,6 +69,7 @@ _KIN = {
     "colleague coworker co-worker roommate flatmate housemate neighbour neighbor landlord teacher doctor coach therapist "
     "mother-in-law father-in-law sister-in-law brother-in-law mentor bandmate team band",
 }
+_DENIED = {"isn't": "is not", "doesn't": "does not", "can't": "cannot"}
 KIN_ATTRIBUTE = {word: attribute for attribute, words in _KIN.items() for word in words.split()}
 _kin = "|".join(sorted(map(re.escape, KIN_ATTRIBUTE), key=len, reverse=True))
 _theirs = re.compile(
@@ -189,6 +196,8 @@ def _of_kin(found: re.Match[str], speaker: Speaker) -> Clause:
     owned = f"{_possessive(speaker.name)} {relation}"
     if rest.startswith("'s "):
         rest = "is " + rest[3:] if not rest.startswith("'s name ") else rest
+    verb, _, after = rest.partition(" ")
+    rest = f"{_DENIED.get(verb, verb)} {after}".strip()
     full = f"{name}, {owned}," if name else owned
     return Clause(name or owned, full, rest, relation=relation)
 
@@ -224,6 +233,6 @@ def _without_question(sentence: str) -> str:
     if not sentence.rstrip("!.… ").endswith("?"):
         return sentence
     tails = [found.start() for found in _question_tail(sentence)]
-    if not tails or _asking_start(sentence):
+    if not tails or _asking_start(sentence) or _is_tag(sentence, tails[-1]):
         return ""
     return sentence[: tails[0]]

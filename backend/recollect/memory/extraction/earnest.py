@@ -10,9 +10,10 @@ _play_begins = re.compile(
 _wants_text = re.compile(
     r"\b(?:write (?:me )?(?:a|an|the|another|some)\b[^.?!]{0,60}\b(?:stor(?:y|ies)|poem|dialogue|monologue|scene"
     r"|novel|song|lyrics|essay|speech|letter|e?mail"
-    r"|bio|cover letter|post|joke)s?|in the (?:voice|role) of|translate|proofread|rephrase|rewrite|fix the grammar"
+    r"|bio|cover letter|post|joke)s?|in the (?:voice|role) of|translate|proofread|rephrase|paraphrase|rewrite|fix the grammar"
+    r"|summari[sz]e|shorten (?:this|the)"
     r"|correct (?:this|my))"
-    r"|写(?:一|个|篇|首|封)[^。]{0,20}(?:故事|小说|诗|信|作文|邮件|剧本)|翻译|润色|改写|翻譯|潤色|改寫",
+    r"|写(?:一|个|篇|首|封)[^。]{0,20}(?:故事|小说|诗|信|作文|邮件|剧本)|翻译|润色|改写|翻譯|潤色|改寫|(?:总结|總結|概括)(?:一下|下面|以下|这|這)",
     re.IGNORECASE,
 ).search
 _play_ends = re.compile(
@@ -70,7 +71,7 @@ _words = re.compile(r"[a-z]+").findall
 # Looked up word by word: a long pattern that is tried at every letter takes ten times as long.
 _PLAY_WORDS = frozenset(
     ["pretend", "role", "roleplay", "imagine", "play", "act", "now", "character", "write", "voice",
-     "translate", "proofread", "rephrase", "rewrite", "grammar", "correct", "game", "story", "scene",
+     "translate", "proofread", "rephrase", "paraphrase", "rewrite", "summarize", "summarise", "shorten", "grammar", "correct", "game", "story", "scene",
      "pretending", "playing", "enough", "real", "reality", "life", "normal", "seriously", "end", "stop"]
 )  # fmt: skip
 _JOKE_WORDS = frozenset(["kidding", "joking", "messing", "teasing", "jk", "april", "not", "s"])

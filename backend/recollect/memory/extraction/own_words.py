@@ -19,6 +19,29 @@ _forwarded = re.compile(
     r"|(?<=\n)(?:hi|hello) [\w ]{1,30},[ \t]*$|on [^\n]{1,200} wrote:|发件人|發件人|主题[:：]|尊敬的|亲爱的).*\Z",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 ).sub
+_OWN_LABELS = (
+    "me|i|update|edit|note|ps|p\\.s|fyi|btw|news|info|important|reminder|context|background|situation|status|problem|question|answer"
+    "|correction|goals?|plans?|name|age|birthday|home|address|location|city|job|work|occupation|profession|career|studies|education|school"
+    "|family|partner|kids|children|pets?|diet|food|drinks?|allerg(?:y|ies)|health|hobby|hobbies|interests?|likes?|dislikes?|loves?|hates?|skills?"
+    "|languages?|music|movies|books|sports?|travel|experience|personality|preferences?|contact|email|phone|bio|intro|introduction|about"
+    "|fact|warning|attention|summary|short|also|ok|okay|well|yes|no|hi|hello|hey|so|look|listen|remember|thing|things|personal|fun|work-wise|currently"
+)
+_of_another = re.compile(
+    rf"^[ \t*_>]{{0,8}}(?:\(?\d[\d:./, -]{{1,20}}(?:[AaPp]\.?[Mm]\.?)?\)?[ \t-]{{1,3}})?(?!(?i:{_OWN_LABELS})\b)"
+    r"(?:[A-Z][\w.'-]{0,20}(?:[ \t][A-Z][\w.'-]{0,20}){0,2}|[a-z]\w{1,20})(?:[ \t]\([^()\n]{1,20}\))?[*_]{0,2}:[*_]{0,2}[ \t]+(?=\S).*$"
+    r"|^[ \t]{0,8}(?!备注|備註|更新|补充|補充|另外|背景|提醒|注意|关于我|關於我|自我介绍|我|对了|對了|顺便|工作|家庭|爱好|愛好|住址|职业|姓名|年龄|生日|饮食|过敏|宠物)"
+    r"[\u4e00-\u9fff]{1,4}：.*$",
+    re.MULTILINE,
+).sub
+"""A line of a conversation that was pasted: "Tom: I live in Paris"."""
+_introduced = re.compile(
+    r"\b(?:(?:he|she|they|who|(?:my|the|a|our)\s\w{1,20}|(?!I\b)[A-Z]\w{0,20})\s(?:just\s|once\s)?"
+    r"(?:said|says|wrote|writes|told\s(?:me|us)|tells\s(?:me|us)|asked|asks|replied|replies|answered|answers|texted)(?:\sme|\sus)?"
+    r"|like\sthis|(?:'s|sample|example)\s(?:bio|text|profile|story|sentence)|lyrics|poem|essay|sentence):[ \t]+\S.*$"
+    r"|(?<!我)(?:说|說|写道|寫道|问|問|回答|告诉我|告訴我)[：:].*$",
+    re.MULTILINE,
+).sub
+"""What a line gives as the words of somebody else, or of a text: "He said: I live in Paris"."""
 _quotation = re.compile(
     r'"[^"\n]{1,300}"|“[^”\n]{1,300}”|「[^」\n]{1,300}」|『[^』\n]{1,300}』|«[^»\n]{1,300}»'
 ).sub
@@ -57,6 +80,8 @@ def _own(text: str) -> str:
     text = _inline_code(OMITTED, text)
     text = text.translate(_APOSTROPHES)
     text = _bracketed(" ", text)
+    text = _of_another("", text)
+    text = _introduced("", text)
     text = _address(OMITTED, text)
     text = _listed("", text)
     return _quotation(_title_or_nothing, text)

@@ -36,6 +36,15 @@ LEAVING_A_JOB = (
     r"|(?:got|was|has\sbeen|been)\s(?:fired|sacked|laid\soff|let\sgo)\sfrom)"
 )
 _ANY_MORE = r"any\s?(?:more|longer)(?=$|[,.;!]|\s(?:and|but|so|since|because)\b)"
+_LIKED = r"(?P<v>(?:[^,.;!()–—]|\.(?=\w)|(?<=\b[MDS][rst])\.(?=\s[A-Z])){2,120})"
+"""A dot ends it but for one within a name: Node.js, Dr. Who."""
+_for_now = (
+    r".*\b(?:now|today|tonight|tomorrow|yet|currently|nowadays|until|when|while|unless|anything|at\s(?:the\smoment|present)"
+    r"|these\sdays|this\s\w+)\b|(?!.*\bany\s?(?:more|longer)\b).*\bbecause\b"
+)
+"""What somebody cannot do for a time, or under conditions, they can."""
+_no_work = r"(?:\w+ly\s|pretty\s|very\s)?(?:former|ex|good|great|decent|okay|fine|nice|excellent|amazing|brilliant|bad|terrible|horrible|awful|lousy|poor|mediocre|slow|fast|careful|careless|nervous|better|worse|keen|natural|born|wannabe|would-be|failed|hopeless|useless|hobby|weekend|closet)\b"
+"""How well somebody cooks or drives is no trade."""
 _PET = rf"{_SOME}\s{_ADJ}(?:{_ANIMALS})(?:\s(?:named|called)\s[A-Z]\w{{1,20}})?"
 _ends = r"(?=$|[,.;!]|\s(?:and|but|so|because|with|for|now|from|since|where|which|who|in|at|on|near|right|by|as|when|while|currently|though|these)\b)"
 _for_good = (
@@ -75,10 +84,10 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("comes_from", rf"grew\sup\sin\s(?P<v>{_PLACE})"),
         ("comes_from", rf"was\sborn\s(?:and\sraised\s)?in\s(?P<v>(?!\d){_PLACE})"),
         ("age", r"(?:is|just turned|turned)\s(?P<v>\d{1,3})(?:\syears\sold)?(?=$|[,.;!]|\sand\b|\snow\b)"),
-        ("relationship", r"(?:is|got|has been)\s(?:happily\s|recently\s|newly\s)?(?P<v>married|single|divorced|engaged|widowed)" + _ends),
+        ("relationship", r"(?:is|got|has been)\s(?:happily\s|recently\s|newly\s)?(?P<v>married|single|divorced|engaged(?!\sin\s[a-z]|\swith\s(?:the|a|this)\b)|widowed)" + _ends),
         ("diet", r"is\s(?:no\slonger|not)\s(?:a\s|an\s)?(?:strict\s)?(?P<v>vegetarian|vegan|pescatarian|pescetarian)"),
         ("diet", r"is\s(?:a\s|an\s)?(?:strict\s|lifelong\s)?(?P<v>vegetarian|vegan|pescatarian|pescetarian)"),
-        ("avoids", r"(?:does not|never)\seats?\s(?P<v>[\w ]{2,40}?)" + _ends),
+        ("avoids", r"(?:does not|never)\seats?\s(?!out\b|here\b)(?P<v>[\w ]{2,40}?)(?=$|[,.;!]|\s(?:and|but|so|because|since)\b)"),
         ("diet", r"(?:only\seats|eats\sonly)\s(?!(?:on|at|in|when|once|twice|if|after|before|with|to|for|because|one|two)\b)(?P<v>[\w ]{2,40}?)" + _ends),
         ("allergic_to", r"is\sno\slonger\sallergic\sto\s(?P<v>[\w ]{2,40}?)(?=$|[,.;!]|\s(?:but|so|because|that|which)\b)"),
         ("allergic_to", rf"is\snot\sallergic\sto\s(?P<v>[\w ]{{2,40}}?)\s{_ANY_MORE}"),
@@ -87,17 +96,17 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("allergic_to", r"has\s(?:a|an)\s(?P<v>[\w ]{2,30}?)\sallergy"),
         ("native_language", r"is\sa\snative\s(?P<v>[A-Z]\w{2,20})\sspeaker"),
         ("works_as", rf"works\sas\s(?P<v>(?:a|an|the)\s[\w' -]{{2,40}}?){_ends}"),
-        ("works_as", rf"is\s(?P<v>(?:a|an)\s{_ADJ}(?:{_JOBS})){_ends}"),
+        ("works_as", rf"is\s(?P<v>(?:a|an)\s(?!{_no_work}){_ADJ}(?:{_JOBS})){_ends}"),
         ("works_at", rf"works\s(?:at|for)\s(?P<v>(?:a\s|an\s|the\s)?(?:[A-Z][\w.&'-]{{0,30}}(?:\s[A-Z][\w.&'-]{{0,30}}){{0,4}}|{_ADJ}(?:company|bank|startup|school|university|hospital|shop|agency|firm|clinic|lab|library|museum|restaurant|hotel|ngo|charity))){_ends}"),
         ("studies", rf"(?:studies|is\s(?:currently\s)?studying|majors\sin|is\smajoring\sin|is\sdoing\s(?:a|my)\s(?:PhD|master'?s|bachelor'?s|degree)\sin)\s(?!for\b|hard\b|abroad\b)(?P<v>[\w' &-]{{2,40}}?){_ends}"),
         ("speaks", r"(?:speaks|can\sspeak)\s(?P<v>(?:a little\s|some\s|fluent\s)?[A-Z]\w{2,20}(?:(?:,\s|,?\sand\s)(?:a little\s|some\s|a bit of\s)?[A-Z]\w{2,20}){0,5})"),
         ("plays", rf"(?:plays|can\splay)\s(?!with\b|a\srole|around|along|it\b|out\b|the\sfool\b|devil|dumb\b|dead\b|hard\b|safe\b|games\b)(?P<v>(?:the\s)?[\w' -]{{2,30}}?){_ends}"),
         ("can", rf"can\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b[\w' -]{{0,30}}?){_ends}"),
-        ("can", r"(?:cannot|can\sno\slonger)\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b(?!.*\b(?:now|today|tonight|yet)\b)[\w' -]{0,30}?)(?=$|[,.;!]|\s(?:and|but|so|because)\b)"),
-        ("prefers", r"(?:prefers)\s(?!(?:the\s)?(?:option|version|variant|choice|answer|approach)\b)(?P<v>[^,.;!()–—]{2,120})"),
-        ("dislikes", r"(?:no\slonger\s(?:likes|enjoys)|hates|dislikes|detests|cannot\sstand|does\snot\s(?:really\s)?(?:like|enjoy))\s(?!when\b|how\b|to\ssay|that\b)(?P<v>[^,.;!()–—]{2,120})"),
-        ("likes", r"(?:really\s|absolutely\s|also\s)?(?:loves|likes|enjoys|adores)\s(?!how\b|when\b|that\b|what\b|the\sway|the\sidea|to\ssee\b|to\shear\b|to\sknow\b|hearing|seeing|being\sable)(?P<v>[^,.;!()–—]{2,120})"),
-        ("likes", r"is\s(?:a\s)?(?:really\s|very\s|also\s)?(?:big\s|huge\s|massive\s)?(?:fan\sof|into|keen\son|crazy\sabout|passionate\sabout|fond\sof|obsessed\swith)\s(?P<v>[^,.;!()–—]{2,120})"),
+        ("can", rf"(?:cannot|can\sno\slonger)\s(?P<v>(?:drive|swim|cook|bake|code|sew|ski|dance|sing|juggle|knit|ride)\b(?!{_for_now})[\w' -]{{0,30}}?)(?=$|[,.;!]|\s(?:and|but|so|because)\b)"),
+        ("prefers", r"(?:prefers)\s(?!(?:the\s)?(?:option|version|variant|choice|answer|approach)\b)" + _LIKED),
+        ("dislikes", r"(?:no\slonger\s(?:likes|enjoys)|hates|dislikes|detests|cannot\sstand|does\snot\s(?:really\s)?(?:like|enjoy))\s(?!when\b|how\b|to\ssay|that\b)" + _LIKED),
+        ("likes", r"(?:really\s|absolutely\s|also\s)?(?:loves|likes|enjoys|adores)\s(?!how\b|when\b|that\b|what\b|the\sway|the\sidea|to\ssee\b|to\shear\b|to\sknow\b|hearing|seeing|being\sable)" + _LIKED),
+        ("likes", r"is\s(?:a\s)?(?:really\s|very\s|also\s)?(?:big\s|huge\s|massive\s)?(?:fan\sof|into|keen\son|crazy\sabout|passionate\sabout|fond\sof|obsessed\swith)\s" + _LIKED),
         ("has_pet", rf"no\slonger\shas\s(?P<v>{_PET})(?=$|[,.;!]|\s(?:and|but|so)\b)"),
         ("has_pet", rf"does\snot\shave\s(?P<v>{_PET})\s{_ANY_MORE}"),
         ("has_pet", rf"(?:has|have|has got|owns)\s(?P<v>{_SOME}\s{_ADJ}(?:{_ANIMALS})(?:\s(?:named|called)\s[A-Z][\w]{{1,20}}(?:(?:,\s|\sand\s)[A-Z]\w{{1,20}}){{0,4}})?)(?=$|[,.;!]|\s(?:and|but|so|at|who|that|as|with|now|named|called|too)\b)"),
@@ -131,6 +140,7 @@ _cut = re.compile(
 ).sub
 _lately = re.compile(r"\s+(?<!and\s)(?:now|again|any\s?more|any\slonger)$", re.IGNORECASE).sub
 _not_wholly = re.compile(r"\s+(?:when|while|where|if)\b", re.IGNORECASE).match
+_only_some = re.compile(r"\s+(?:who|which|where)\b", re.IGNORECASE).match
 _not_much = re.compile(r"\s+(?:(?:so|very|as|too)\smuch|a\slot|the\smost)\b", re.IGNORECASE).match
 _of_listener = re.compile(
     r"(?:all\s)?(?:your|yours|you|the\sfact|all\sthe|both|everything|how)\b", re.IGNORECASE
@@ -179,7 +189,9 @@ def _with_company(attribute: str, found: re.Match[str], predicate: str) -> list[
     value = _cut("", found["v"]).strip()
     if attribute == "dislikes" and _is_disliked_in_part(found, value):
         return []
-    if attribute in OPPOSED:
+    if attribute in _LOOSE and _only_some(found["v"][len(value) :]):
+        return []
+    if attribute in OPPOSED or attribute == "avoids":
         value = _lately("", value)
     if attribute in _LOOSE and (_is_cut_short(value, predicate[found.end("v") :]) or value == "to"):
         return []

@@ -35,9 +35,10 @@ _named_is = re.compile(
 _died = re.compile(
     r"(?:(?:has|just|recently|sadly|suddenly)\s)*(?:died|passed\saway|(?:was|had\sto\sbe)\sput\s(?:down|to\ssleep))"
     r"(?=$|[,.;!]|\s(?:last|this|yesterday|today|recently|suddenly|of|from|a|two|three|several|some|\d{1,2}"
-    r"|(?:in|on)\s[A-Z\d])\b)"
+    r"|(?:in|on)\s[A-Z\d]\w*)\b)"
 ).match
 _SINCE = ("lives_in", "works_at")
+_dies = re.compile(r"\b(?:died|passed away|put (?:down|to sleep))\b").search
 _own_name = re.compile(
     r"(?:(?i:my (?:full )?name is|my name's)|(?i:I'm called|I am called|I go by)(?=\s+[A-Z]))\s+"
     r"(?!(?i:not|on|in|at|the|an?|no|of|from|to|too|very|really|quite|so|pretty|rather|hard|difficult|easy|long|short|common|rare"
@@ -60,11 +61,11 @@ _birthday = re.compile(
     re.IGNORECASE,
 ).match
 _mother_tongue = re.compile(
-    r"my (?:native language|mother tongue|first language) is\s+(?P<v>[A-Z]\w{2,20})", re.IGNORECASE
+    r"my (?:native language|mother tongue|first language) is\s+(?P<v>(?!not\b)[A-Z]\w{2,20})", re.IGNORECASE
 ).match
-_zone = re.compile(r"my time ?zone is\s+(?P<v>[\w/+:-]{2,40})", re.IGNORECASE).match
+_zone = re.compile(r"my time ?zone is\s+(?P<v>(?!not\b)[\w/+:-]{2,40})", re.IGNORECASE).match
 _favourite = re.compile(
-    r"my (?P<what>(?:all-time )?(?:favou?rite)\s[\w' -]{2,30}?)\s(?:is|are)\s(?P<v>[^,.;!]{2,60})",
+    r"my (?P<what>(?:all-time )?(?:favou?rite)\s[\w' -]{2,30}?)\s(?:is|are)\s(?P<v>(?:[^,.;!]|\.(?=\w)){2,60})",
     re.IGNORECASE,
 ).match
 _LABELLED = (
@@ -75,6 +76,11 @@ _LABELLED = (
     ("native_language", _mother_tongue, "{name}'s native language is {value}."),
     ("time_zone", _zone, "{name}'s time zone is {value}."),
 )
+_quotes = re.compile(
+    r"(?:he|she|they|my\s\w{1,20}|(?!I\b)[A-Z]\w{0,20})\s(?:said|says|told\sme|told\sus|wrote|writes|replied|answered)",
+    re.IGNORECASE,
+).fullmatch
+"""Before a comma: what follows are somebody else's words, or what they think."""
 _dated_thing = re.compile(
     r"(?P<thing>(?:the|our|my|this)\s(?:[\w'-]{1,20}\s){0,5}?)(?P<rest>(?:is|are|starts?|begins?|ends?|expires?"
     r"|takes? place|comes? (?:off|out)|opens?|closes?)\b.*)",
@@ -106,6 +112,8 @@ def english_statements(said: Said) -> Iterator[Statement]:
     opening = ""
     for words, clause in clauses_of(said.text, said.speaker):
         if supposes(words):
+            return
+        if _quotes(words):
             return
         if OMITTED in words or is_unsure(words) or reports(words):
             opening = ""
@@ -181,8 +189,9 @@ def _kinship(clause: Clause, said: Said) -> Iterator[Statement]:
     if name and attribute:
         article = "an" if relation[0] in "aeio" else "a"
         speaker, thing = said.speaker.name, f"{article} {relation} named {name}"
-        if attribute == "has_pet" and _died(clause.predicate):
-            yield Statement(f"{speaker} no longer has {thing}.", speaker, attribute, name)
+        if attribute == "has_pet" and _dies(clause.predicate):
+            if _died(clause.predicate):
+                yield Statement(f"{speaker} no longer has {thing}.", speaker, attribute, name)
         else:
             yield Statement(f"{speaker} has {thing}.", speaker, attribute, name)
 

@@ -44,8 +44,10 @@ _no_name = re.compile(
 _LONGEST_NAME = 4
 _theirs = re.compile(
     rf"我(?:家的|的|家)?(?P<relation>{KIN})(?P<name>{_called}|)"
-    r"(?P<rest>(?:现在|現在|目前|一直|平时|平時|其实|其實|都|就|还|還|是|叫|住|在|也|很|最|不|喜欢|喜歡|讨厌|討厭|今年|对|對|有|养|養|会|會|要|搬|去|来自|來自|已经|已經|刚|剛|吃|[0-9上下昨明后後]).*)"
+    r"(?P<rest>(?:现在|現在|目前|一直|平时|平時|其实|其實|都|就|还|還|是|叫|住|在|也|很|最|不|喜欢|喜歡|讨厌|討厭|今年|对|對|有|养|養|会|會|要|搬|去|来自|來自|已经|已經|刚|剛|吃|死|病死|离世|離世|[0-9上下昨明后後]).*)"
 ).fullmatch
+_quotes = re.compile(r"(?<!我)(?:说|說|告诉我|告訴我|问我|問我)$").search
+"""Before a comma: what follows are somebody else's words, or what they think."""
 _carries_on = re.compile(
     r"(?:也|还|還|现在|現在|目前|今年)*(?:住在|住|是一|是个|是個|是名|叫|对|對|不吃|吃素|喜欢|喜歡|不喜欢|不喜歡|讨厌|討厭|会说|會說|在.{2,15}工作|主修|专业|專業|来自|來自|今年|养|養|有)"
 ).match
@@ -65,13 +67,14 @@ _past_sign = re.compile(r"了|过|過|开始|開始|认识的|認識的").search
 _plan_sign = re.compile(
     r"要|将|將|打算|计划|計劃|准备|準備|得|必须|必須|有|去|飞|飛|回|参加|參加|出发|出發|截止|是|带|帶|到期|开始|開始|考|搬|见|見|开会|開會|结婚|結婚|出差|面试|面試|手术|手術"
 ).search
-_no_plan = re.compile(r"想|应该|應該|不用|没|沒|别|別|喜欢|喜歡|每").search
+_no_plan = re.compile(r"本来|本來|原本|原来|原來|取消|想|应该|應該|不用|没|沒|别|別|喜欢|喜歡|每").search
 _dated_thing = re.compile(
     r"(?:[\u4e00-\u9fffA-Za-z0-9]{0,12}?)(?:截止|期限|考试|考試|会议|會議|婚礼|婚禮|面试|面試|比赛|比賽|演出|航班|手术|手術|发布会|報告|报告|护照|合同"
     r"|签证)[\u4e00-\u9fff]{0,8}?(?:是|在|定在|到期)"
 ).match
 _tells_age = re.compile(r"\d+[岁歲]了?$|[一二三四五六七八九十]+[岁歲]了?$").search
 _also = re.compile(r"^(?:也|还|還|倒是|其实|其實|就|都)+").sub
+_died = re.compile(r".*?(?:去世|离世|離世|死)了").fullmatch
 _us = re.compile(r"我们|我們|咱们").sub
 _home = r"(?:(?!办公|辦公|客厅|客廳|卧室|臥室|房间|房間|云|雲|平台|服务器|伺服器|数据库|數據庫)[\u4e00-\u9fffA-Za-z])"
 _moves = tuple(
@@ -108,6 +111,8 @@ def chinese_statements(said: Said) -> Iterator[Statement]:
     subject: _Subject | None = None
     for part in _stated(said.text):
         clause = _lead("", part)
+        if _quotes(clause):
+            return
         if not clause or len(clause) > _LONGEST or OMITTED in clause or reports(clause) or is_unsure(clause):
             subject = None
             continue
@@ -181,6 +186,8 @@ def _traits(subject: _Subject, predicate: str, said: Said) -> Iterator[Statement
     if subject.relation and subject.full.endswith("）"):
         attribute = KIN_ATTRIBUTE[subject.relation] or "other"
         text = f"{_spaced(name)}的{subject.relation}叫{subject.name}。"
+        if attribute == "has_pet" and _died(predicate):
+            text = f"{_spaced(name)}不再有叫{subject.name}的{subject.relation}。"
         yield Statement(text, name, attribute, subject.name)
 
 
