@@ -10,6 +10,7 @@ from recollect.memory.extraction.grounding import (
     NO_TURN,
     OTHER_WORDS,
     QUESTION,
+    TURNED_ROUND,
     UNKNOWN_TURN,
     UNTOLD_NAME,
     UNTOLD_NUMBER,
@@ -232,3 +233,32 @@ def test_refusals_of_before_are_kept_and_never_quote() -> None:
     before = Refused("facts", "there are more than 20")
     result = ground(Extraction((statement("Zelda sings."),), (before,)), BERLIN)
     assert result.refused == (before, Refused("facts", UNTOLD_NAME))
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "is_kept"),
+    [
+        ("I can swim.", "Ann cannot swim.", False),
+        ("I have a dog.", "Ann no longer has a dog.", False),
+        ("I'm allergic to nuts.", "Ann is not allergic to nuts.", False),
+        ("我对花生过敏。", "Ann 对花生不过敏。", False),
+        ("I used to live in Berlin.", "Ann lives in Berlin.", False),
+        ("我以前住在北京。", "Ann 住在北京。", False),
+        ("Do I live in Berlin?", "Ann lives in Berlin.", False),
+        ("Maybe I'll move to Berlin.", "Ann moved to Berlin.", False),
+        ("My dog Rex died.", "Ann no longer has a dog named Rex.", True),
+        ("I gave my dog Rex away.", "Ann no longer has a dog named Rex.", True),
+        ("I hate coffee.", "Ann does not like coffee.", True),
+        ("I used to live in Berlin.", "Ann lived in Berlin.", True),
+        ("I got used to living in Berlin.", "Ann lives in Berlin.", True),
+        ("我以前住在北京。", "Ann 曾住在北京。", True),
+    ],
+)
+def test_what_turns_a_message_round_is_refused(words: str, text: str, is_kept: bool) -> None:
+    assert refusal(said(words), statement(text)) == (None if is_kept else TURNED_ROUND)
+
+
+def test_a_name_with_accents_that_stand_apart_is_known() -> None:
+    assert (
+        refusal(said("My brother Adébáyọ̀la lives in Lagos."), statement("Adébáyọ̀la lives in Lagos.")) is None
+    )

@@ -24,6 +24,7 @@ from recollect.memory.extraction.grounding_words import (
     vocabulary,
 )
 from recollect.memory.extraction.prompt_times import day_of
+from recollect.memory.extraction.verbs_en import is_past
 from recollect.memory.model import Turn
 from recollect.memory.words import normal
 
@@ -43,7 +44,8 @@ ONLY_RECALLED = "only what was recalled says it"
 _clauses = re.compile(r"[,;:\uff0c\uff1b\uff1a\u3001]|\b(?:but|and|while|whereas)\b|但是?|而是?|不过").split
 _unreal = re.compile(
     r"\b(?:not|no|never|nor|cannot|without|neither|isn|aren|don|doesn|didn|won|wasn|weren|haven|hasn|can)'?t\b"
-    r"|\b(?:not|no|never|nor|cannot|without|neither|if|wish|would|suppose|imagine|pretend|hypothetically)\b"
+    r"|\b(?:not|no|never|nor|cannot|without|neither|if|wish|would|suppose|imagine|pretend|hypothetically|maybe|perhaps|might)\b"
+    r"|^\W*(?:(?:and|but|so|well|hey)\W+)?(?:do|did|am|was|should|can|could|will|have|is it true that)\sI\b"
     r"|[不没沒别別]|如果|假如|假设|假設|要是|但愿|要不是|倘若",
     re.IGNORECASE,
 ).search
@@ -53,6 +55,19 @@ _dislikes = re.compile(r"\b(?:hates?d?|dislikes?d?|detests?|loathes?)\b|讨厌|�
 _likes = re.compile(
     r"\b(?:love|like|enjoy|adore|prefer)(?:s|d|ed)?\b|喜欢|喜歡|热爱|爱", re.IGNORECASE
 ).search
+_denied_liking = re.compile(
+    r"(?:\b(?:not|no longer|never)|n['\u2019]t)\s(?:\w+\s)?(?:love|like|enjoy|adore)|不(?:再|太)?(?:喜|爱|愛)",
+    re.IGNORECASE,
+).search
+_over = re.compile(
+    r"(?<!\bam )(?<!\bis )(?<!'m )(?<!\bgot )(?<!\bget )\bused to\b|\bno longer\b|\bany ?more\b|以前|曾经|曾經",
+    re.IGNORECASE,
+).search
+"""What it says was so."""
+_several = re.compile(r"[,;:\uff0c\uff1b\uff1a\u3001]|\b(?:but|and|while|whereas)\b").search
+_i = re.compile(r"\bI(?:['\u2019](?:m|ve))?\b").sub
+_denying = re.compile(r"\b(?:cannot|no longer|not|never|any ?more)\b", re.IGNORECASE).sub
+_past = re.compile(r"[了过過曾]|以前").search
 
 
 def ground(extraction: Extraction, cell: CellText) -> Extraction:
@@ -192,15 +207,29 @@ def _days(about: tuple[int, int], cell: CellText) -> tuple[date, date]:
 
 def _is_turned_round(text: str, support: Support, names: frozenset[str]) -> bool:
     """Whether all clauses that hold what a statement says deny or suppose it, or tell the opposite liking."""
-    terms = content_terms(text) - names
+    terms = content_terms(_denying("", text)) - names
     found = [clause for clause in _all_clauses(support) if terms and terms <= vocabulary(clause)]
     if not found:
         return False
     if _dislikes(text):
         return all(_likes(clause) and not _dislikes(clause) and not _unreal(clause) for clause in found)
-    if _likes(text) and all(map(_dislikes, found)):
+    denied = _denied_liking(text) is not None
+    if _likes(text) and not denied and all(map(_dislikes, found)):
         return True
-    return not _unreal(text) and all(map(_unreal, found))
+    if _unreal(text):
+        return not _several(text) and all(_says_only(terms, clause, names) for clause in found)
+    if not _is_told_as_past(text) and all(map(_over, found)):
+        return True
+    return all(map(_unreal, found))
+
+
+def _says_only(terms: set[str], clause: str, names: frozenset[str]) -> bool:
+    """Whether a clause states just this, and denies nothing."""
+    return not _unreal(clause) and not _dislikes(clause) and content_terms(_i("", clause)) - names <= terms
+
+
+def _is_told_as_past(text: str) -> bool:
+    return any(map(is_past, re.findall(r"[a-z]+", text))) or _past(text) is not None
 
 
 def _all_clauses(support: Support) -> Iterator[str]:
