@@ -160,6 +160,13 @@ def test_what_is_so_in_part_for_a_time_or_no_longer_is_not_told_as_the_whole(sai
         ("I don't eat meat anymore.", "Ann does not eat meat.", "meat"),
         ("My son can't swim.", "Ann's son cannot swim.", "swim"),
         ("My son doesn't like fish anymore.", "Ann's son does not like fish.", "fish"),
+        (
+            "I've lived in Berlin since 2015.",
+            "Ann has lived in Berlin since 2015.",
+            "has lived in Berlin since",
+        ),
+        ("I worked at Google until 2019.", "Ann worked at Google until 2019.", "worked at Google until"),
+        ("I do like mushrooms now.", "Ann likes mushrooms.", "mushrooms"),
         ("我搬到北京三年了。", "Ann 搬到北京三年了。", "北京"),
         ("我的猫咪咪死了。", "Ann 不再有叫咪咪的猫。", "咪咪"),
         ("我的狗小黑很可爱。", "Ann 的狗叫小黑。", "小黑"),

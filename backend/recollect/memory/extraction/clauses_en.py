@@ -69,6 +69,8 @@ _KIN = {
     "colleague coworker co-worker roommate flatmate housemate neighbour neighbor landlord teacher doctor coach therapist "
     "mother-in-law father-in-law sister-in-law brother-in-law mentor bandmate team band",
 }
+_do = re.compile(r"^do (?=(?:really )?(?:like|love|enjoy|live|work|have|eat|speak)\b)").sub
+"""Of "I do like it", after the one who speaks."""
 _DENIED = {"isn't": "is not", "doesn't": "does not", "can't": "cannot"}
 KIN_ATTRIBUTE = {word: attribute for attribute, words in _KIN.items() for word in words.split()}
 _kin = "|".join(sorted(map(re.escape, KIN_ATTRIBUTE), key=len, reverse=True))
@@ -172,7 +174,7 @@ def _of_person(found: re.Match[str], speaker: Speaker) -> Clause | None:
         auxiliary = AUXILIARIES[short]
         predicate = f"{plural_of(auxiliary) if is_many else auxiliary} {without_adverbs(adverb + rest)}"
     else:
-        verb, _, after = rest.partition(" ")
+        verb, _, after = _do("", rest).partition(" ")
         told = told_verb(verb, is_many=is_many)
         if told is None or (not is_many and verb in ("are", "were")):
             return None

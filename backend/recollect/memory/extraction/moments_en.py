@@ -41,7 +41,7 @@ _phrase = re.compile(
     | (?:on\ )?(?P<iso>\d{{4}}-\d\d-\d\d)(?!\d)
     | (?:in\ )?(?:early\ |late\ |mid[ -])?(?P<m3>{_month}),?\ (?:of\ )?(?P<y3>(?:19|20)\d\d)
     | (?P<inm>in|since|until|by)\ (?:early\ |late\ |mid[ -])?(?P<m4>{_month})(?!\ \d)
-    | (?:in|since|until)\ (?P<year>(?:19|20)\d\d)
+    | (?P<iny>in|since|until)\ (?P<year>(?:19|20)\d\d)
     | (?:on\ |this\ )(?P<weekday>{_weekday})(?:\ (?P<dpart>morning|afternoon|evening|night))?
     | (?<=\b(?:by|il|or)\ )(?P<bare>{_weekday})
     )(?![\w-]|['’]s\b)
@@ -86,6 +86,8 @@ def english_stretches(text: str, today: date, leaning: Leaning) -> Iterator[Foun
         start = found.start()
         if found["inm"] and found["inm"].lower() != "in":
             start = found.start("m4")
+        if found["iny"] and found["iny"].lower() != "in":
+            start = found.start("year")
         yield start, found.start("clock") if found["clock"] else found.end(), _with_clock(found, stretch)
 
 
