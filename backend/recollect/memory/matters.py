@@ -18,6 +18,10 @@ Matter = tuple[str, ...]
 
 _named_animal = re.compile(r"(?P<animal>\w+) (?:named|called) (?P<name>[A-Z][\w'-]*)\W*$").search
 
+_before_thing = re.compile(
+    r"^(?:(?:a|an|the|to|can|cannot|can['\u2019]t|not|no longer|able to)\s+)+|^不?[会會能](?=.)",
+    re.IGNORECASE,
+).sub
 _disliked_no_longer = re.compile(
     r"(?:\b(?:no longer|not|never|used to|stopped)\b|n['\u2019]t\b)\s(?:\w+\s){0,2}?(?:hat|dislik|detest|loath)(?:e|es|ing|s)?\b|不再?(?:讨厌|討厭)",
     re.IGNORECASE,
@@ -55,11 +59,16 @@ def is_affirmed(fact: KnownEntry) -> bool:
     """That somebody likes, can, has … it, and not the opposite."""
     if attribute_of(fact) == "dislikes":
         return _disliked_no_longer(fact.entry.text) is not None
-    return not is_negated(fact.entry.text, fact.entry.extra.get("value", ""))
+    return not is_negated(fact.entry.text, _bare(fact.entry.extra.get("value", "")))
 
 
 @lru_cache(maxsize=4096)
 def _thing(attribute: str, text: str, value: str) -> str:
     """An animal with a name is told by both, however much else is said of it."""
     found = _named_animal(text) if attribute == "has_pet" else None
-    return value_key(f"{found['animal']} called {found['name']}" if found else value)
+    return value_key(f"{found['animal']} called {found['name']}" if found else _bare(value))
+
+
+def _bare(value: str) -> str:
+    """The thing alone, of "a dog", "cannot swim" and "not to swim", as models write them."""
+    return _before_thing("", value) or value
