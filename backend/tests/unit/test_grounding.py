@@ -258,6 +258,10 @@ def test_what_turns_a_message_round_is_refused(words: str, text: str, is_kept: b
     assert refusal(said(words), statement(text)) == (None if is_kept else TURNED_ROUND)
 
 
+def test_a_name_behind_a_sign_of_another_script_is_known() -> None:
+    assert refusal(said("௳AB"), statement("௳AB")) is None
+
+
 def test_a_name_with_accents_that_stand_apart_is_known() -> None:
     assert (
         refusal(said("My brother Adébáyọ̀la lives in Lagos."), statement("Adébáyọ̀la lives in Lagos.")) is None

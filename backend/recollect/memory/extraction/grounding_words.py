@@ -71,7 +71,12 @@ _from_apostrophe = re.compile("['\u2019\u02bc].*")
 _full_hour = re.compile(r"(?<=\d):00\b")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 # A vowel sign is no \\w, though the word goes on behind it.
-_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u0670\u0900-\u0dff"
+_MARKS = "".join(
+    chr(code)
+    for first, last in ((0x300, 0x370), (0x591, 0x5C8), (0x64B, 0x671), (0x900, 0xE00))
+    for code in range(first, last)
+    if unicodedata.category(chr(code)).startswith("M")
+)
 _names = re.compile(rf"(?<![{_MARKS}])(?![{_UNSPACED}])\w(?:(?![{_UNSPACED}])[\w{_MARKS}'\u2019\u02bc-])*")
 _sentence_start = re.compile(
     r"(?:^|[.!?:\u3002\uff01\uff1f\n\"\u201c(\u2022-])\s*[\"'\u201c\u2018(\[*]*$"
