@@ -258,8 +258,9 @@ def test_what_turns_a_message_round_is_refused(words: str, text: str, is_kept: b
     assert refusal(said(words), statement(text)) == (None if is_kept else TURNED_ROUND)
 
 
-def test_a_name_behind_a_sign_of_another_script_is_known() -> None:
-    assert refusal(said("௳AB"), statement("௳AB")) is None
+@pytest.mark.parametrize("name", ["௳AB", "\u00b4AB"])
+def test_a_name_behind_a_sign_that_is_no_letter_is_known(name: str) -> None:
+    assert refusal(said(name), statement(name)) is None
 
 
 def test_a_name_with_accents_that_stand_apart_is_known() -> None:

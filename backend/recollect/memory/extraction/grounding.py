@@ -217,7 +217,9 @@ def _is_turned_round(text: str, support: Support, names: frozenset[str]) -> bool
     if _likes(text) and not denied and all(map(_dislikes, found)):
         return True
     if _unreal(text):
-        return not _several(text) and all(_says_only(terms, clause, names) for clause in found)
+        return not (_several(text) or _is_copied(text, support)) and all(
+            _says_only(terms, clause, names) for clause in found
+        )
     if not _is_told_as_past(text) and all(map(_over, found)):
         return True
     return all(map(_unreal, found))
@@ -226,6 +228,10 @@ def _is_turned_round(text: str, support: Support, names: frozenset[str]) -> bool
 def _says_only(terms: set[str], clause: str, names: frozenset[str]) -> bool:
     """Whether a clause states just this, and denies nothing."""
     return not _unreal(clause) and not _dislikes(clause) and content_terms(_i("", clause)) - names <= terms
+
+
+def _is_copied(text: str, support: Support) -> bool:
+    return " ".join(normal(text).split()) in " ".join(support.text.split())
 
 
 def _is_told_as_past(text: str) -> bool:

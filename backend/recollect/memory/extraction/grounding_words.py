@@ -77,7 +77,7 @@ _MARKS = "".join(
     for code in range(first, last)
     if unicodedata.category(chr(code)).startswith("M")
 )
-_names = re.compile(rf"(?<![{_MARKS}])(?![{_UNSPACED}])\w(?:(?![{_UNSPACED}])[\w{_MARKS}'\u2019\u02bc-])*")
+_names = re.compile(rf"(?<!\w[{_MARKS}])(?![{_UNSPACED}])\w(?:(?![{_UNSPACED}])[\w{_MARKS}'\u2019\u02bc-])*")
 _sentence_start = re.compile(
     r"(?:^|[.!?:\u3002\uff01\uff1f\n\"\u201c(\u2022-])\s*[\"'\u201c\u2018(\[*]*$"
 ).search
