@@ -49,6 +49,11 @@ _leaving = re.compile(
 ).search
 """That one lives or works somewhere no longer, and from where on it says where that was."""
 _LIKES = {"likes", "dislikes"}
+_TELL_LIKING = ("likes", "prefers", "other")
+_favourite = re.compile(
+    r"\A(?!one of\b|among\b).{1,60}?(?:\bfavou?rite (?P<what>[\w' -]{2,30}?) (?:is|are)\b|最喜[欢歡]的(?P<of>[\u4e00-\u9fff]{1,6}?)是)",
+    re.IGNORECASE,
+).match
 _named = re.compile(r"\bnamed\b").sub
 _capitalised = re.compile(r"\b[A-Z][\w-]*").findall
 _within = re.compile(r"(?<=[^.!?\s]\s)[A-Z][\w-]*").findall
@@ -67,7 +72,7 @@ def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
     if attribute_of(one) not in ("", "did", "other") and attribute_of(one) == attribute_of(other):
         if value_key(mine.get("value", "")) == value_key(others.get("value", "")):
             return True
-        if attribute_of(one) in FUNCTIONAL:
+        if is_functional(one):
             return False
     return shared_words(one.entry.text, other.entry.text) >= NEAR
 
@@ -84,7 +89,7 @@ def says_the_same(line: KnownEntry, fact: KnownEntry) -> bool:
 
 def is_perhaps_same(one: KnownEntry, other: KnownEntry) -> bool:
     """Their words leave it open: whoever has a model of meaning asks it."""
-    if not _may_be_same(one, other) or attribute_of(one) in FUNCTIONAL:
+    if not _may_be_same(one, other) or is_functional(one):
         return False
     return PERHAPS <= shared_words(one.entry.text, other.entry.text) < NEAR
 
@@ -111,7 +116,13 @@ def may_tell(entry: KnownEntry) -> bool:
 
 def is_functional(entry: KnownEntry) -> bool:
     """It tells of something of which its subject has one at a time."""
-    return may_tell(entry) and attribute_of(entry) in FUNCTIONAL
+    return may_tell(entry) and (attribute_of(entry) in FUNCTIONAL or favourite_in(entry) is not None)
+
+
+def favourite_in(entry: KnownEntry) -> str | None:
+    """Of what it tells which one somebody likes best: "colour". One of several favourites is not the one."""
+    found = _favourite(entry.entry.text) if attribute_of(entry) in _TELL_LIKING else None
+    return text_key(found[found.lastgroup or 0].replace("color", "colour")) if found else None
 
 
 def is_denial(fact: KnownEntry) -> bool:
@@ -134,7 +145,8 @@ def _leaves(fact: KnownEntry) -> bool:
 def denies(denial: KnownEntry, other: KnownEntry) -> bool:
     """Whether what the other says is what the denial denies."""
     value = denial.entry.extra.get("value", "").casefold()
-    return bool(value) and not is_denial(other) and value in other.entry.text.casefold()
+    told = other.entry.extra.get("value") or other.entry.text
+    return bool(value) and not is_denial(other) and value in told.casefold()
 
 
 def lapsed(entry: KnownEntry, now: int) -> bool:

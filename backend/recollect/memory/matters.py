@@ -1,6 +1,6 @@
 """Matters: what facts are about that cannot hold together, so that the newer takes the place of the older.
 
-Of an attribute that is had once, every value is one matter. Of what somebody likes, can do, keeps or is allergic to, each
+Of an attribute that is had once, every value is one matter; so is every favourite colour. Of what somebody likes, can do, keeps or is allergic to, each
 thing is a matter of its own: that it is so, or that it is not.
 """
 
@@ -8,7 +8,14 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from recollect.memory.consolidate import attribute_of, is_functional, may_tell, subject_of, value_key
+from recollect.memory.consolidate import (
+    attribute_of,
+    favourite_in,
+    is_functional,
+    may_tell,
+    subject_of,
+    value_key,
+)
 from recollect.memory.entry_links import successor_ids
 from recollect.memory.extraction.draft import OPPOSED
 from recollect.memory.extraction.negation import is_negated
@@ -34,6 +41,8 @@ def matter_of(entry: KnownEntry) -> Matter | None:
     So does a fact in whose place a person wrote a line, unless there can be only one.
     """
     attribute = attribute_of(entry)
+    if (liked := favourite_in(entry)) is not None and may_tell(entry):
+        return (*subject_of(entry), "favourite", liked)
     if is_functional(entry):
         return (*subject_of(entry), attribute)
     if attribute not in OPPOSED or not may_tell(entry) or any(map(is_line_id, successor_ids(entry.entry))):

@@ -163,7 +163,7 @@ def test_what_is_so_in_part_for_a_time_or_no_longer_is_not_told_as_the_whole(sai
         (
             "I've lived in Berlin since 2015.",
             "Ann has lived in Berlin since 2015.",
-            "has lived in Berlin since",
+            "Berlin",
         ),
         ("I worked at Google until 2019.", "Ann worked at Google until 2019.", "worked at Google until"),
         ("I do like mushrooms now.", "Ann likes mushrooms.", "mushrooms"),
@@ -479,6 +479,37 @@ def test_a_job_or_a_diet_that_ended_is_told(said: str, told: str, attribute: str
 )
 def test_a_job_of_which_nothing_is_told_does_not_end(said: str) -> None:
     assert [draft for draft in statements(cell(said)) if draft.attribute == "works_at"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "attribute", "value"),
+    [
+        ("I moved from Berlin to Lisbon.", "Ann moved from Berlin to Lisbon.", "lives_in", "Lisbon"),
+        (
+            "I moved from Berlin to Lisbon last month.",
+            "Ann moved from Berlin to Lisbon in April 2026.",
+            "lives_in",
+            "Lisbon",
+        ),
+        ("I moved from React to Vue.", "Ann moved from React to Vue.", "did", "moved from React to Vue"),
+        (
+            "I've been working at Bosch since 2015.",
+            "Ann has been working at Bosch since 2015.",
+            "works_at",
+            "Bosch",
+        ),
+        ("I have lived in Rome for ten years.", "Ann has lived in Rome for ten years.", "lives_in", "Rome"),
+        ("我最喜欢的颜色是蓝色。", "Ann 最喜欢的颜色是蓝色。", "likes", "蓝色"),
+    ],
+)
+def test_where_to_and_since_when_are_told_together(said: str, told: str, attribute: str, value: str) -> None:
+    (fact,) = statements(cell(said))
+    assert (fact.text, fact.attribute, fact.value) == (told, attribute, value)
+
+
+def test_what_goes_on_holds_when_it_is_said() -> None:
+    (fact,) = statements(cell("I've lived in Berlin since 2015."))
+    assert fact.when == cell("").turns[0].timestamp
 
 
 def test_an_age_is_told_once_with_its_year() -> None:

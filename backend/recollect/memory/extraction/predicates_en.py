@@ -35,6 +35,9 @@ LEAVING_A_JOB = (
     r"(?:(?:quit|left|lost)\s(?:my|his|her|their)\sjob\s(?:at|with)|(?:resigned|retired)\sfrom|(?:quit|stopped)\sworking\s(?:at|for)"
     r"|(?:got|was|has\sbeen|been)\s(?:fired|sacked|laid\soff|let\sgo)\sfrom)"
 )
+ON_AND_ON = r"has\s(?:been\s)?"
+_so_long = r"(?:(?=\ssince\b)|\sfor\s(?:over\s|almost\s|about\s|nearly\s|more\sthan\s)?[\w-]{1,12}\s(?:years?|months?|weeks?|decades?)(?:\snow)?(?=$|[,.;!]|\s(?:and|but|so)\b))"
+"""It began long ago, and goes on."""
 _ANY_MORE = r"any\s?(?:more|longer)(?=$|[,.;!]|\s(?:and|but|so|since|because)\b)"
 _LIKED = r"(?P<v>(?:[^,.;!()–—]|\.(?=\w)|(?<=\b[MDS][rst])\.(?=\s[A-Z])){2,120})"
 """A dot ends it but for one within a name: Node.js, Dr. Who."""
@@ -79,7 +82,9 @@ _TRAITS: tuple[tuple[str, Callable[[str], re.Match[str] | None]], ...] = tuple(
         ("works_at", rf"(?:has\s)?(?:just\s|recently\s)?{LEAVING_A_JOB}\s(?P<v>{_EMPLOYER})(?=$|[,.;!]|\s(?:last|this|in|on|yesterday|today|recently|because|after|and|a|two|three|\d{{1,2}})\b)"),
         ("works_at", rf"{_NOT}(?:works?|working)\s(?:at|for)\s(?P<v>[\w&' -]{{2,40}}?)(?=$|[,.;!]|\s(?:any\s?more|either)\b)"),
         ("lives_in", rf"(?:lives|is (?:still |now |currently )?living|is (?:now )?based|resides)\s(?:here\s)?in\s(?P<v>{_PLACE})"),
-        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:back\s|over\s)?to\s(?P<v>{_PLACE})"),
+        ("lives_in", rf"(?:has\s)?(?:just\s|recently\s)?(?:moved|relocated)\s(?:back\s|over\s)?(?:from\s{_PLACE}\s)?to\s(?P<v>{_PLACE})"),
+        ("lives_in", rf"{ON_AND_ON}(?:living|lived)\sin\s(?P<v>{_PLACE}){_so_long}"),
+        ("works_at", rf"{ON_AND_ON}(?:working|worked)\s(?:at|for)\s(?P<v>{_EMPLOYER}){_so_long}"),
         ("comes_from", rf"(?:is|comes)\s(?:originally\s)?from\s(?P<v>{_PLACE})"),
         ("comes_from", rf"grew\sup\sin\s(?P<v>{_PLACE})"),
         ("comes_from", rf"was\sborn\s(?:and\sraised\s)?in\s(?P<v>(?!\d){_PLACE})"),

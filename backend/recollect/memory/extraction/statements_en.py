@@ -25,7 +25,7 @@ from recollect.memory.extraction.events_en import (
 )
 from recollect.memory.extraction.moments import Moment, moments_in, written_out
 from recollect.memory.extraction.own_words import OMITTED
-from recollect.memory.extraction.predicates_en import traits_in, what_follows
+from recollect.memory.extraction.predicates_en import ON_AND_ON, traits_in, what_follows
 from recollect.memory.extraction.statement import Said, Statement
 from recollect.memory.extraction.verbs_en import is_past, without_adverbs
 
@@ -37,6 +37,7 @@ _died = re.compile(
     r"(?=$|[,.;!]|\s(?:last|this|yesterday|today|recently|suddenly|of|from|a|two|three|several|some|\d{1,2}"
     r"|(?:in|on)\s[A-Z\d]\w*)\b)"
 ).match
+_goes_on = re.compile(rf"{ON_AND_ON}(?:living|lived|working|worked)\s").match
 _SINCE = ("lives_in", "works_at")
 _dies = re.compile(r"\b(?:died|passed away|put (?:down|to sleep))\b").search
 _own_name = re.compile(
@@ -148,7 +149,11 @@ def _in_clause(words: str, clause: Clause | None, said: Said, *, allow_plans: bo
     if event is not None and moved is not None:
         # One statement says both: where, and since when.
         follows = "".join(what_follows(trait) for trait in traits_in(clause.predicate))
-        yield replace(moved, text=f"{event.text.removesuffix('.')}{follows}.", moment=event.moment)
+        yield replace(
+            moved,
+            text=f"{event.text.removesuffix('.')}{follows}.",
+            moment=None if _goes_on(clause.predicate) else event.moment,
+        )
         return
     yield from [event] if event else []
     yield from traits
