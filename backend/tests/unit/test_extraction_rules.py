@@ -512,6 +512,23 @@ def test_what_goes_on_holds_when_it_is_said() -> None:
     assert fact.when == cell("").turns[0].timestamp
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Tom: I live in Paris.", []),
+        ("小明：我住在巴黎。", []),
+        ("Update: I moved to Lisbon.", ["Ann moved to Lisbon."]),
+        (
+            "TODO: I need to renew my passport by 5 June.",
+            ["Ann needs to renew Ann's passport by 5 June 2026."],
+        ),
+        ("更新：我住在巴黎。", ["Ann 住在巴黎。"]),
+    ],
+)
+def test_a_label_is_no_speaker(said: str, told: list[str]) -> None:
+    assert texts(cell(said)) == told
+
+
 def test_an_age_is_told_once_with_its_year() -> None:
     (fact,) = statements(cell("我今年三十五岁了。"))
     assert (fact.text, fact.attribute, fact.value) == ("Ann 2026年三十五岁了。", "age", "三十五")

@@ -25,15 +25,18 @@ _OWN_LABELS = (
     "|family|partner|kids|children|pets?|diet|food|drinks?|allerg(?:y|ies)|health|hobby|hobbies|interests?|likes?|dislikes?|loves?|hates?|skills?"
     "|languages?|music|movies|books|sports?|travel|experience|personality|preferences?|contact|email|phone|bio|intro|introduction|about"
     "|fact|warning|attention|summary|short|also|ok|okay|well|yes|no|hi|hello|hey|so|look|listen|remember|thing|things|personal|fun|work-wise|currently"
+    "|to-?do|tasks?|deadline|appointment|meeting|event|date|day|today|tomorrow|yesterday|now|next|then|first|second|third|finally|idea|tip"
+    "|hint|detail|details|clarification|disclaimer|caveat|confession|truth|tldr|fwiw|tbh|imo|issue|request|favou?rites?|story|trip|flight"
 )
 _of_another = re.compile(
     rf"^[ \t*_>]{{0,8}}(?:\(?\d[\d:./, -]{{1,20}}(?:[AaPp]\.?[Mm]\.?)?\)?[ \t-]{{1,3}})?(?!(?i:{_OWN_LABELS})\b)"
-    r"(?:[A-Z][\w.'-]{0,20}(?:[ \t][A-Z][\w.'-]{0,20}){0,2}|[a-z]\w{1,20})(?:[ \t]\([^()\n]{1,20}\))?[*_]{0,2}:[*_]{0,2}[ \t]+(?=\S).*$"
-    r"|^[ \t]{0,8}(?!备注|備註|更新|补充|補充|另外|背景|提醒|注意|关于我|關於我|自我介绍|我|对了|對了|顺便|工作|家庭|爱好|愛好|住址|职业|姓名|年龄|生日|饮食|过敏|宠物)"
-    r"[\u4e00-\u9fff]{1,4}：.*$",
+    r"(?:[A-Z][\w.'-]{0,20}(?:[ \t][A-Z][\w.'-]{0,20}){0,2}|[a-z]\w{1,20})(?:[ \t]\([^()\n]{1,20}\))?[*_]{0,2}:[*_]{0,2}[ \t]+"
+    r"(?=[^\n]*\b(?:I|[Mm]y|[Ww]e|[Oo]ur)\b).*$"
+    r"|^[ \t]{0,8}(?!备注|備註|更新|补充|補充|另外|背景|提醒|注意|关于我|關於我|自我介绍|我|对了|對了|顺便|工作|家庭|爱好|愛好|住址|职业|姓名|年龄|生日|饮食|过敏|宠物|待办|任务|截止|预约|会议|计划|问题|总结|今天|明天|昨天)"
+    r"[\u4e00-\u9fff]{1,4}：(?=[^\n]*我).*$",
     re.MULTILINE,
 ).sub
-"""A line of a conversation that was pasted: "Tom: I live in Paris"."""
+"""A line of a conversation that was pasted, whose speaker tells of themselves: "Tom: I live in Paris"."""
 _introduced = re.compile(
     r"\b(?:(?:he|she|they|who|(?:my|the|a|our)\s\w{1,20}|(?!I\b)[A-Z]\w{0,20})\s(?:just\s|once\s)?"
     r"(?:said|says|wrote|writes|told\s(?:me|us)|tells\s(?:me|us)|asked|asks|replied|replies|answered|answers|texted)(?:\sme|\sus)?"
