@@ -116,12 +116,15 @@ def may_tell(entry: KnownEntry) -> bool:
 
 def is_functional(entry: KnownEntry) -> bool:
     """It tells of something of which its subject has one at a time."""
-    return may_tell(entry) and (attribute_of(entry) in FUNCTIONAL or favourite_in(entry) is not None)
+    attribute = attribute_of(entry)
+    is_one = attribute in FUNCTIONAL or favourite_in(attribute, entry.entry.text) is not None
+    return is_one and may_tell(entry)
 
 
-def favourite_in(entry: KnownEntry) -> str | None:
+@lru_cache(maxsize=4096)
+def favourite_in(attribute: str, text: str) -> str | None:
     """Of what it tells which one somebody likes best: "colour". One of several favourites is not the one."""
-    found = _favourite(entry.entry.text) if attribute_of(entry) in _TELL_LIKING else None
+    found = _favourite(text) if attribute in _TELL_LIKING else None
     return text_key(found[found.lastgroup or 0].replace("color", "colour")) if found else None
 
 

@@ -17,7 +17,7 @@ from recollect.memory.consolidate import (
     value_key,
 )
 from recollect.memory.entry_links import successor_ids
-from recollect.memory.extraction.draft import OPPOSED
+from recollect.memory.extraction.draft import FUNCTIONAL, OPPOSED
 from recollect.memory.extraction.negation import is_negated
 from recollect.memory.known_entry import KnownEntry, is_line_id
 
@@ -40,17 +40,29 @@ def matter_of(entry: KnownEntry) -> Matter | None:
 
     So does a fact in whose place a person wrote a line, unless there can be only one.
     """
-    attribute = attribute_of(entry)
-    if (liked := favourite_in(entry)) is not None and may_tell(entry):
-        return (*subject_of(entry), "favourite", liked)
-    if is_functional(entry):
-        return (*subject_of(entry), attribute)
-    if attribute not in OPPOSED or not may_tell(entry) or any(map(is_line_id, successor_ids(entry.entry))):
+    if not may_tell(entry):
         return None
-    value = entry.entry.extra.get("value", "")
-    if not value or value.casefold() not in entry.entry.text.casefold():
+    extra = entry.entry.extra
+    topic = _topic(extra.get("attribute", ""), entry.entry.text, extra.get("value", ""))
+    if topic is None or (topic[0] in OPPOSED and not entry.holds and _has_line_instead(entry)):
         return None
-    return (*subject_of(entry), OPPOSED[attribute][0], _thing(attribute, entry.entry.text, value))
+    return (*subject_of(entry), *topic)
+
+
+def _has_line_instead(entry: KnownEntry) -> bool:
+    return any(map(is_line_id, successor_ids(entry.entry)))
+
+
+@lru_cache(maxsize=8192)
+def _topic(attribute: str, text: str, value: str) -> tuple[str, ...] | None:
+    """Told once: the same few hundred facts of an owner are compared with each new one."""
+    if (liked := favourite_in(attribute, text)) is not None:
+        return "favourite", liked
+    if attribute in FUNCTIONAL:
+        return (attribute,)
+    if attribute not in OPPOSED or not value or value.casefold() not in text.casefold():
+        return None
+    return OPPOSED[attribute][0], _thing(attribute, text, value)
 
 
 def same_matter(entries: Iterable[KnownEntry], like: KnownEntry) -> list[KnownEntry]:
@@ -71,7 +83,6 @@ def is_affirmed(fact: KnownEntry) -> bool:
     return not is_negated(fact.entry.text, _bare(fact.entry.extra.get("value", "")))
 
 
-@lru_cache(maxsize=4096)
 def _thing(attribute: str, text: str, value: str) -> str:
     """An animal with a name is told by both, however much else is said of it."""
     found = _named_animal(text) if attribute == "has_pet" else None
