@@ -6,7 +6,7 @@ import pytest
 
 from tests.eventually import eventually
 from tests.http_client import Home
-from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts
+from tests.remembering import DAY, MAY_8, TALK, MortalModel, entries, remember, remembering, said, texts
 from tests.where_ann_lives import ANN, found, holding
 
 
@@ -87,3 +87,26 @@ async def test_a_denial_of_what_was_long_over_changes_nothing(tmp_path: Path) ->
         await hear(home, "I live in Berlin.", "I live in Lisbon.", "I no longer live in Berlin.")
         assert await texts(home, "profile") == ["ann lives in Lisbon."]
         assert await homes(home) == ["ann lives in Lisbon.", "ann no longer lives in Berlin."]
+
+
+@pytest.mark.parametrize("user", ["me", "u-123"])
+async def test_who_tells_a_model_their_name_has_a_page_from_the_first_day(tmp_path: Path, user: str) -> None:
+    fact = {"turns": [1], "subject": "Ann"}
+    answer = {
+        "title": "",
+        "episode": "",
+        "facts": [
+            {**fact, "text": "Ann's name is Ann.", "attribute": "name", "value": "Ann"},
+            {**fact, "text": "Ann lives in Berlin.", "attribute": "lives_in", "value": "Berlin"},
+        ],
+        "foresight": [],
+    }
+    messages = said([("user", "My name is Ann and I live in Berlin.")], user=user)
+    with MortalModel() as model:
+        model.control(only="memory", answer=answer)
+        async with remembering(tmp_path, model) as home:
+            await remember(home, "t1", messages, user_id=user)
+            assert await texts(home, "profile") == ["Ann lives in Berlin.", "Ann's name is Ann."]
+            await remember(home, "t2", said(TALK, start=MAY_8 + DAY, prefix="n", user=user), user_id=user)
+        asked = [str(body) for body in model.calls()["bodies"] if "The person is called" in str(body)]
+        assert "The person is called Ann." in asked[-1]

@@ -23,6 +23,7 @@ from recollect.memory.extraction.grounding_words import (
     numbers_in,
     vocabulary,
 )
+from recollect.memory.extraction.own_names import subject_of, with_own_names
 from recollect.memory.extraction.prompt_times import day_of
 from recollect.memory.extraction.verbs_en import is_past
 from recollect.memory.model import Turn
@@ -72,6 +73,7 @@ _past = re.compile(r"[了过過曾]|以前").search
 
 def ground(extraction: Extraction, cell: CellText) -> Extraction:
     """What the cited turns' own words support, and all refusals. Cases are left as they are."""
+    cell = with_own_names(cell, extraction)
     said = SaidInCell(cell)
     kept: list[Draft] = []
     refused = list(extraction.refused)
@@ -128,7 +130,7 @@ def _statement(draft: Draft, cell: CellText, said: SaidInCell) -> tuple[Draft | 
         return None, [_wider_reason(draft, cell, said, names) or reason]
     if draft.value and unsupported(draft.value, support, names) is not None:
         draft = replace(draft, value="")
-    return draft, []
+    return replace(draft, subject=subject_of(draft, cell)), []
 
 
 def _flaw(draft: Draft, cell: CellText, support: Support, names: frozenset[str]) -> str | None:
@@ -196,7 +198,8 @@ def _names_of(people: list[Turn], cell: CellText) -> frozenset[str]:
     """The words of what those who speak are called."""
     senders = {turn.sender_id for turn in people}
     alone = len({turn.sender_id for turn in cell.turns if turn.role == "user"}) <= 1
-    called = {*senders, *([cell.user_name, cell.user_id] if alone or cell.user_id in senders else [])}
+    own = [cell.user_name, cell.user_id, *cell.own_names]
+    called = {*senders, *(own if alone or cell.user_id in senders else [])}
     words = {word for name in called for word in vocabulary(name)}
     return frozenset(words) | {word for name in called for word in numbers_in(name)}
 

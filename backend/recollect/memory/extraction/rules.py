@@ -1,6 +1,6 @@
 """Extraction without a model: what people plainly state, in English and Chinese. Deterministic; in doubt, nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -31,18 +31,35 @@ def extract_by_rules(cell: CellText) -> Extraction:
     said never does. A cell of nothing but greetings and thanks gives nothing.
     """
     order = {turn.turn_id: place for place, turn in enumerate(cell.turns)}
+    told = _told(cell, order)
+    drafts = merged(list(islice(_drafts(told, cell.time_zone), _MOST_STATEMENTS)), order)
+    facts = [draft for draft in drafts if draft.kind == "facts"][:_MOST_DRAFTS]
+    plans = [draft for draft in drafts if draft.kind == "foresight"][:_MOST_DRAFTS]
+    episode = episode_of(cell, [(speaker.name, sentence) for speaker, sentence in told], [*facts, *plans])
+    return Extraction((*([episode] if episode else []), *facts, *plans))
+
+
+def own_names(cell: CellText) -> frozenset[str]:
+    """What the user says in a cell that they are called. Who speaks alone is the user, whatever their sender id."""
+    speakers = _speakers(cell)
+    senders = [cell.user_id] if cell.user_id in speakers else list(speakers)
+    if len(senders) != 1:
+        return frozenset()
+    order = {turn.turn_id: place for place, turn in enumerate(cell.turns)}
+    said = islice(_drafts(_told(cell, order), cell.time_zone), _MOST_STATEMENTS)
+    mine = speakers[senders[0]].name
+    return frozenset(draft.value for draft in said if draft.attribute == "name" and draft.subject == mine)
+
+
+def _told(cell: CellText, order: Mapping[str, int]) -> list[tuple[Speaker, Sentence]]:
+    """What each person says in earnest, in the order of the turns."""
     told: list[tuple[Speaker, Sentence]] = []
     turns = _readable(cell)
     for sender, speaker in _speakers(cell).items():
         own = [turn for turn in turns if turn.sender_id == sender]
         told += [(speaker, sentence) for sentence in _earnest_sentences(own, cell.time_zone)]
     told.sort(key=lambda each: order[each[1].turn_ids[0]])
-    told = told[:_MOST_SENTENCES]
-    drafts = merged(list(islice(_drafts(told, cell.time_zone), _MOST_STATEMENTS)), order)
-    facts = [draft for draft in drafts if draft.kind == "facts"][:_MOST_DRAFTS]
-    plans = [draft for draft in drafts if draft.kind == "foresight"][:_MOST_DRAFTS]
-    episode = episode_of(cell, [(speaker.name, sentence) for speaker, sentence in told], [*facts, *plans])
-    return Extraction((*([episode] if episode else []), *facts, *plans))
+    return told[:_MOST_SENTENCES]
 
 
 def _drafts(told: Sequence[tuple[Speaker, Sentence]], time_zone: str) -> Iterator[Draft]:
