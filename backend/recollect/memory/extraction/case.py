@@ -47,7 +47,7 @@ CASE_SCHEMA: JsonObject = strict_object(
     turns=list_of({"type": "integer"}, PROMPT_TURNS),
 )
 _FIELDS = ("task", "steps", "outcome")
-_PLACEHOLDERS = frozenset(["messages", "date", "user", "tools"])
+CASE_PLACEHOLDERS = frozenset(["messages", "date", "user", "tools"])
 _step_line = re.compile(r"\s*\d{1,3}\.\s+(?:`([^`\n]+)`:?\s*)?(.*?)(?:\s*Result: (.*))?").fullmatch
 
 
@@ -87,7 +87,7 @@ def tool_of(call: JsonObject) -> tuple[str, Any]:
 
 def case_messages(template: str, cell: CellText) -> list[JsonObject]:
     """The prompt of a case: the task, and the turns with their calls. Raises ValueError where the template is none."""
-    check_template(template, "messages", _PLACEHOLDERS)
+    check_template(template, "messages", CASE_PLACEHOLDERS)
     values = {
         "date": date_of(cell),
         "user": one_line(cell.user_name or cell.user_id),

@@ -38,7 +38,7 @@ SKILL_SCHEMA: JsonObject = strict_object(
 )
 
 _FIELDS = ("name", "description", "steps")
-_PLACEHOLDERS = frozenset(["cases", "skill", "tools"])
+SKILL_PLACEHOLDERS = frozenset(["cases", "skill", "tools"])
 _MOST_CASES = 8
 _LINE_CHARS = 400
 _SKILL_CHARS = 2_000
@@ -48,7 +48,7 @@ _bullet = re.compile(r"^\s*(?:[-*+]|\d{1,2}[.)])\s+")
 
 def skill_messages(template: str, skill: Skill | None, cases: Sequence[Case]) -> list[JsonObject]:
     """The prompt of a skill: the newest cases, and the skill as it is. Raises ValueError where the template is none."""
-    check_template(template, "cases", _PLACEHOLDERS)
+    check_template(template, "cases", SKILL_PLACEHOLDERS)
     values = {
         "tools": ", ".join(f"`{tool}`" for tool in _tools(skill, cases)[:40]) or "none",
         "skill": quoted(_as_text(skill), _SKILL_CHARS) if skill else "there is none yet.",

@@ -1,0 +1,48 @@
+"""A space's own prompts take the place of those that ship; one that can't be used is an error that names its file."""
+
+from pathlib import Path
+
+import pytest
+
+from recollect.service.prompt_texts import shipped_prompt
+from tests.http_client import Json
+from tests.processes import StandInModel
+from tests.remembering import FACTS_OF_TALK, flush, remember, remembering, said, states, tell, texts
+
+
+def put_prompt(home: Path, written: bytes, name: str = "memcell") -> None:
+    path = home / "vault" / "default" / "prompts" / f"{name}.md"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (b"Tell me everything.", "the prompt must hold {{messages}} exactly once, not 0 times"),
+        (b"{{messages}} {{sender}}", "the prompt has the placeholder {{sender}}, which is none of"),
+        (b"caf\xe9 {{messages}}", "the prompt is not UTF-8"),
+        (b"x" * 7_000 + b"{{messages}}", "the prompt has more than 6,000 characters"),
+    ],
+)
+async def test_a_prompt_that_cannot_be_used_is_named_in_the_receipt(
+    tmp_path: Path, written: bytes, problem: str
+) -> None:
+    put_prompt(tmp_path, written)
+    with StandInModel() as model:
+        async with remembering(tmp_path, model) as home:
+            await tell(home, "t1", said())
+            told: Json = states(await flush(home, "t1", timeout=1))["episode"]
+    assert told["state"] == "waiting"
+    assert f"default/prompts/memcell.md: {problem}" in told["detail"]["error"]
+
+
+async def test_a_prompt_of_the_space_is_what_the_model_is_asked_with(tmp_path: Path) -> None:
+    put_prompt(tmp_path, f"Mind the pets above all.\n\n{shipped_prompt('memcell')}".encode())
+    with StandInModel() as model:
+        async with remembering(tmp_path, model) as home:
+            await remember(home, "t1", said(), user_id="ann")
+            assert await texts(home, "facts") == FACTS_OF_TALK
+        asked = [str(body) for body in model.calls()["bodies"] if "The person is called" in str(body)]
+    assert asked
+    assert all("Mind the pets above all." in each for each in asked)
