@@ -74,6 +74,7 @@ from recollect.service.import_note import Notes
 from recollect.service.incognito import IncognitoEnds
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.people_files import PeopleFiles
+from recollect.service.quiet_threads import QuietThreads
 from recollect.service.recognise import ResentChat
 from recollect.service.reprocess import Reprocessor
 from recollect.service.skill_entries import SkillEntries
@@ -163,6 +164,7 @@ class App:
             on_due=self.jobs.notify,
             strategies=self._after_a_cell,
         )
+        self.quiet_threads = QuietThreads(self.cells, clock=clock, gap_ms=boundary_rules(settings).gap_ms)
         self.cell_texts = SqlCellTexts(self.database)
         self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)
@@ -258,6 +260,7 @@ class App:
             await self.jobs.start(self._handlers())
             await self.hand_edits.start()
             self.incognito.start()
+            self.quiet_threads.start()
         except BaseException:
             await self._close()
             raise
@@ -448,6 +451,7 @@ class App:
         """Let running jobs end, put the rest back, and let go of the home."""
         try:
             await self.incognito.stop()
+            await self.quiet_threads.stop()
             await self.hand_edits.stop()
             await self.chat.stop()
             self.talking.gate.shut()

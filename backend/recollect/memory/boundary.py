@@ -79,10 +79,10 @@ def cuts_by_answer(answer: BoundaryAnswer, turns: Sequence[Turn], rules: Boundar
     return cuts + _length_cuts(turns, start, len(turns), rules)
 
 
-def close_all(turns: Sequence[Turn], cuts: Sequence[Cut]) -> list[Cut]:
-    """The given cuts, and one more (reason flush) for the turns that they leave open, if any."""
+def close_all(turns: Sequence[Turn], cuts: Sequence[Cut], reason: str = "flush") -> list[Cut]:
+    """The given cuts, and one more, for this reason, for the turns that they leave open, if any."""
     closed = cuts[-1].end if cuts else 0
-    return [*cuts, Cut(len(turns), "flush")] if closed < len(turns) else list(cuts)
+    return [*cuts, Cut(len(turns), reason)] if closed < len(turns) else list(cuts)
 
 
 def memcell_id(space: str, thread_id: str, message_ids: Sequence[str]) -> str:

@@ -37,21 +37,22 @@ class Boundaries:
 
     async def look(self, job: Job) -> None:
         """The handler of boundary jobs: close what is complete."""
-        await self._close(job.space, _thread_of(job), final=False)
+        await self._close(job.space, _thread_of(job))
 
     async def finish(self, job: Job) -> None:
         """The handler of flush jobs: close all that is buffered."""
-        await self._close(job.space, _thread_of(job), final=True)
+        await self._close(job.space, _thread_of(job), rest=str(job.payload.get("reason", "flush")))
 
-    async def _close(self, space: str, thread_id: str, *, final: bool) -> None:
+    async def _close(self, space: str, thread_id: str, *, rest: str | None = None) -> None:
+        """`rest`: why what is left at the end is closed, too."""
         # A stretch of this length has been cut by its length, tool calls that wait for results included.
         window = 2 * self.rules.max_turns + 2
         turns = await self.cells.look(space, thread_id, window)
         if not turns:
             return
         cuts, decided_by = await self._decide(space, thread_id, turns)
-        if final and (len(turns) < window or not cuts):
-            cuts = boundary.close_all(turns, cuts)
+        if rest is not None and (len(turns) < window or not cuts):
+            cuts = boundary.close_all(turns, cuts, rest)
         self.fail_points.reach("boundary.decided")
         if not cuts:
             return

@@ -33,6 +33,12 @@ WHERE b.thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)
 ORDER BY t.position LIMIT ?"""
 
 
+QUIET = """
+SELECT h.space, h.thread_id
+FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk JOIN threads h ON h.pk = b.thread_pk
+GROUP BY b.thread_pk HAVING max(t.accepted) < ? ORDER BY max(t.accepted) LIMIT ?"""
+
+
 class SqlCellStore:
     """A turn leaves the buffer in the very transaction that puts it into its memcell."""
 
@@ -93,10 +99,16 @@ class SqlCellStore:
         if cells:
             self._on_due(await self._database.write(take))
 
-    async def request_flush(self, space: str, thread_id: str) -> int:
+    async def quiet_threads(self, before: int, limit: int) -> list[tuple[str, str]]:
+        """Space and id of threads whose buffer holds nothing that came at that time or later; the oldest first."""
+        found = await self._database.read(QUIET, (before, limit))
+        return [(row["space"], row["thread_id"]) for row in found]
+
+    async def request_flush(self, space: str, thread_id: str, *, reason: str = "flush") -> int:
         """Queue the closing of all that is buffered; returns the job that does it."""
         now = self._clock()
-        job = NewJob(FLUSH, cells_lane(thread_key(space, thread_id)), space, thread_id, now)
+        lane = cells_lane(thread_key(space, thread_id))
+        job = NewJob(FLUSH, lane, space, thread_id, now, json.dumps({"reason": reason}))
 
         def request(connection: sqlite3.Connection) -> int:
             # It does all that the look which waits for a pause would do, and must not wait behind it.
