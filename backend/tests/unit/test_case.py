@@ -214,6 +214,22 @@ def test_a_cell_without_calls_or_without_a_request_gives_no_case() -> None:
     assert case_by_rules(cell_of()).drafts == ()
 
 
+def test_thanks_after_work_whose_request_is_elsewhere_are_no_task() -> None:
+    cell = cell_of(calling(1, call("deploy")), returning(2, "deployed"), ("user", "Thanks, that works!"))
+    assert case_by_rules(cell).drafts == ()
+    assert parse_case_answer(json.dumps({**ANSWER, "task": ""}), cell).drafts == ()
+
+
+def test_a_model_is_not_shown_what_looks_secret_in_a_call() -> None:
+    arguments = json.dumps({"env": "prod", "api_key": "sk-123", "with": [{"password": "hunter2"}]})
+    shown = str(
+        case_messages("{{messages}}", cell_of(("user", "Deploy it."), calling(2, call("deploy", arguments))))
+    )
+    assert "prod" in shown
+    assert "sk-123" not in shown
+    assert "hunter2" not in shown
+
+
 def test_the_task_is_what_was_asked_right_before_the_work() -> None:
     cell = cell_of(
         ("user", "Hello!"), ("assistant", "Hi."), ("user", "Free some space."), calling(4, call("clean"))

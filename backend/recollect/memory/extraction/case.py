@@ -38,6 +38,7 @@ OTHER_TOOL = "it names a tool that was not called"
 LESSON = "Lesson: "
 
 _ARGUMENT_CHARS = 400
+_DEEPEST_ARGUMENT = 8
 _TEXT: JsonObject = {"type": "string"}
 CASE_SCHEMA: JsonObject = strict_object(
     task=_TEXT,
@@ -58,6 +59,12 @@ class Step:
     tool: str
     did: str
     result: str = ""
+
+
+is_secret = re.compile(
+    r"pass(?:word|wd|phrase)?|secret|token|api_?key|auth|credential|cookie|private", re.IGNORECASE
+).search
+"""Whether the name of an argument says that its value is nobody else's business."""
 
 
 def has_trajectory(cell: CellText) -> bool:
@@ -209,8 +216,11 @@ def _tools_in(steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _request(cell: CellText) -> str:
-    """What the first message of a person says, in one line."""
-    said = next((plain_line(turn.content[:4_000]) for turn in cell.turns if turn.role == "user"), "")
+    """What the first message of a person says, in one line; none that comes after all work."""
+    last_call = max((place for place, turn in enumerate(cell.turns) if turn.tool_calls), default=0)
+    said = next(
+        (plain_line(turn.content[:4_000]) for turn in cell.turns[:last_call] if turn.role == "user"), ""
+    )
     first = next(iter(sentences_in(said)), "") if len(said) > MAX_TASK else said
     return cut_at_sentence(first.strip(), MAX_TASK)
 
@@ -233,5 +243,19 @@ def _calls_in_words(turn: Turn) -> str:
 
 
 def _arguments(arguments: Any) -> str:
-    written = json.dumps(arguments, ensure_ascii=False) if arguments else ""
+    written = json.dumps(_without_secrets(arguments), ensure_ascii=False) if arguments else ""
     return written if len(written) <= _ARGUMENT_CHARS else written[: _ARGUMENT_CHARS - 1] + "…"
+
+
+def _without_secrets(arguments: Any, depth: int = 0) -> Any:
+    """Arguments without the values that look secret, and without what lies too deep in them to be told."""
+    if not isinstance(arguments, dict | list):
+        return arguments
+    if depth == _DEEPEST_ARGUMENT:
+        return "…"
+    if isinstance(arguments, list):
+        return [_without_secrets(each, depth + 1) for each in arguments]
+    return {
+        name: "…" if is_secret(str(name)) else _without_secrets(value, depth + 1)
+        for name, value in arguments.items()
+    }

@@ -9,6 +9,7 @@ from recollect.memory.extraction.case import (
     MAX_TASK,
     Step,
     has_trajectory,
+    is_secret,
     render_steps,
     tool_of,
     tools_called,
@@ -19,9 +20,6 @@ from recollect.memory.model import Turn
 _VALUE_CHARS = 60
 _RESULT_CHARS = 120
 _LOOKED_AT = 4_000
-_secret = re.compile(
-    r"pass(?:word|wd|phrase)?|secret|token|api_?key|auth|credential|cookie|private", re.IGNORECASE
-).search
 _error = re.compile(
     r"""^[\s\[(*!-]{0,3}(?:error|exception|failed|failure|fatal|traceback|invalid|denied|timed?\ ?out|cannot|could\ not|unable\ to
         |错误|錯誤|失败|失敗|异常|異常|无法|無法)
@@ -78,14 +76,14 @@ def looks_like_an_error(result: str) -> bool:
 
 
 def _task(cell: CellText) -> str:
-    """What the person said last before the first call."""
+    """What the person said last before the first call that follows them; what comes after all work is no task."""
     said = ""
     for turn in cell.turns:
         if turn.role == "user" and turn.content.strip():
             said = plain_line(turn.content[:_LOOKED_AT])
         if turn.tool_calls and said:
-            break
-    return cut_at_sentence(said, MAX_TASK)
+            return cut_at_sentence(said, MAX_TASK)
+    return ""
 
 
 def _results(cell: CellText) -> dict[tuple[str, int], Turn]:
@@ -113,7 +111,7 @@ def _in_short(arguments: Any) -> str:
     if not isinstance(arguments, dict):
         return _clipped(str(arguments), _RESULT_CHARS) if arguments else "called without arguments"
     named = [
-        f"{plain_line(str(name))[:40]} = {'…' if _secret(str(name)) else _clipped(str(value), _VALUE_CHARS)}"
+        f"{plain_line(str(name))[:40]} = {'…' if is_secret(str(name)) else _clipped(str(value), _VALUE_CHARS)}"
         for name, value in list(arguments.items())[:6]
     ]
     return ", ".join(named) or "called without arguments"
