@@ -158,6 +158,28 @@ def test_every_name_is_safe_and_unique(proposed: str, tools: list[str], others: 
 # By rules
 
 
+@pytest.mark.parametrize(
+    ("proposed", "name"),
+    [("Ask Claude by Anthropic to sum up", "ask-sum-up"), ("ClaudeCode", "read-log")],
+)
+def test_a_name_has_no_word_that_agents_refuse(proposed: str, name: str) -> None:
+    assert skill_name(proposed, ["read_log"], ()) == name
+
+
+def test_a_description_has_no_tags_for_which_agents_refuse_the_file() -> None:
+    task = "Find out why the <div> of the backup page failed"
+    cases = [case(1, task), case(2, task)]
+    assert "why the (div) of" in improve_by_rules(None, cases).description
+    answer = {
+        "name": "x",
+        "description": "Finds a <div>.",
+        "when": [],
+        "steps": ["Read the log."],
+        "pitfalls": [],
+    }
+    assert parse_skill_answer(json.dumps(answer), None, cases)[0].description == "Finds a (div)."
+
+
 def test_the_steps_are_those_of_the_shortest_way_that_every_success_took() -> None:
     detour = case(2, text=f"1. `search`: q = backup Result: nothing\n{STEPS}")
     skill = improve_by_rules(None, [detour, case(1)])

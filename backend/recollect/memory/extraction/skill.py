@@ -23,6 +23,8 @@ _NAME_WORDS = 5
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
 )
+_RESERVED = ("anthropic", "claude")
+"""Words that some agents allow in no skill's name."""
 _plain_name = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*").fullmatch
 
 
@@ -149,6 +151,11 @@ def skill_name(proposed: str, tools: Sequence[str], taken: Collection[str]) -> s
     return name
 
 
+def skill_description(text: str) -> str:
+    """A description as agents take it: without angle brackets, in which some see tags and refuse the file."""
+    return text.replace("<", "(").replace(">", ")")[:MAX_DESCRIPTION]
+
+
 def is_named_after(name: str, cases: Iterable[Case]) -> bool:
     """Whether every word of a skill's name is one that these cases or their tools say."""
     said = set(_plain_words(" ".join(" ".join([case.task, case.text, *case.tools]) for case in cases)))
@@ -164,6 +171,7 @@ def _kebab(text: str) -> str:
     words = _plain_words(text[:500])
     if sum(map(len, words)) * 2 < len("".join(re.findall(r"\w", text[:500]))):
         return ""  # Another script: what is left of it would say nothing.
+    words = [word for word in words if not any(each in word for each in _RESERVED)]
     telling = [word for word in words if word not in _LITTLE_WORDS] or words
     joined = ""
     for word in telling[:_NAME_WORDS]:

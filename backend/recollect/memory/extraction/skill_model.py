@@ -25,7 +25,7 @@ from recollect.memory.extraction.grounding_words import (
     vocabulary,
 )
 from recollect.memory.extraction.prompts import check_template, filled_with
-from recollect.memory.extraction.skill import MAX_DESCRIPTION, Case, Skill, skill_name
+from recollect.memory.extraction.skill import MAX_DESCRIPTION, Case, Skill, skill_description, skill_name
 from recollect.memory.extraction.skill_rules import case_ids, examples_of, improve_by_rules
 from recollect.memory.model import JsonObject
 from recollect.memory.quoted_turns import quoted
@@ -70,7 +70,7 @@ def parse_skill_answer(
     if not steps or found.cut_off_in == "steps":
         raise ValueError("the answer has no steps" if not steps else "the answer is cut off in its steps")
     made = improve_by_rules(skill, cases, taken)
-    description = cut_at_sentence(text_of(found.value, "description"), MAX_DESCRIPTION)
+    description = skill_description(cut_at_sentence(text_of(found.value, "description"), MAX_DESCRIPTION))
     if description and (reason := check(description)) is not None:
         refused.append(Refused("cases", reason))
         description = ""

@@ -6,12 +6,12 @@ from recollect.memory.extraction.answer import plain_line
 from recollect.memory.extraction.case import Step, read_steps
 from recollect.memory.extraction.skill import (
     MAX_CASES,
-    MAX_DESCRIPTION,
     MAX_EXAMPLES,
     Case,
     Example,
     Skill,
     makes_a_skill,
+    skill_description,
     skill_name,
 )
 
@@ -70,8 +70,8 @@ def _tools(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
 def _description(task: str, tools: Sequence[str]) -> str:
     with_tools = ", ".join(tools[:6])
     if any("\u4e00" <= character <= "\u9fff" for character in task):
-        return f"用于这类任务：{task[:_TASK_CHARS]}（工具：{with_tools}）"[:MAX_DESCRIPTION]  # noqa: RUF001
-    return f"For tasks such as: {task[:_TASK_CHARS].rstrip('.')} (tools: {with_tools})"[:MAX_DESCRIPTION]
+        return skill_description(f"用于这类任务：{task[:_TASK_CHARS]}（工具：{with_tools}）")  # noqa: RUF001
+    return skill_description(f"For tasks such as: {task[:_TASK_CHARS].rstrip('.')} (tools: {with_tools})")
 
 
 def _common_steps(worked: Sequence[Case]) -> tuple[str, ...]:
