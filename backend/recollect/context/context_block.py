@@ -1,11 +1,11 @@
 """Recalled memories as a context block shows them: one line each, quoted, so that nothing in them can pass for more."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from recollect.memory.index_row import NOTE
+from recollect.memory.json_quotes import json_quoted
 from recollect.memory.known_entry import CASES, ENTRY_KINDS, EPISODES, FACTS, FORESIGHT, PROFILE, SKILLS
 
 _KNOWN_AS = {
@@ -70,5 +70,5 @@ def _one_line(name: str) -> str:
 
 def _quoted(text: str) -> str:
     """As a JSON string: a quotation mark inside ends nothing. Line ends of any kind are escaped or gone."""
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = json_quoted(text)
     return quoted.replace("\u2028", " ").replace("\u2029", " ").replace("\x85", " ")

@@ -1,9 +1,9 @@
 """What a model is asked about boundaries, and the shape its answer must have."""
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from recollect.memory.json_quotes import json_quoted
 from recollect.memory.model import MAX_TIMESTAMP, JsonObject, Turn
 
 PROMPT_TURNS = 80
@@ -71,7 +71,7 @@ def _tool_name(call: JsonObject) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
+    return json_quoted(text.encode("utf-8", "replace").decode())
 
 
 def _clipped(text: str, limit: int) -> str:

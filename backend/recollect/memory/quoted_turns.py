@@ -1,8 +1,8 @@
 """Turns as a background prompt shows them: one to a line, quoted, clipped to fit."""
 
-import json
 from collections.abc import Sequence
 
+from recollect.memory.json_quotes import json_quoted
 from recollect.memory.model import JsonObject, Turn
 
 DATA_LINE = """\
@@ -25,7 +25,7 @@ def quotable(turn: Turn) -> str:
 def quoted(text: str, limit: int) -> str:
     """The text as a JSON string, an ellipsis where it was longer than `limit`."""
     shown = text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
-    return json.dumps(shown.encode("utf-8", "replace").decode(), ensure_ascii=False)
+    return json_quoted(shown.encode("utf-8", "replace").decode())
 
 
 def _tool_name(call: JsonObject) -> str:

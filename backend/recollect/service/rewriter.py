@@ -1,7 +1,6 @@
 """The rewriter: makes a follow-up stand alone for recall. The user's own words reach the model unchanged."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
@@ -11,6 +10,7 @@ from typing import Literal
 from recollect.context.llm import BackendFacts, ChatCall, Delta
 from recollect.context.rewriting import Rewrite, rewrite_by_rules
 from recollect.errors import RecollectError
+from recollect.memory.json_quotes import json_quoted
 from recollect.memory.model import JsonObject, Turn
 from recollect.memory.query import read_query
 from recollect.service.breaker import Breaker
@@ -161,7 +161,7 @@ def _call(message: str, recent: Sequence[Turn], model: str | None, space: str) -
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text[:_TURN_CHARS], ensure_ascii=False)
+    return json_quoted(text[:_TURN_CHARS])
 
 
 async def _answer(backend: Backend, call: ChatCall) -> str:
