@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from recollect.memory.extraction.answer_json import Found, find_object
 from recollect.memory.extraction.draft import ATTRIBUTES, CUT_OFF, CellText, Draft, Extraction, Kind, Refused
 from recollect.memory.extraction.grounding_dates import days_named
+from recollect.memory.extraction.named_days import with_dates
 from recollect.memory.extraction.prompt_times import day_begins
 from recollect.memory.extraction.prompts import called
 from recollect.memory.model import JsonObject, Turn
@@ -226,7 +227,7 @@ def _statement(kind: Kind, item: JsonObject, cell: CellText) -> Draft:
     ids = turn_ids_of(item.get("turns"), cell.turns)
     draft = Draft(kind, text, text, 0, ids)
     cited = _cited(draft, cell)
-    text = _named(text, cell, cited)
+    text = with_dates(_named(text, cell, cited), cited, cell.time_zone)
     if len(text) > MAX_TEXT:
         raise ValueError(f"a text has more than {MAX_TEXT} characters")
     said = next((turn for turn in cited if turn.role == "user"), (cited or cell.turns or (None,))[0])
