@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +120,11 @@ def test_the_example_of_recollect_toml_is_valid(tmp_path: Path) -> None:
 # --- routes -------------------------------------------------------------------------------------------------
 
 
-def routes() -> set[str]:
-    return {
+@cache
+def routes() -> frozenset[str]:
+    return frozenset(
         f"{method.upper()} {path}" for path, item in openapi_document()["paths"].items() for method in item
-    }
+    )
 
 
 def test_every_route_has_a_heading_in_its_page_and_every_such_heading_a_route() -> None:
