@@ -248,7 +248,7 @@ def test_an_attribute_that_is_none_of_ours_is_another_one() -> None:
     assert draft.attribute == "other"
 
 
-@pytest.mark.parametrize("wrote", ["The user lives in Berlin.", "User lives in Berlin."])
+@pytest.mark.parametrize("wrote", ["The user lives in Berlin.", "User lives in Berlin.", "I live in Berlin."])
 def test_the_user_gets_their_name(wrote: str) -> None:
     (draft,) = parse({"facts": [FACT | {"text": wrote, "subject": "the user"}]}).drafts
     assert (draft.text, draft.subject) == ("Ann lives in Berlin.", "Ann")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from recollect.memory.extraction.answer_json import Found, find_object
 from recollect.memory.extraction.draft import ATTRIBUTES, CUT_OFF, CellText, Draft, Extraction, Kind, Refused
+from recollect.memory.extraction.first_person import told_of
 from recollect.memory.extraction.grounding_dates import days_named
 from recollect.memory.extraction.named_days import with_dates
 from recollect.memory.extraction.prompt_times import day_begins
@@ -249,8 +250,9 @@ def _people(cell: CellText) -> set[str]:
 
 
 def _named(text: str, cell: CellText, cited: Sequence[Turn]) -> str:
-    """With a name where a model wrote "the user"."""
-    return _the_user.sub(lambda _: _speaker(cell, cited), text)
+    """With a name where a model wrote "the user", or "I"."""
+    name = _speaker(cell, cited)
+    return told_of(name, _the_user.sub(lambda _: name, text))
 
 
 def _day_it_happened(draft: Draft, cell: CellText) -> int | None:
