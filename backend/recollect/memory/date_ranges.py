@@ -3,9 +3,10 @@
 import calendar
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 from recollect.memory.dates import (
+    DAY_MS,
     MONTH,
     WEEKDAYS,
     Phrase,
@@ -131,7 +132,7 @@ def _from_one_side(phrase: Phrase, plain: str, today: date) -> Phrase:
     span = _dated(phrase.spans[0], today)
     begin, end = span.begin or 0, span.end or 0
     if found["side"].lower() == "since":
-        stretch = Span(begin, max(end, start_of(today + timedelta(1))), is_meant=True)
+        stretch = Span(begin, max(end, start_of(today) + DAY_MS), is_meant=True)
     elif begin > 0:
         stretch = Span(0, begin, is_meant=True)
     else:

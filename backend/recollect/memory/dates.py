@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from recollect.memory.words import normal
 
-_DAY_MS = 86_400_000
+DAY_MS = 86_400_000
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
@@ -147,7 +147,7 @@ def _relative_span(found: re.Match[str], today: date) -> Span:
         back = _count(found["lately"]) * _DAYS_IN[found["each"].lower()]
         return replace(_days(today - timedelta(back), back + 1), is_near=back < _DAYS_IN["week"])
     if found["night"]:
-        return replace(_near(today - timedelta(1), 2), end=start_of(today) + _DAY_MS // 4)
+        return replace(_near(today - timedelta(1), 2), end=start_of(today) + DAY_MS // 4)
     if found["now"]:
         return _near(today)
     phrase = _UNSPACED.get(found["unspaced"] or "", found[0].lower())
@@ -296,11 +296,11 @@ def _meant(first: date, count: int) -> Span:
 
 def _days(first: date, count: int) -> Span:
     begin = start_of(first)
-    return Span(begin, begin + count * _DAY_MS)
+    return Span(begin, begin + count * DAY_MS)
 
 
 def start_of(day: date) -> int:
-    return (day - date(1970, 1, 1)).days * _DAY_MS
+    return (day - date(1970, 1, 1)).days * DAY_MS
 
 
 def day_of(moment: int) -> date:

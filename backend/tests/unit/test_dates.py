@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recollect.memory.date_ranges import spans_in, without_times
@@ -418,6 +418,7 @@ _pieces = st.sampled_from(
 )
 
 
+@example("since may", MAX_TIMESTAMP)
 @given(texts | st.lists(_pieces, max_size=8).map("".join), st.integers(0, MAX_TIMESTAMP))
 def test_any_query_can_be_read_at_any_time(query: str, now: int) -> None:
     for span in named(query, now):

@@ -105,7 +105,8 @@ def test_a_copy_of_a_whole_message_is_kept_whatever_it_holds(text: str) -> None:
     plain = " ".join(text.split())
     assume(any(character.isalpha() for character in plain))
     assume(not plain.startswith(">") and "```" not in plain and "~~~" not in plain)
-    assert refusal(said(plain), statement(plain)) is None
+    asks = plain.endswith(("?", "\uff1f"))
+    assert refusal(said(plain), statement(plain)) == ("it is a question" if asks else None)
 
 
 @unhurried
