@@ -11,7 +11,7 @@ import pytest
 
 from tests.http_client import add, coverage, message
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
-from tests.searching import health, indexed, search, texts, with_server
+from tests.searching import delete_index, health, indexed, search, texts, with_server
 
 SAID = ["Marta moves to Porto", "that is lovely news"]
 NOTES_MISSING = "some notes are not indexed yet and are not found"
@@ -97,7 +97,7 @@ def test_an_index_that_is_deleted_under_a_running_server_is_made_anew(
 ) -> None:
     with Server(home, settings) as server:
         assert finds_notes(server)
-        shutil.rmtree(home / "index")
+        delete_index(home)
         add(server.client, "t1", [message("a wombat", 9)], user_id="ann")
         indexed(server.client, embedded=True)
         wait_until(lambda: finds_notes(server), "notes are found")
@@ -107,7 +107,7 @@ def test_an_index_that_is_deleted_under_a_running_server_is_made_anew(
 
 def test_reindexing_helps_where_the_index_was_deleted(home: Path, settings: dict[str, str]) -> None:
     with Server(home, settings) as server:
-        shutil.rmtree(home / "index")
+        delete_index(home)
         recollect_json(home, "reindex", settings=settings)
         assert finds_notes(server)
         assert set(texts(server.client, "Porto lovely", user_id="ann", mode="keyword")) >= set(SAID)

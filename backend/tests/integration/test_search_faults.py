@@ -12,7 +12,7 @@ import pytest
 
 from tests.http_client import Json, add, coverage, message
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
-from tests.searching import health, indexed, search, texts, with_server
+from tests.searching import delete_index, health, indexed, search, texts, with_server
 
 QUERY_SECONDS = "0.3"
 SAID = ["Marta moves to Porto", "that is lovely news", "she is a nurse", "the invoice is due"]
@@ -292,7 +292,7 @@ def test_a_file_in_the_place_of_a_running_servers_index_is_kept_and_the_index_ma
     filled: Path, model: StandInModel
 ) -> None:
     with Server(filled, settings(model)) as server:
-        shutil.rmtree(filled / "index")
+        delete_index(filled)
         (filled / "index").write_text("no folder", encoding="utf-8")
         add(server.client, "of ann", [message("found all the same", 9)], user_id="ann")
         wait_until(lambda: texts(server.client, "found same", user_id="ann", mode="keyword"), "found")
