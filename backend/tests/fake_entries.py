@@ -25,6 +25,7 @@ from recollect.memory.known_entry import (
     EntryVersion,
     KnownEntry,
 )
+from recollect.memory.matters import matter_key as key_of_matter
 from recollect.memory.model import Thread
 from recollect.memory.strategy import HELD, own_lane
 from recollect.memory.text_key import text_key as key_of
@@ -111,7 +112,15 @@ class FakeEntryStore:
         )
 
     async def of_subject(
-        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int | None = None
+        self,
+        space: str,
+        owner: str,
+        kind: str,
+        subject: str,
+        attribute: str,
+        newest: int | None = None,
+        *,
+        holding: bool = False,
     ) -> list[KnownEntry]:
         def about(known: KnownEntry) -> tuple[str, str]:
             return _compared(known.entry.extra.get("subject", "")), _compared(
@@ -119,8 +128,23 @@ class FakeEntryStore:
             )
 
         wanted = _compared(subject), _compared(attribute)
-        found = self._oldest_first(space, owner, lambda known: known.kind == kind and about(known) == wanted)
-        return found if newest is None else found[max(0, len(found) - newest) :]
+        found = self._oldest_first(
+            space,
+            owner,
+            lambda known: known.kind == kind and about(known) == wanted and (known.holds or not holding),
+        )
+        return _last(found, newest)
+
+    async def of_matter(
+        self, space: str, owner: str, matter_key: str, newest: int | None = None
+    ) -> list[KnownEntry]:
+        found = self._oldest_first(space, owner, lambda known: key_of_matter(known) == matter_key != "")
+        return _last(found, newest)
+
+    async def of_person(self, space: str, owner: str, kind: str) -> list[KnownEntry]:
+        return self._oldest_first(
+            space, owner, lambda known: known.kind == kind and (known.is_pinned or known.is_edited)
+        )
 
     async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
         return self._oldest_first(
@@ -488,6 +512,10 @@ class FakeModelAnswers:
 
 def _newest_first(known: KnownEntry) -> tuple[int, str]:
     return -known.entry.when, known.entry_id
+
+
+def _last(found: list[KnownEntry], newest: int | None) -> list[KnownEntry]:
+    return found if newest is None else found[max(0, len(found) - newest) :]
 
 
 def _compared(word: str) -> str:

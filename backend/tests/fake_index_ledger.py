@@ -190,6 +190,19 @@ class FakeIndexLedger(RefusalLedger):
             if whose == owner
         }
 
+    async def notes_behind(self, generation: str, owner: str) -> tuple[list[Note], list[str]]:
+        indexed = await self.notes(generation, owner)
+        known = {note.path: note for note in await self._notes.known(owner)}
+        behind = [note for note in known.values() if indexed.get(note.path, ("",))[0] != note.digest]
+        return behind, sorted(indexed.keys() - known.keys())
+
+    async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
+        known = await self._notes.known(owner)
+        return [note for note in known if await self.is_unembedded(generation, note)]
+
+    async def is_unembedded(self, generation: str, note: Note) -> bool:
+        return (await self.notes(generation, note.owner)).get(note.path) == (note.digest, False)
+
     async def note_owners(self, generation: str) -> list[str]:
         indexed = self._records(generation).notes
         known = {note.path: (note.owner, note.digest, True) for note in await self._notes.known()}

@@ -2,7 +2,16 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
@@ -968,6 +977,9 @@ class FakeNoteStore:
     async def known(self, owner: str | None = None) -> list[Note]:
         notes = [self._notes[path] for path in sorted(self._notes)]
         return [note for note in notes if owner in (None, note.owner)]
+
+    async def at(self, paths: Collection[str]) -> list[Note]:
+        return [self._notes[path] for path in sorted(self._notes.keys() & set(paths))]
 
     async def seen(self, note: Note) -> None:
         self._notes[note.path] = note

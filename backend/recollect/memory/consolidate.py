@@ -77,6 +77,7 @@ def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
     return shared_words(one.entry.text, other.entry.text) >= NEAR
 
 
+@lru_cache(maxsize=8192)
 def value_key(value: str) -> str:
     """A dog named Rex is a dog called Rex."""
     return text_key(_named("called", value))

@@ -4,6 +4,7 @@ Of an attribute that is had once, every value is one matter; so is every favouri
 thing is a matter of its own: that it is so, or that it is not.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -19,7 +20,7 @@ from recollect.memory.consolidate import (
 from recollect.memory.entry_links import successor_ids
 from recollect.memory.extraction.draft import FUNCTIONAL, OPPOSED
 from recollect.memory.extraction.negation import is_negated
-from recollect.memory.known_entry import KnownEntry, is_line_id
+from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry, is_line_id
 
 Matter = tuple[str, ...]
 
@@ -47,6 +48,19 @@ def matter_of(entry: KnownEntry) -> Matter | None:
     if topic is None or (topic[0] in OPPOSED and not entry.holds and _has_line_instead(entry)):
         return None
     return (*subject_of(entry), *topic)
+
+
+def matter_key(entry: KnownEntry) -> str:
+    """By which all that may be about its matter is found, whatever holds or not; empty where there is none."""
+    extra = entry.entry.extra
+    topic = (
+        _topic(extra.get("attribute", ""), entry.entry.text, extra.get("value", ""))
+        if entry.kind in (FACTS, PROFILE)
+        else None
+    )
+    if topic is None:
+        return ""
+    return hashlib.sha256("\n".join((*subject_of(entry), *topic)).encode()).hexdigest()[:24]
 
 
 def _has_line_instead(entry: KnownEntry) -> bool:

@@ -11,7 +11,7 @@ from recollect.memory.entry_links import origin_ids
 from recollect.memory.extraction.draft import OPPOSED
 from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.memory.line_origins import after_line, latest, lines_of
-from recollect.memory.matters import matter_of, same_matter
+from recollect.memory.matters import matter_key, matter_of, same_matter
 from recollect.memory.profile import with_what_it_is_about
 from recollect.memory.succession import settled
 from recollect.service.ports import EntryStore
@@ -49,29 +49,18 @@ async def _settle(
 ) -> None:
     """Puts and marks all that follows for what these are about."""
     for like in _one_of_each(changed):
-        stored = await about_the_same(entries, like)
+        stored = await entries.of_matter(like.space, like.owner, matter_key(like))
         for each in settled(stored, {**put, **marked}, gone, like):
             (put if each.entry_id in put else marked)[each.entry_id] = each
 
 
-async def about_the_same(
-    entries: EntryStore, like: KnownEntry, newest: int | None = None
-) -> list[KnownEntry]:
-    """The facts about the attribute that `like` is about, or its opposite (the `newest` so many of each), and the lines
-    a person wrote of it."""
-    subject, attribute = like.entry.extra.get("subject", ""), like.entry.extra.get("attribute", "")
-    found: list[KnownEntry] = []
-    for each in OPPOSED.get(attribute, (attribute,)):
-        found += await entries.of_subject(like.space, like.owner, FACTS, subject, each, newest=newest)
-        found += await entries.of_subject(like.space, like.owner, PROFILE, subject, each)
-    return found
-
-
 async def _facts_of(entries: EntryStore, line: KnownEntry) -> list[KnownEntry]:
-    """Those it was made of, and all about the same: one of these may have its place by now."""
-    alike = await about_the_same(entries, line) if "attribute" in line.entry.extra else []
-    made_of = await entries.some(line.space, line.owner, origin_ids(line.entry))
-    return [*made_of, *(each for each in alike if each.kind == FACTS)]
+    """Those it was made of, and all about the same attribute: one of these may have its place by now."""
+    found = await entries.some(line.space, line.owner, origin_ids(line.entry))
+    subject, attribute = line.entry.extra.get("subject", ""), line.entry.extra.get("attribute", "")
+    for each in OPPOSED.get(attribute, (attribute,)) if attribute else ():
+        found += await entries.of_subject(line.space, line.owner, FACTS, subject, each)
+    return found
 
 
 async def _with_what_it_is_about(entries: EntryStore, each: KnownEntry) -> KnownEntry:

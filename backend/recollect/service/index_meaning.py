@@ -171,9 +171,7 @@ class MeaningIndexer:
 
     async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
         """Embed what of an owner's notes and entries is indexed by words alone: as it is in the index."""
-        known = await self._words.notes.known(owner)
-        indexed = await self._ledger.notes(generation.name, owner)
-        waiting = [note for note in known if indexed.get(note.path) == (note.digest, False)]
+        waiting = await self._ledger.unembedded_notes(generation.name, owner)
         if not waiting:
             return generation
         stored = await self._store.load_files(generation.name, owner, {note.path for note in waiting})
@@ -186,7 +184,7 @@ class MeaningIndexer:
         for note in waiting:
             generation, number = await self._embed_note(generation, note, rows[note.path], live=live)
             async with self._locks.of(owner):
-                if await self._waits(generation, note):
+                if await self._ledger.is_unembedded(generation.name, note):
                     counts = {note.path: embedded[note.path] + number}
                     await self._ledger.record_notes(
                         generation.name, owner, [note], [], embedded=True, counts=counts
@@ -204,14 +202,9 @@ class MeaningIndexer:
             number += sum(vector is not None for vector in vectors)
             generation = await self.fitting(generation, vectors)
             async with self._locks.of(note.owner):
-                if await self._waits(generation, note):
+                if await self._ledger.is_unembedded(generation.name, note):
                     await self.set_vectors(generation, note.owner, some, vectors, live=live)
         return generation, number
-
-    async def _waits(self, generation: Generation, note: Note) -> bool:
-        """Whether just this text of the note is indexed, and not embedded."""
-        indexed = await self._ledger.notes(generation.name, note.owner)
-        return indexed.get(note.path) == (note.digest, False)
 
     async def vectors_of(self, generation: Generation, rows: Sequence[IndexRow]) -> list[Vectors | None]:
         """Each row's vector: one that an older generation has for the same words, else a new one.

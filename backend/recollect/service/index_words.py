@@ -179,13 +179,8 @@ class WordIndexer:
         Returns how many files cannot be read: nothing of them changes.
         """
         async with self.locks.of(owner):
-            known = {note.path: note for note in await self.notes.known(owner)}
-            indexed = await self.ledger.notes(generation, owner)
-            changed = [
-                note for path, note in known.items() if indexed.get(path, ("", False))[0] != note.digest
-            ]
+            changed, removed = await self.ledger.notes_behind(generation, owner)
             read = {note: rows for note in changed if (rows := await self._rows_of_note(note)) is not None}
-            removed = [path for path in indexed if path not in known]
             outdated = {*removed, *(note.path for note in read)}
             if outdated:
                 rows = [row for rows in read.values() for row in rows]

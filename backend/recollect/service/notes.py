@@ -11,6 +11,8 @@ from recollect.service.ports import NoteStore
 from recollect.service.take_in import EditReports
 from recollect.service.vault_reader import VaultReader
 
+_AT_ONCE = 500
+
 
 @dataclass(frozen=True, slots=True)
 class NoteFollower:
@@ -37,17 +39,18 @@ class NoteFollower:
 
         One that cannot be read stays as it is known.
         """
-        known: dict[str, Note] = {}
         stamps: dict[str, FileStamp] = {}
         changed: set[str] = set()
-        asked: set[str] = set()
-        for path in paths:
+        asked = list(paths)
+        known = {
+            note.path: note
+            for start in range(0, len(asked), _AT_ONCE)
+            for note in await self.store.at(asked[start : start + _AT_ONCE])
+        }
+        for path in asked:
             owner, found = owner_of_path(path), await self.reader.look(path, NOTE_BYTES)
             if owner is None or found is None:
                 continue
-            if owner not in asked:
-                asked.add(owner)
-                known |= {note.path: note for note in await self.store.known(owner)}
             self._remember(path, found)
             if found.stamp is not None:
                 stamps[path] = found.stamp

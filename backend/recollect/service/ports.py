@@ -420,6 +420,18 @@ class IndexLedger(Protocol):
         self, space: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]: ...
     async def notes(self, generation: str, owner: str) -> dict[str, tuple[str, bool]]: ...
+    async def notes_behind(self, generation: str, owner: str) -> tuple[list[Note], list[str]]:
+        """An owner's notes that are not indexed as they are, and the paths of those that are indexed and gone."""
+        ...
+
+    async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
+        """An owner's notes that are indexed as they are, by their words alone."""
+        ...
+
+    async def is_unembedded(self, generation: str, note: Note) -> bool:
+        """Whether just this text of the note is indexed, by its words alone."""
+        ...
+
     async def note_owners(self, generation: str) -> list[str]: ...
     async def owners(self, generation: str) -> dict[str, tuple[str, str]]:
         """All who have something indexed, with their space and user; both empty for one who has notes alone."""
@@ -519,12 +531,30 @@ class EntryStore(Protocol):
 
     async def of_cell(self, space: str, owner: str, cell: str, strategy: str) -> list[KnownEntry]: ...
     async def of_subject(
-        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int | None = None
+        self,
+        space: str,
+        owner: str,
+        kind: str,
+        subject: str,
+        attribute: str,
+        newest: int | None = None,
+        *,
+        holding: bool = False,
     ) -> list[KnownEntry]:
         """Those about the same attribute of the same subject (compared without case), oldest first.
 
-        With `newest`, only the last so many.
+        With `newest`, only the last so many; with `holding`, only of those that hold.
         """
+        ...
+
+    async def of_matter(
+        self, space: str, owner: str, matter_key: str, newest: int | None = None
+    ) -> list[KnownEntry]:
+        """Those whose `matter_key` (memory/matters.py) is this one, oldest first; none have an empty one."""
+        ...
+
+    async def of_person(self, space: str, owner: str, kind: str) -> list[KnownEntry]:
+        """Those that a person wrote or pinned, oldest first."""
         ...
 
     async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
@@ -614,6 +644,10 @@ class NoteStore(Protocol):
     """The notes that are known to be in the vault, by their path."""
 
     async def known(self, owner: str | None = None) -> list[Note]: ...
+    async def at(self, paths: Collection[str]) -> list[Note]:
+        """Those of these that are known, by path."""
+        ...
+
     async def seen(self, note: Note) -> None: ...
     async def gone(self, paths: Iterable[str]) -> None: ...
 

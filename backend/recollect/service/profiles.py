@@ -1,6 +1,6 @@
 """The profile page of a user follows the facts that hold about them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.memory.entry_links import UNTIL, origin_ids
@@ -14,6 +14,9 @@ from recollect.service.extract import RULES
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import EntryStore
 from recollect.service.strategy_receipts import NOTHING, leave_receipts
+
+_MOST_READ = 200
+"""Of each attribute: far more than fit on a page, for some of them may not belong there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,7 @@ class Profiles:
         """For jobs of the strategy profile."""
         space, owner = job.space, str(job.payload["owner"])
         async with self.locks.of(owner):
-            facts = [
-                fact
-                for attribute in PROFILE_ATTRIBUTES
-                for fact in await self.entries.of_subject(space, owner, FACTS, USER, attribute)
-            ]
+            facts = await self._facts(space, owner)
             known = {
                 line.entry_id: line
                 for line in await self.entries.list_entries(space, owner, kinds=(PROFILE,))
@@ -44,7 +43,7 @@ class Profiles:
             lines = profile_of(space, owner, [*facts, *theirs])
             page = {line.entry_id: line for line in in_free_places(lines, facts, theirs, graves)}
             put = [_as_version(line, known.get(line.entry_id)) for line in page.values()]
-            put += _pinned_lines_in_step(known, page, facts)
+            put += await self._pinned_lines_in_step(known.values(), page)
             gone = [
                 line.entry_id
                 for line in known.values()
@@ -64,6 +63,35 @@ class Profiles:
             [(cause, _told(cause, written)) for cause in causes_of(job.payload)],
         )
 
+    async def _facts(self, space: str, owner: str) -> list[KnownEntry]:
+        """Those that may have a place on the page: the newest that hold, and all that a person wrote or pinned."""
+        found = [
+            fact
+            for fact in await self.entries.of_person(space, owner, FACTS)
+            if fact.entry.extra.get("subject", "").casefold() == USER
+        ]
+        for attribute in PROFILE_ATTRIBUTES:
+            found += await self.entries.of_subject(
+                space, owner, FACTS, USER, attribute, newest=_MOST_READ, holding=True
+            )
+        return list({fact.entry_id: fact for fact in found}.values())
+
+    async def _pinned_lines_in_step(
+        self, lines: Iterable[KnownEntry], page: Collection[str]
+    ) -> list[KnownEntry]:
+        """Pinned lines that are not on the page any more, each with the marks of its fact."""
+        found = []
+        for line in lines:
+            if not line.is_pinned or line.is_edited or line.entry_id in page:
+                continue
+            facts = await self.entries.some(line.space, line.owner, origin_ids(line.entry))
+            over = next((fact.entry.extra for fact in facts if not fact.holds), None)
+            if over is not None:
+                marks = {key: over[key] for key in (UNTIL, SUPERSEDED_BY) if key in over}
+                entry = replace(line.entry, extra={**line.entry.extra, **marks})
+                found.append(replace(line, entry=entry))
+        return found
+
 
 def _told(cause: Cause, lines: Sequence[KnownEntry]) -> JsonObject:
     """What stands on the page of what a memcell says; the same however often the page is made."""
@@ -71,21 +99,6 @@ def _told(cause: Cause, lines: Sequence[KnownEntry]) -> JsonObject:
     if not wrote:
         return {"state": NOTHING, "why": "nothing of it belongs on the page"}
     return {"state": "extracted", "wrote": wrote, "by": RULES}
-
-
-def _pinned_lines_in_step(
-    known: Mapping[str, KnownEntry], page: Mapping[str, KnownEntry], facts: Sequence[KnownEntry]
-) -> list[KnownEntry]:
-    """Pinned lines that are not on the page any more, each with the marks of its fact."""
-    over = {fact.entry_id: fact for fact in facts if not fact.holds}
-    found = []
-    for line in known.values():
-        fact = next((over[each] for each in origin_ids(line.entry) if each in over), None)
-        if fact is not None and line.is_pinned and not line.is_edited and line.entry_id not in page:
-            marks = {key: fact.entry.extra[key] for key in (UNTIL, SUPERSEDED_BY) if key in fact.entry.extra}
-            entry = replace(line.entry, extra={**line.entry.extra, **marks})
-            found.append(replace(line, entry=entry))
-    return found
 
 
 def _as_version(line: KnownEntry, known: KnownEntry | None) -> KnownEntry:

@@ -19,7 +19,7 @@ from recollect.memory.known_entry import (
     EntryReceipt,
     KnownEntry,
 )
-from recollect.memory.matters import matter_of, same_matter
+from recollect.memory.matters import matter_key, matter_of, same_matter
 from recollect.memory.model import JsonObject
 from recollect.memory.profile import USER
 from recollect.memory.remembered import Known, Origin, Outcome, entries_of, remember
@@ -28,7 +28,6 @@ from recollect.memory.strategy import Cause, Event, Tuning
 from recollect.memory.text_key import text_key
 from recollect.memory.vault_paths import owner_folder
 from recollect.service.extract import Extracted, Extractor
-from recollect.service.fact_succession import about_the_same
 from recollect.service.owner_locks import OwnerLocks
 from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, PeopleStore
 from recollect.service.strategy_receipts import NOTHING
@@ -128,24 +127,20 @@ class Remembering:
         return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
 
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
-        """Those with the same words, and the newest about the same attribute of the same subject."""
+        """Those with the same words, or about the same matter, and the newest about the same attribute of the same
+        subject: other values of what is had once are one matter already."""
         if entry.kind not in (FACTS, FORESIGHT):
             return []
-        extra = entry.entry.extra
-        found = await self.entries.with_text(entry.space, entry.owner, entry.kind, text_key(entry.entry.text))
-        about = (
-            await about_the_same(self.entries, entry, newest=_MOST_ALIKE)
-            if matter_of(entry) is not None
-            else await self.entries.of_subject(
-                entry.space,
-                entry.owner,
-                entry.kind,
-                extra.get("subject", ""),
-                extra.get("attribute", ""),
-                newest=_MOST_ALIKE,
+        space, owner, extra = entry.space, entry.owner, entry.entry.extra
+        found = await self.entries.with_text(space, owner, entry.kind, text_key(entry.entry.text))
+        if matter_of(entry) is not None:
+            found += await self.entries.of_matter(space, owner, matter_key(entry), newest=_MOST_ALIKE)
+        if not consolidate.is_functional(entry):
+            subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
+            found += await self.entries.of_subject(
+                space, owner, entry.kind, subject, attribute, newest=_MOST_ALIKE
             )
-        )
-        alike = {each.entry_id: each for each in (*found, *about)}
+        alike = {each.entry_id: each for each in found}
         # Older than all of these may be what a person wrote, which holds instead of them.
         named = [name for each in alike.values() for name in successor_ids(each.entry) if name not in alike]
         holding = await self.entries.some(entry.space, entry.owner, named) if named else []
@@ -181,7 +176,8 @@ class Remembering:
             now = outcome.put.get(entry.entry_id)
             is_gone = entry.entry_id in outcome.remove or (now is not None and not same_matter([now], entry))
             if is_gone and matter_of(entry) is not None:
-                rest = {each.entry_id: each for each in await about_the_same(self.entries, entry)}
+                about = await self.entries.of_matter(entry.space, entry.owner, matter_key(entry))
+                rest = {each.entry_id: each for each in about}
                 same = same_matter({**rest, **outcome.put}.values(), entry)
                 left = {each.entry_id: each for each in same if each.entry_id not in outcome.remove}
                 for marked in succession.in_succession(left.values()):

@@ -31,12 +31,7 @@ async def keep_unreadable(words: WordIndexer, live: str, building: str, owner: s
 
 
 async def _unreadable(words: WordIndexer, building: str, owner: str) -> list[Note]:
-    indexed = await words.ledger.notes(building, owner)
-    behind = [
-        note
-        for note in await words.notes.known(owner)
-        if indexed.get(note.path, ("", False))[0] != note.digest
-    ]
+    behind, _ = await words.ledger.notes_behind(building, owner)
     unreadable, missing = [], 0
     for note in behind:
         try:

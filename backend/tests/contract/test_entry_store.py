@@ -26,6 +26,7 @@ from recollect.memory.known_entry import (
     KnownEntry,
     Source,
 )
+from recollect.memory.matters import matter_key
 from recollect.memory.model import Entry, NewTurn
 from recollect.memory.strategy import HELD, own_lane
 from recollect.memory.text_key import text_key
@@ -314,6 +315,56 @@ async def test_what_is_about_one_attribute_is_found_oldest_first_without_case(en
     assert [known.entry_id for known in found] == ["fa-1", "fa-2"]
     (newest,) = await entries.store.of_subject("default", ANN, FACTS, "ann", "lives_in", newest=1)
     assert newest.entry_id == "fa-2"
+
+
+async def test_of_one_attribute_those_that_hold_are_told_from_the_others(entries: Entries) -> None:
+    over = fact("fa-2", "Ann lives in Lisbon.", START + DAY, superseded_by="fa-3")
+    await entries.put(fact(), over, fact("fa-3", "Ann lives in Rome.", START + 2 * DAY))
+    asked = ("default", ANN, FACTS, "ann", "lives_in")
+    assert [each.entry_id for each in await entries.store.of_subject(*asked, holding=True)] == [
+        "fa-1",
+        "fa-3",
+    ]
+    (newest,) = await entries.store.of_subject(*asked, newest=1, holding=True)
+    assert newest.entry_id == "fa-3"
+
+
+async def test_what_is_about_one_matter_is_found_oldest_first_with_the_lines_about_it(
+    entries: Entries,
+) -> None:
+    likes = fact("fa-2", "Ann likes tea.", START + DAY, attribute="likes", value="tea")
+    dislikes = fact("fa-1", "Ann does not like tea.", attribute="dislikes", value="tea")
+    line = replace(
+        fact("pr-1", "Ann likes tea a lot.", START + 2 * DAY, attribute="likes", value="tea"), kind=PROFILE
+    )
+    other = fact("fa-3", "Ann likes coffee.", attribute="likes", value="coffee")
+    await entries.put(
+        line, likes, dislikes, other, fact("fa-4"), fact("fa-5", "x", attribute="did", value="")
+    )
+    await entries.put(of(BOB, fact("fa-6", likes.entry.text, attribute="likes", value="tea")))
+    key = matter_key(likes)
+    found = await entries.store.of_matter("default", ANN, key)
+    assert [each.entry_id for each in found] == ["fa-1", "fa-2", "pr-1"]
+    assert [each.entry_id for each in await entries.store.of_matter("default", ANN, key, newest=1)] == [
+        "pr-1"
+    ]
+    assert await entries.store.of_matter("default", ANN, "") == []
+    await entries.put(reworded(await entries.got("fa-2"), "Ann likes it."))
+    assert [each.entry_id for each in await entries.store.of_matter("default", ANN, key)] == ["fa-1", "pr-1"]
+
+
+async def test_what_a_person_wrote_or_pinned_is_found(entries: Entries) -> None:
+    await entries.put(
+        fact("fa-2", "Pinned.", START + DAY, pinned="yes"),
+        fact(edited="yes"),
+        fact("fa-3", "Extracted."),
+        replace(fact("ep-1", "Another kind.", edited="yes"), kind=EPISODES),
+    )
+    await entries.put(of(BOB, fact("fa-4", "Bob's.", edited="yes")))
+    assert [each.entry_id for each in await entries.store.of_person("default", ANN, FACTS)] == [
+        "fa-1",
+        "fa-2",
+    ]
 
 
 async def test_what_says_the_same_in_other_signs_is_found(entries: Entries) -> None:

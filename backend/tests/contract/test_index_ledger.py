@@ -458,6 +458,37 @@ async def test_a_note_that_changed_makes_its_owner_one_with_work(books: Books, c
     assert await books.ledger.note_owners(G) == [ANN]
 
 
+async def test_what_of_an_owners_notes_differs_from_the_index_is_told(books: Books) -> None:
+    for note in (PORTO, LISBON, BOBS):
+        await books.notes.seen(note)
+    assert await books.ledger.notes_behind(G, ANN) == ([LISBON, PORTO], [])
+    await books.ledger.record_notes(G, ANN, [PORTO, LISBON], [])
+    assert await books.ledger.notes_behind(G, ANN) == ([], [])
+    assert await books.ledger.notes_behind(G, BOB) == ([BOBS], [])
+    assert await books.ledger.notes_behind(OTHER, ANN) == ([LISBON, PORTO], [])
+    edited = replace(PORTO, digest="d9")
+    await books.notes.seen(edited)
+    await books.notes.gone([LISBON.path])
+    assert await books.ledger.notes_behind(G, ANN) == ([edited], [LISBON.path])
+
+
+async def test_what_is_indexed_by_words_alone_is_told_until_it_is_embedded_or_edited(books: Books) -> None:
+    for note in (PORTO, LISBON, BOBS):
+        await books.notes.seen(note)
+    assert await books.ledger.unembedded_notes(G, ANN) == []
+    await books.ledger.record_notes(G, ANN, [PORTO, LISBON], [])
+    await books.ledger.record_notes(G, BOB, [BOBS], [])
+    assert await books.ledger.unembedded_notes(G, ANN) == [LISBON, PORTO]
+    assert await books.ledger.is_unembedded(G, PORTO)
+    assert not await books.ledger.is_unembedded(OTHER, PORTO)
+    assert not await books.ledger.is_unembedded(G, replace(PORTO, digest="d9"))
+    await books.ledger.record_notes(G, ANN, [LISBON], [], embedded=True)
+    assert await books.ledger.unembedded_notes(G, ANN) == [PORTO]
+    assert not await books.ledger.is_unembedded(G, LISBON)
+    await books.notes.seen(replace(PORTO, digest="d9"))
+    assert await books.ledger.unembedded_notes(G, ANN) == []
+
+
 async def test_notes_are_recorded_and_removed_by_their_path(books: Books) -> None:
     await books.ledger.record_notes(G, ANN, [PORTO, LISBON], [])
     await books.ledger.record_notes(G, ANN, [LISBON], [PORTO.path], embedded=True)

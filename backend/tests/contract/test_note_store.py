@@ -45,6 +45,13 @@ async def test_an_owner_has_their_own_notes_alone(notes: NoteStore) -> None:
     assert await notes.known(BOB) == [BOBS]
 
 
+async def test_notes_are_found_at_their_paths(notes: NoteStore) -> None:
+    for note in (PORTO, LISBON, BOBS):
+        await notes.seen(note)
+    assert await notes.at([BOBS.path, LISBON.path, "default/users/ann/notes/never.md"]) == [LISBON, BOBS]
+    assert await notes.at([]) == []
+
+
 async def test_a_note_that_is_seen_again_is_known_as_it_is_now(notes: NoteStore) -> None:
     edited = replace(PORTO, digest="d9", modified=9000)
     await notes.seen(PORTO)

@@ -11,7 +11,7 @@ from recollect.memory.access import Caller
 from recollect.memory.extraction import rules
 from recollect.memory.extraction.draft import CellText, Extraction
 from recollect.memory.extraction.rules import extract_by_rules
-from recollect.memory.known_entry import KnownEntry
+from recollect.memory.known_entry import EntryChange, KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
@@ -60,6 +60,60 @@ async def test_the_newer_word_holds_both_ways_and_the_older_is_kept_and_linked(t
         await eventually(is_known)
         await hear(home, "I love coffee again.", 60)
         assert await shown(home) == (["ann loves coffee."],) * 2
+
+
+async def like_much_else(home: Home) -> None:
+    """More than is compared by its words, and on later days."""
+    coffee = await one(home, LIKES)
+    things = [f"{chr(97 + number % 26) * 5}{number}" for number in range(250)]
+    change = EntryChange(
+        coffee.space,
+        coffee.owner,
+        "extraction",
+        "a test",
+        put=tuple(
+            replace(
+                coffee,
+                revision=0,
+                entry=replace(
+                    coffee.entry,
+                    entry_id=f"fa-other-{thing}",
+                    title=f"ann likes {thing}.",
+                    text=f"ann likes {thing}.",
+                    when=coffee.entry.when + number + 1,
+                    extra={**coffee.entry.extra, "value": thing},
+                ),
+            )
+            for number, thing in enumerate(things)
+        ),
+    )
+    await home.app.entry_store.apply(change)
+    await home.drain()
+
+
+async def test_however_much_else_was_liked_since(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, "I like coffee.", 0)
+        await like_much_else(home)
+        await hear(home, "I don't like coffee anymore.", 30)
+        assert LIKES not in await holding(home)
+        assert len(await holding(home)) == 251
+        assert (await one(home, LIKES)).entry.extra["superseded_by"] == (await one(home, NOT)).entry_id
+
+
+async def test_what_a_person_pinned_stays_on_the_page_however_much_else_was_liked_since(
+    tmp_path: Path,
+) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, "I like coffee.", 0)
+        await like_much_else(home)
+        fact = await one(home, LIKES)
+        pinned = {**ANN, "pinned": True}
+        (await home.client.patch(f"{ENTRIES}/{fact.entry_id}", json=pinned)).raise_for_status()
+        await hear(home, "I like tea.", 30)
+        page = await texts(home, "profile")
+        assert {LIKES, "ann likes tea."} <= set(page)
+        assert len(page) == 20
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from recollect.memory.known_entry import (
     EntryVersion,
     KnownEntry,
 )
+from recollect.memory.matters import matter_key as key_of_matter
 from recollect.memory.model import Append, Memcell, NewTurn
 from recollect.service.entries import Entries, EntryFilter
 from tests.fakes import START, FakeJournal
@@ -79,11 +80,28 @@ class SmallEntryStore:
         raise NotImplementedError
 
     async def of_subject(
-        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int | None = None
+        self,
+        space: str,
+        owner: str,
+        kind: str,
+        subject: str,
+        attribute: str,
+        newest: int | None = None,
+        *,
+        holding: bool = False,
     ) -> list[KnownEntry]:
-        found = await self.list_entries(space, owner, kinds=(kind,))
+        found = await self.list_entries(space, owner, kinds=(kind,), holding=holding)
         about = {"subject": subject, "attribute": attribute}
         return [row for row in reversed(found) if about.items() <= row.entry.extra.items()]
+
+    async def of_matter(
+        self, space: str, owner: str, matter_key: str, newest: int | None = None
+    ) -> list[KnownEntry]:
+        found = await self.list_entries(space, owner)
+        return [row for row in reversed(found) if key_of_matter(row) == matter_key != ""]
+
+    async def of_person(self, space: str, owner: str, kind: str) -> list[KnownEntry]:
+        raise NotImplementedError
 
     async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
         raise NotImplementedError

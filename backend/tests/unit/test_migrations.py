@@ -1,10 +1,12 @@
 """The schema of the journal: brought up to date once, and refused where it is from the future."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
@@ -12,6 +14,9 @@ from sqlalchemy import Connection, create_engine
 from recollect.errors import SchemaTooNew
 from recollect.infra.sql.database import Database
 from recollect.infra.sql.migrate import HEAD, current_revision, migrations_folder, upgrade_schema
+from recollect.memory.known_entry import EPISODES, FACTS, KnownEntry
+from recollect.memory.matters import matter_key
+from recollect.memory.model import Entry
 
 COLUMNS = {
     "threads": {"space", "thread_id", "user_id", "title", "tags_json", "preset", "backend", "incognito"},
@@ -105,3 +110,23 @@ async def test_a_newer_schema_is_left_as_it_is(tmp_path: Path) -> None:
         tables = raw.execute("SELECT name FROM sqlite_master").fetchall()
     raw.close()
     assert tables == [("alembic_version",)]
+
+
+def test_entries_from_before_are_found_by_what_they_are_about(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0012")
+    told = {"subject": "Ann", "attribute": "likes", "value": "tea"}
+    for pk, kind, extra in ((1, FACTS, told), (2, FACTS, {}), (3, EPISODES, told)):
+        connection.exec_driver_sql(
+            "INSERT INTO entries (pk, space, owner, entry_id, kind, when_ms, path, title, text, links_json, by,"
+            " extra_json, subject_key, attribute_key, text_key, cell, strategy, holds, pinned, edited, updated, size)"
+            " VALUES (?, 'default', 'o', ?, ?, 1, 'p', '', 'Ann likes tea.', '[]', '', ?, '', '', '', '', '', 1, 0, 0, 1, 1)",
+            (pk, f"e{pk}", kind, json.dumps(extra)),
+        )
+    assert upgrade_schema(connection)
+    entry = Entry("e1", "", "Ann likes tea.", 1, (), "", told)
+    stored = connection.exec_driver_sql("SELECT matter_key FROM entries ORDER BY pk").scalars().all()
+    assert stored == [matter_key(KnownEntry("default", "o", FACTS, entry)), "", ""]
+    assert len(stored[0]) == 24

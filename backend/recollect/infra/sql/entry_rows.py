@@ -10,6 +10,7 @@ from recollect.memory.entries import render_entry
 from recollect.memory.entry_file import EntryFileState
 from recollect.memory.identity import thread_key, turn_id, turn_number
 from recollect.memory.known_entry import EntryVersion, KnownEntry, Source
+from recollect.memory.matters import matter_key
 from recollect.memory.model import Entry
 from recollect.memory.text_key import text_key
 
@@ -24,15 +25,15 @@ FILE_COLUMNS = "path, space, owner, revision, written, digest, writing"
 
 INSERT_ENTRY = """
 INSERT INTO entries (space, entry_id, owner, kind, when_ms, path, title, text, links_json, by, extra_json, subject_key,
-    attribute_key, text_key, cell, strategy, holds, pinned, edited, size, updated)
+    attribute_key, text_key, matter_key, cell, strategy, holds, pinned, edited, size, updated)
 VALUES (:space, :entry_id, :owner, :kind, :when_ms, :path, :title, :text, :links_json, :by, :extra_json, :subject_key,
-    :attribute_key, :text_key, :cell, :strategy, :holds, :pinned, :edited, :size, :updated)
+    :attribute_key, :text_key, :matter_key, :cell, :strategy, :holds, :pinned, :edited, :size, :updated)
 RETURNING pk"""
 
 UPDATE_ENTRY = """
 UPDATE entries SET kind = :kind, when_ms = :when_ms, path = :path, title = :title, text = :text, links_json = :links_json,
     by = :by, extra_json = :extra_json, subject_key = :subject_key, attribute_key = :attribute_key, text_key = :text_key,
-    cell = :cell, strategy = :strategy, holds = :holds, pinned = :pinned, edited = :edited, size = :size,
+    matter_key = :matter_key, cell = :cell, strategy = :strategy, holds = :holds, pinned = :pinned, edited = :edited, size = :size,
     updated = :updated, revision = revision + 1,
     filed = iif(path = :path, filed, NULL), filing = iif(path = :path, filing, NULL)
 WHERE space = :space AND entry_id = :entry_id RETURNING pk"""
@@ -78,6 +79,7 @@ def row_of(known: KnownEntry, path: str, now: int) -> dict[str, Any]:
         "subject_key": compared(entry.extra.get("subject", "")),
         "attribute_key": compared(entry.extra.get("attribute", "")),
         "text_key": text_key(entry.text),
+        "matter_key": matter_key(known),
         "cell": known.cell,
         "strategy": known.strategy,
         "holds": known.holds,

@@ -26,6 +26,17 @@ OF_SUBJECT = f"""
 WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
 ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
 
+HOLDING_OF_SUBJECT = OF_SUBJECT.replace("ORDER BY", "AND e.holds ORDER BY")
+
+OF_MATTER = f"""
+{SELECT_ENTRIES} INDEXED BY entries_of_matter
+WHERE e.space = ? AND e.owner = ? AND e.matter_key = ? AND e.matter_key != ''
+ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
+
+OF_PERSON = f"""
+{SELECT_ENTRIES} INDEXED BY entries_of_person
+WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND (e.pinned OR e.edited) ORDER BY e.when_ms, e.entry_id"""
+
 WITH_TEXT = f"""
 {SELECT_ENTRIES} INDEXED BY entries_by_text
 WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.text_key = ? ORDER BY e.when_ms, e.entry_id"""
@@ -127,12 +138,31 @@ class SqlEntryStore:
         return await self._found(OF_CELL, (space, owner, cell, strategy))
 
     async def of_subject(
-        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int | None = None
+        self,
+        space: str,
+        owner: str,
+        kind: str,
+        subject: str,
+        attribute: str,
+        newest: int | None = None,
+        *,
+        holding: bool = False,
     ) -> list[KnownEntry]:
         """Those about the same attribute of the same subject (compared without case), oldest first."""
-        most = -1 if newest is None else newest
+        most = _EVERYTHING if newest is None else newest
         about = (space, owner, kind, compared(subject), compared(attribute), most)
-        return list(reversed(await self._found(OF_SUBJECT, about)))
+        return list(reversed(await self._found(HOLDING_OF_SUBJECT if holding else OF_SUBJECT, about)))
+
+    async def of_matter(
+        self, space: str, owner: str, matter_key: str, newest: int | None = None
+    ) -> list[KnownEntry]:
+        """Those whose `matter_key` (memory/matters.py) is this one, oldest first."""
+        most = _EVERYTHING if newest is None else newest
+        return list(reversed(await self._found(OF_MATTER, (space, owner, matter_key, most))))
+
+    async def of_person(self, space: str, owner: str, kind: str) -> list[KnownEntry]:
+        """Those that a person wrote or pinned, oldest first."""
+        return await self._found(OF_PERSON, (space, owner, kind))
 
     async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
         """Those whose `text_key` (memory/text_key.py) is this one, oldest first."""

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from recollect.infra.sql.entry_changes import EntryWriter
 from recollect.infra.sql.entry_rows import compared, known_of, stored_entry
-from recollect.infra.sql.entry_store import CITING, CITING_TURNS, OF_SUBJECT
+from recollect.infra.sql.entry_store import CITING, CITING_TURNS, OF_MATTER, OF_SUBJECT
 from recollect.infra.sql.rows import named_rows
 from recollect.memory.entry_links import left_behind, partners
 from recollect.memory.extraction.draft import OPPOSED
 from recollect.memory.file_names import file_name
 from recollect.memory.forgetting import Derived
 from recollect.memory.identity import thread_key, turn_id
-from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry
+from recollect.memory.known_entry import FACTS, EntryChange, KnownEntry
 from recollect.memory.line_origins import after_line, latest, lines_of
-from recollect.memory.matters import matter_of
+from recollect.memory.matters import matter_key, matter_of
 from recollect.memory.succession import settled
 from recollect.memory.vault_paths import owner_folder
 
@@ -99,26 +99,26 @@ def _with_succession(
     ids = {known.entry_id for known in gone}
     again: list[KnownEntry] = []
     for line in lines_of(gone).values():
-        alike = latest(_about_the_same(connection, line, FACTS), put)
+        alike = latest(_about_the_attribute(connection, line), put)
         again += after_line(line, None, [fact for fact in alike if fact.entry_id not in ids])
         put |= {known.entry_id: known for known in again}
     for like in (*gone, *again):
         if matter_of(like) is not None:
-            stored = _about_the_same(connection, like, FACTS, PROFILE)
+            about = (like.space, like.owner, matter_key(like), -1)
+            stored = [known_of(row) for row in named_rows(connection, OF_MATTER, about)]
             put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
     return tuple(put.values())
 
 
-def _about_the_same(connection: sqlite3.Connection, like: KnownEntry, *kinds: str) -> list[KnownEntry]:
-    """Those about its attribute, or the opposite."""
+def _about_the_attribute(connection: sqlite3.Connection, like: KnownEntry) -> list[KnownEntry]:
+    """Facts about its attribute, or the opposite."""
     subject = compared(like.entry.extra.get("subject", ""))
     attribute = like.entry.extra.get("attribute", "")
     return [
         known_of(row)
-        for kind in kinds
         for each in OPPOSED.get(attribute, (attribute,))
         for row in named_rows(
-            connection, OF_SUBJECT, (like.space, like.owner, kind, subject, compared(each), -1)
+            connection, OF_SUBJECT, (like.space, like.owner, FACTS, subject, compared(each), -1)
         )
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recollect.infra.sql.database import Database
+from recollect.infra.sql.note_store import note_of
 from recollect.infra.sql.rows import THREAD_COLUMNS, thread_of
 from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected
@@ -77,6 +78,24 @@ _COUNT_NOTES = """
 SELECT coalesce(sum(i.rows), 0) AS rows, coalesce(sum(i.vectors), 0) AS vectors
 FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
 WHERE i.generation = :generation AND i.owner = :owner"""
+
+NOTES_BEHIND = """
+SELECT n.path, n.owner, n.digest, n.modified FROM notes n
+LEFT JOIN indexed_notes i ON i.generation = :generation AND i.path = n.path AND +i.owner = n.owner
+WHERE n.owner = :owner AND (i.path IS NULL OR i.digest != n.digest) ORDER BY n.path"""
+
+NOTES_GONE = """
+SELECT i.path FROM indexed_notes i LEFT JOIN notes n ON n.path = i.path AND +n.owner = i.owner
+WHERE i.generation = :generation AND i.owner = :owner AND n.path IS NULL ORDER BY i.path"""
+
+UNEMBEDDED_NOTES = """
+SELECT n.path, n.owner, n.digest, n.modified FROM indexed_notes i
+CROSS JOIN notes n ON n.path = i.path AND +n.owner = i.owner AND n.digest = i.digest
+WHERE i.generation = :generation AND i.owner = :owner AND i.embedded = 0 ORDER BY n.path"""
+
+IS_UNEMBEDDED = """
+SELECT 1 FROM indexed_notes
+WHERE generation = :generation AND path = :path AND +owner = :owner AND digest = :digest AND +embedded = 0"""
 
 _REFUSED_TURNS = """
 SELECT t.space, t.user_id, sum(p.refused) AS number FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
@@ -273,6 +292,24 @@ class SqlIndexLedger:
             (generation, owner),
         )
         return {row["path"]: (row["digest"], bool(row["embedded"])) for row in found}
+
+    async def notes_behind(self, generation: str, owner: str) -> tuple[list[Note], list[str]]:
+        """An owner's notes that are not indexed as they are, and the paths of those that are indexed and gone."""
+        bound = {"generation": generation, "owner": owner}
+        behind = await self._database.read(NOTES_BEHIND, bound)
+        gone = await self._database.read(NOTES_GONE, bound)
+        return [note_of(row) for row in behind], [row["path"] for row in gone]
+
+    async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
+        found = await self._database.read(UNEMBEDDED_NOTES, {"generation": generation, "owner": owner})
+        return [note_of(row) for row in found]
+
+    async def is_unembedded(self, generation: str, note: Note) -> bool:
+        """Whether just this text of the note is indexed, by its words alone."""
+        bound = {
+            "generation": generation, "path": note.path, "owner": note.owner, "digest": note.digest,
+        }  # fmt: skip
+        return bool(await self._database.read(IS_UNEMBEDDED, bound))
 
     async def note_owners(self, generation: str) -> list[str]:
         """Owners whose notes and their index differ."""

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from recollect.errors import SchemaTooNew
 
-HEAD = "0012"
+HEAD = "0014"
 """The newest revision under migrations/versions; a test holds the two against each other."""
 
 

@@ -1,0 +1,35 @@
+"""What an entry is about, and what a person wrote or pinned, are found without reading all the others."""
+
+import json
+
+from alembic import op
+
+from recollect.memory.known_entry import FACTS, PROFILE, KnownEntry
+from recollect.memory.matters import matter_key
+from recollect.memory.model import Entry
+
+revision = "0013"
+down_revision = "0012"
+
+DDL = """
+ALTER TABLE entries ADD COLUMN matter_key TEXT NOT NULL DEFAULT '';
+CREATE INDEX entries_of_matter ON entries (space, owner, matter_key, when_ms) WHERE matter_key != '';
+CREATE INDEX entries_of_person ON entries (space, owner, kind) WHERE pinned OR edited;
+"""
+
+
+def upgrade() -> None:
+    for statement in DDL.strip().split(";\n"):
+        op.execute(statement)
+    connection = op.get_bind()
+    found = connection.exec_driver_sql(
+        "SELECT pk, kind, text, extra_json FROM entries WHERE kind IN (?, ?)", (FACTS, PROFILE)
+    )
+    keys = [(_key(kind, text, json.loads(extra)), pk) for pk, kind, text, extra in found]
+    for key, pk in keys:
+        if key:
+            connection.exec_driver_sql("UPDATE entries SET matter_key = ? WHERE pk = ?", (key, pk))
+
+
+def _key(kind: str, text: str, extra: dict[str, str]) -> str:
+    return matter_key(KnownEntry("", "", kind, Entry("", "", text, 0, (), "", extra), ()))
