@@ -24,6 +24,7 @@ from recollect.memory.known_entry import (
     EntryReceipt,
     EntryVersion,
     KnownEntry,
+    Wording,
 )
 from recollect.memory.matters import matter_key as key_of_matter
 from recollect.memory.model import Thread
@@ -134,6 +135,12 @@ class FakeEntryStore:
             lambda known: known.kind == kind and about(known) == wanted and (known.holds or not holding),
         )
         return _last(found, newest)
+
+    async def wordings(
+        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int
+    ) -> list[Wording]:
+        found = await self.of_subject(space, owner, kind, subject, attribute, newest)
+        return [Wording(each.entry_id, each.entry.text, each.entry.extra.get("value", "")) for each in found]
 
     async def of_matter(
         self, space: str, owner: str, matter_key: str, newest: int | None = None

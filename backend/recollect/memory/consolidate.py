@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from recollect.memory.extraction.draft import FUNCTIONAL
-from recollect.memory.known_entry import FACTS, FORESIGHT, PROFILE, KnownEntry
+from recollect.memory.known_entry import FACTS, FORESIGHT, PROFILE, KnownEntry, Wording
 from recollect.memory.line_values import read_time
 from recollect.memory.text_key import text_key
 from recollect.memory.words import words_in
@@ -70,7 +70,7 @@ def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
         return False
     mine, others = one.entry.extra, other.entry.extra
     if attribute_of(one) not in ("", "did", "other") and attribute_of(one) == attribute_of(other):
-        if value_key(mine.get("value", "")) == value_key(others.get("value", "")):
+        if _is_same_value(mine.get("value", ""), others.get("value", "")):
             return True
         if is_functional(one):
             return False
@@ -86,6 +86,17 @@ def value_key(value: str) -> str:
 def says_the_same(line: KnownEntry, fact: KnownEntry) -> bool:
     """Whether a line of the profile has the words of a fact."""
     return value_key(line.entry.text) == value_key(fact.entry.text)
+
+
+def may_say_the_same(entry: KnownEntry, other: Wording) -> bool:
+    """Whether another of the same attribute is worth comparing in full: no other says the same in other signs."""
+    return shared_words(entry.entry.text, other.text) >= PERHAPS or _is_same_value(
+        entry.entry.extra.get("value", ""), other.value
+    )
+
+
+def _is_same_value(one: str, other: str) -> bool:
+    return bool(one) and value_key(one) == value_key(other)
 
 
 def is_perhaps_same(one: KnownEntry, other: KnownEntry) -> bool:

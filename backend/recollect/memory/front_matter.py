@@ -94,8 +94,14 @@ def _write_text(text: str) -> str:
     return write_yaml_string(text)
 
 
+class _Yaml(YAML):
+    def official_plug_ins(self) -> Any:
+        """None is needed; the parser would look for them on the disk for every text."""
+        return []
+
+
 def _read_yaml(text: str) -> tuple[dict[str, Any] | None, Problem | None]:
-    yaml = YAML(typ="safe", pure=True)
+    yaml = _Yaml(typ="safe", pure=True)
     yaml.Resolver = _TextUnlessCertain
     try:
         mapping = yaml.load(text)

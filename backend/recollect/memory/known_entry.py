@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from recollect.memory.model import Entry, JsonObject
 
@@ -31,6 +31,14 @@ class Source:
 
     thread_id: str
     turn_id: str
+
+
+class Wording(NamedTuple):
+    """What an entry says, without all else that is known about it."""
+
+    entry_id: str
+    text: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)

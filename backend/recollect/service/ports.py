@@ -21,7 +21,15 @@ from recollect.memory.index_progress import ThreadProgress
 from recollect.memory.index_row import Expected, Generation, IndexRow, StoredRows, Vectors
 from recollect.memory.job import Job, JobSpec, JobState
 from recollect.memory.kept_answer import KeptAnswer
-from recollect.memory.known_entry import Actor, Buried, EntryChange, EntryJob, EntryVersion, KnownEntry
+from recollect.memory.known_entry import (
+    Actor,
+    Buried,
+    EntryChange,
+    EntryJob,
+    EntryVersion,
+    KnownEntry,
+    Wording,
+)
 from recollect.memory.model import (
     Append,
     Coverage,
@@ -545,6 +553,12 @@ class EntryStore(Protocol):
 
         With `newest`, only the last so many; with `holding`, only of those that hold.
         """
+        ...
+
+    async def wordings(
+        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int
+    ) -> list[Wording]:
+        """What the newest about the same attribute of the same subject say, oldest first."""
         ...
 
     async def of_matter(

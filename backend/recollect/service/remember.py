@@ -137,9 +137,9 @@ class Remembering:
             found += await self.entries.of_matter(space, owner, matter_key(entry), newest=_MOST_ALIKE)
         if not consolidate.is_functional(entry):
             subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
-            found += await self.entries.of_subject(
-                space, owner, entry.kind, subject, attribute, newest=_MOST_ALIKE
-            )
+            said = await self.entries.wordings(space, owner, entry.kind, subject, attribute, _MOST_ALIKE)
+            worth = [each.entry_id for each in said if consolidate.may_say_the_same(entry, each)]
+            found += await self.entries.some(space, owner, worth)
         alike = {each.entry_id: each for each in found}
         # Older than all of these may be what a person wrote, which holds instead of them.
         named = [name for each in alike.values() for name in successor_ids(each.entry) if name not in alike]

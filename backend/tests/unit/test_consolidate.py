@@ -3,16 +3,20 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recollect.memory.consolidate import (
     is_denial,
     is_functional,
     is_perhaps_same,
     is_same_statement,
+    may_say_the_same,
     merged,
 )
-from recollect.memory.known_entry import KnownEntry, Source
+from recollect.memory.known_entry import KnownEntry, Source, Wording
 from recollect.memory.model import Entry
+from recollect.memory.text_key import text_key
 
 DAY = 86_400_000
 
@@ -112,6 +116,35 @@ def test_a_dog_named_rex_is_a_dog_called_rex() -> None:
 
 def test_another_value_of_an_attribute_with_one_value_is_another_statement() -> None:
     assert not is_same_statement(lives_in("Berlin", 1), lives_in("Lisbon", 2))
+
+
+def test_two_without_a_value_are_not_of_the_same_value() -> None:
+    bike, car = (fact(f"Ann owns a {thing}.", attribute="owns") for thing in ("bike", "car"))
+    assert not is_same_statement(bike, car)
+
+
+_SAID = st.lists(
+    st.sampled_from(["Ann", "not", "no", "3", "4", "owns", "a", "blue", "bike", "Rome", "since", "May"]),
+    max_size=6,
+)
+_OWNED = st.sampled_from(["", "a bike", "A bike!", "Rome"])
+
+
+@given(_SAID, _SAID, _OWNED, _OWNED)
+def test_whatever_says_the_same_is_worth_comparing(
+    one: list[str], other: list[str], owned: str, other_owned: str
+) -> None:
+    mine = fact(" ".join(one), attribute="owns", value=owned)
+    known = fact(" ".join(other), at=1, attribute="owns", value=other_owned)
+    told = Wording(known.entry_id, known.entry.text, other_owned)
+    is_equal = text_key(mine.entry.text) == text_key(known.entry.text)
+    if is_same_statement(mine, known) or is_perhaps_same(mine, known):
+        assert is_equal or may_say_the_same(mine, told)
+
+
+def test_what_shares_few_words_and_another_value_is_not_worth_comparing() -> None:
+    tea = fact("Ann likes green tea.", attribute="likes", value="green tea")
+    assert not may_say_the_same(tea, Wording("fa-2", "Ann likes long walks by the sea.", "long walks"))
 
 
 def test_merging_keeps_the_words_and_unites_the_sources() -> None:

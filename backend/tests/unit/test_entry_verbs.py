@@ -18,6 +18,7 @@ from recollect.memory.known_entry import (
     EntryJob,
     EntryVersion,
     KnownEntry,
+    Wording,
 )
 from recollect.memory.matters import matter_key as key_of_matter
 from recollect.memory.model import Append, Memcell, NewTurn
@@ -93,6 +94,11 @@ class SmallEntryStore:
         found = await self.list_entries(space, owner, kinds=(kind,), holding=holding)
         about = {"subject": subject, "attribute": attribute}
         return [row for row in reversed(found) if about.items() <= row.entry.extra.items()]
+
+    async def wordings(
+        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int
+    ) -> list[Wording]:
+        raise NotImplementedError
 
     async def of_matter(
         self, space: str, owner: str, matter_key: str, newest: int | None = None

@@ -8,7 +8,7 @@ from recollect.infra.sql.database import Database
 from recollect.infra.sql.entry_changes import EntryWriter, bury_entries, forget_entries_of
 from recollect.infra.sql.entry_rows import SELECT_ENTRIES, compared, known_of, version_of
 from recollect.memory.identity import thread_key, turn_number
-from recollect.memory.known_entry import Buried, EntryChange, EntryVersion, KnownEntry
+from recollect.memory.known_entry import Buried, EntryChange, EntryVersion, KnownEntry, Wording
 
 _EVERYTHING = -1
 
@@ -25,6 +25,14 @@ OF_SUBJECT = f"""
 {SELECT_ENTRIES} INDEXED BY entries_of_subject
 WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
 ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
+
+# In one row: each one costs a change of hands between threads.
+WORDINGS = """
+SELECT json_group_array(json_array(entry_id, text, coalesce(extra_json ->> 'value', ''))) AS wordings FROM (
+    SELECT e.entry_id, e.text, e.extra_json FROM entries e INDEXED BY entries_of_subject
+    WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
+    ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?
+)"""
 
 HOLDING_OF_SUBJECT = OF_SUBJECT.replace("ORDER BY", "AND e.holds ORDER BY")
 
@@ -152,6 +160,14 @@ class SqlEntryStore:
         most = _EVERYTHING if newest is None else newest
         about = (space, owner, kind, compared(subject), compared(attribute), most)
         return list(reversed(await self._found(HOLDING_OF_SUBJECT if holding else OF_SUBJECT, about)))
+
+    async def wordings(
+        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int
+    ) -> list[Wording]:
+        """What the newest about the same attribute of the same subject say, oldest first."""
+        about = (space, owner, kind, compared(subject), compared(attribute), newest)
+        (row,) = await self._database.read(WORDINGS, about)
+        return [Wording(*told) for told in reversed(json.loads(row["wordings"]))]
 
     async def of_matter(
         self, space: str, owner: str, matter_key: str, newest: int | None = None
