@@ -17,7 +17,7 @@ from recollect.infra.file_swap import put_in_place
 from recollect.infra.vault_files import SUFFIX, read_file, stamp_of, stamps_below
 from recollect.infra.vault_leftovers import (
     leftovers_below,
-    leftovers_of,
+    leftovers_in,
     name_for_exchange,
     name_while_written,
     persons_save,
@@ -48,6 +48,8 @@ class Vault:
         self._last_failure: str | None = None
         self._own: OrderedDict[str, str] = OrderedDict()
         """Digests of what we put in place, by path; the newest."""
+        self._looked_through: OrderedDict[Path, float] = OrderedDict()
+        """When folders were last looked through for leftovers; the newest."""
         self.conflicts = 0
         self._opened = time.time()
 
@@ -181,7 +183,7 @@ class Vault:
         replaced = False
         try:
             self._make_folder(target.parent)
-            self._settle_leftovers(leftovers_of(target), time.time() - _LEFTOVER_SECONDS)
+            self._settle_old_leftovers(target.parent)
             self._write_beside(beside, text)
             found = read_file(self.root, path)
             seen = None if found is None else found.digest
@@ -350,6 +352,16 @@ class Vault:
             await asyncio.to_thread(remove)
         except OSError as error:
             raise _unavailable(error) from error
+
+    def _settle_old_leftovers(self, folder: Path) -> None:
+        """Of other processes that were killed meanwhile. Seldom: a folder may hold a file for every day of years."""
+        before = time.time() - _LEFTOVER_SECONDS
+        if self._looked_through.get(folder, 0.0) < before:
+            self._looked_through.pop(folder, None)
+            self._looked_through[folder] = time.time()
+            if len(self._looked_through) > _REMEMBERED:
+                self._looked_through.popitem(last=False)
+            self._settle_leftovers(leftovers_in(folder), before)
 
     def _settle_leftovers(self, leftovers: Iterable[Path], before: float) -> None:
         """Remove those that kills left before a time; what of them a person had saved is kept as a conflict file."""

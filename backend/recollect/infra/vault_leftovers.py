@@ -9,7 +9,6 @@
 was saved by a person in the moment between that look and the exchange.
 """
 
-import glob
 import hashlib
 import re
 import secrets
@@ -39,8 +38,8 @@ def leftovers_below(folder: Path) -> Iterator[Path]:
     return filter(_is_ours, folder.rglob(f"*{BESIDE}"))
 
 
-def leftovers_of(target: Path) -> Iterator[Path]:
-    return filter(_is_ours, target.parent.glob(f"{glob.escape(target.name)}.*{BESIDE}"))
+def leftovers_in(folder: Path) -> Iterator[Path]:
+    return filter(_is_ours, folder.glob(f"*{BESIDE}"))
 
 
 def _is_ours(path: Path) -> bool:

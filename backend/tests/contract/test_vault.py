@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -396,6 +397,20 @@ class _KilledAfterTheRename(FailPoints):
     def reach(self, name: str) -> None:
         if name == "vault.renamed":
             raise _KilledError
+
+
+async def test_what_the_kill_of_another_process_left_goes_with_a_later_write_into_its_folder(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = disk.root / "a" / "y.md.0a1b2c3d.tmp"
+    await disk.write("a/x.md", "1", NOBODYS)
+    left.write_text("half")
+    await disk.write("a/x.md", "2", frozenset({text_digest("1")}))
+    assert left.exists()  # It may be being written.
+    now = time.time()
+    monkeypatch.setattr("recollect.infra.vault.time.time", lambda: now + 3600)
+    await disk.write("a/x.md", "3", frozenset({text_digest("2")}))
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("saved", [True, False], ids=["a person saved", "nobody saved"])
