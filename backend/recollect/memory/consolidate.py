@@ -5,7 +5,7 @@ wrote are never changed. What no longer holds is told by `succession`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -88,11 +88,20 @@ def says_the_same(line: KnownEntry, fact: KnownEntry) -> bool:
     return value_key(line.entry.text) == value_key(fact.entry.text)
 
 
-def may_say_the_same(entry: KnownEntry, other: Wording) -> bool:
-    """Whether another of the same attribute is worth comparing in full: no other says the same in other signs."""
-    return shared_words(entry.entry.text, other.text) >= PERHAPS or _is_same_value(
-        entry.entry.extra.get("value", ""), other.value
-    )
+def worth_comparing(entry: KnownEntry, known: Iterable[Wording], perhaps: int) -> list[str]:
+    """Which of those about the same attribute, oldest first, may say the same in other words; no other does.
+
+    Those of which meaning alone would tell are many where a name is long: of them the newest `perhaps`.
+    """
+    text, value = entry.entry.text, entry.entry.extra.get("value", "")
+    likely, open_to_doubt = [], []
+    for other in known:
+        shared = shared_words(text, other.text)
+        if shared >= NEAR or _is_same_value(value, other.value):
+            likely.append(other.entry_id)
+        elif shared >= PERHAPS and _same_signs(text, other.text):
+            open_to_doubt.append(other.entry_id)
+    return [*likely, *open_to_doubt[max(0, len(open_to_doubt) - perhaps) :]]
 
 
 def _is_same_value(one: str, other: str) -> bool:
@@ -180,7 +189,11 @@ def _may_be_same(one: KnownEntry, other: KnownEntry) -> bool:
         return False
     if {attribute_of(one), attribute_of(other)} == _LIKES:
         return False
-    mine, others = _signs(one.entry.text), _signs(other.entry.text)
+    return _same_signs(one.entry.text, other.entry.text)
+
+
+def _same_signs(one: str, other: str) -> bool:
+    mine, others = _signs(one), _signs(other)
     return (
         mine.numbers == others.numbers
         and mine.denies == others.denies

@@ -36,6 +36,9 @@ _KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight":
 _MOST_ALIKE = 200
 """So many of the newest that may say the same are compared."""
 _MOST_PERHAPS = 5
+"""So many of those whose words leave it open are compared by their meaning."""
+_MOST_READ_PERHAPS = 4 * _MOST_PERHAPS
+"""Of these some fall out: they hold no longer, or are about another day."""
 
 Pair = frozenset[str]
 
@@ -138,7 +141,8 @@ class Remembering:
         if not consolidate.is_functional(entry):
             subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
             said = await self.entries.wordings(space, owner, entry.kind, subject, attribute, _MOST_ALIKE)
-            worth = [each.entry_id for each in said if consolidate.may_say_the_same(entry, each)]
+            perhaps = 0 if self.embedder is None else _MOST_READ_PERHAPS
+            worth = consolidate.worth_comparing(entry, said, perhaps)
             found += await self.entries.some(space, owner, worth)
         alike = {each.entry_id: each for each in found}
         # Older than all of these may be what a person wrote, which holds instead of them.

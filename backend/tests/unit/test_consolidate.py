@@ -11,8 +11,8 @@ from recollect.memory.consolidate import (
     is_functional,
     is_perhaps_same,
     is_same_statement,
-    may_say_the_same,
     merged,
+    worth_comparing,
 )
 from recollect.memory.known_entry import KnownEntry, Source, Wording
 from recollect.memory.model import Entry
@@ -138,13 +138,25 @@ def test_whatever_says_the_same_is_worth_comparing(
     known = fact(" ".join(other), at=1, attribute="owns", value=other_owned)
     told = Wording(known.entry_id, known.entry.text, other_owned)
     is_equal = text_key(mine.entry.text) == text_key(known.entry.text)
-    if is_same_statement(mine, known) or is_perhaps_same(mine, known):
-        assert is_equal or may_say_the_same(mine, told)
+    if is_same_statement(mine, known):
+        assert is_equal or worth_comparing(mine, [told], perhaps=0)
+    if is_perhaps_same(mine, known):
+        assert worth_comparing(mine, [told], perhaps=1)
 
 
 def test_what_shares_few_words_and_another_value_is_not_worth_comparing() -> None:
     tea = fact("Ann likes green tea.", attribute="likes", value="green tea")
-    assert not may_say_the_same(tea, Wording("fa-2", "Ann likes long walks by the sea.", "long walks"))
+    walks = Wording("fa-2", "Ann likes long walks by the sea.", "long walks")
+    assert worth_comparing(tea, [walks], perhaps=5) == []
+
+
+def test_of_those_whose_meaning_would_tell_the_newest_are_worth_comparing() -> None:
+    tea = fact("Ann likes green tea a lot.", attribute="likes", value="green tea")
+    things = ["black", "cold", "white"]
+    known = [Wording(thing, f"Ann likes {thing} tea a lot.", f"{thing} tea") for thing in things]
+    known.insert(1, Wording("same", "Green tea is a joy.", "Green Tea"))
+    assert worth_comparing(tea, known, perhaps=2) == ["same", "cold", "white"]
+    assert worth_comparing(tea, known, perhaps=0) == ["same"]
 
 
 def test_merging_keeps_the_words_and_unites_the_sources() -> None:
