@@ -51,7 +51,10 @@ def matter_of(entry: KnownEntry) -> Matter | None:
 
 
 def matter_key(entry: KnownEntry) -> str:
-    """By which all that may be about its matter is found, whatever holds or not; empty where there is none."""
+    """By which all that may be about its matter is found, whatever holds or not; empty where there is none.
+
+    It is stored: who changes what two facts are told together by changes the stored ones by a migration.
+    """
     extra = entry.entry.extra
     topic = (
         _topic(extra.get("attribute", ""), entry.entry.text, extra.get("value", ""))
