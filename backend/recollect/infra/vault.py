@@ -5,6 +5,7 @@ import errno
 import logging
 import os
 import shutil
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -48,7 +49,8 @@ class Vault:
         self._last_failure: str | None = None
         self._own: OrderedDict[str, str] = OrderedDict()
         """Digests of what we put in place, by path; the newest."""
-        self._looked_through: OrderedDict[Path, float] = OrderedDict()
+        self._looking = threading.Lock()
+        self._looked_through: OrderedDict[str, float] = OrderedDict()
         """When folders were last looked through for leftovers; the newest."""
         self.conflicts = 0
         self._opened = time.time()
@@ -338,14 +340,17 @@ class Vault:
         return conflict
 
     async def remove_leftovers(self, folder: str) -> None:
-        """Remove what writes of an earlier process left below a folder when a kill cut them short, whoever wrote it."""
+        """Remove what writes left below a folder, whoever wrote it: kills cut them short, or a disk kept it.
+
+        What this process wrote just now may be on its way into its place.
+        """
 
         def remove() -> None:
             self._refuse_if_missing()
             self.refuse_if_led_away(f"{folder}/")
             for path in leftovers_below(self.root / folder):
                 with suppress(FileNotFoundError):  # It was put in place in this moment.
-                    if path.lstat().st_ctime < self._opened:
+                    if path.lstat().st_ctime < max(self._opened, time.time() - _LEFTOVER_SECONDS):
                         _discard(path)
 
         try:
@@ -356,12 +361,14 @@ class Vault:
     def _settle_old_leftovers(self, folder: Path) -> None:
         """Of other processes that were killed meanwhile. Seldom: a folder may hold a file for every day of years."""
         before = time.time() - _LEFTOVER_SECONDS
-        if self._looked_through.get(folder, 0.0) < before:
-            self._looked_through.pop(folder, None)
-            self._looked_through[folder] = time.time()
+        with self._looking:
+            if self._looked_through.get(str(folder), 0.0) >= before:
+                return
+            self._looked_through.pop(str(folder), None)
+            self._looked_through[str(folder)] = time.time()
             if len(self._looked_through) > _REMEMBERED:
                 self._looked_through.popitem(last=False)
-            self._settle_leftovers(leftovers_in(folder), before)
+        self._settle_leftovers(leftovers_in(folder), before)
 
     def _settle_leftovers(self, leftovers: Iterable[Path], before: float) -> None:
         """Remove those that kills left before a time; what of them a person had saved is kept as a conflict file."""
@@ -434,7 +441,7 @@ def _discard(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        _log.warning("%s could not be removed: %s; it goes when the file is next written", path, error)
+        _log.warning("%s could not be removed: %s; it goes with a later write into its folder", path, error)
 
 
 def _unavailable(error: OSError, done: str = "written") -> StorageUnavailable:

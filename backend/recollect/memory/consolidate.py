@@ -105,7 +105,8 @@ def worth_comparing(entry: KnownEntry, known: Iterable[Wording], perhaps: int) -
 
 
 def _is_same_value(one: str, other: str) -> bool:
-    return bool(one) and value_key(one) == value_key(other)
+    key = value_key(one)
+    return key == value_key(other) and key != value_key("")
 
 
 def is_perhaps_same(one: KnownEntry, other: KnownEntry) -> bool:

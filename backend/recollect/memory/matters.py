@@ -77,7 +77,8 @@ def _topic(attribute: str, text: str, value: str) -> tuple[str, ...] | None:
         return "favourite", liked
     if attribute in FUNCTIONAL:
         return (attribute,)
-    if attribute not in OPPOSED or not value or value.casefold() not in text.casefold():
+    is_told = value_key(value) != value_key("") and value.casefold() in text.casefold()
+    if attribute not in OPPOSED or not is_told:
         return None
     return OPPOSED[attribute][0], _thing(attribute, text, value)
 

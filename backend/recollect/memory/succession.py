@@ -81,7 +81,8 @@ def settled(
     now = {**{each.entry_id: each for each in stored}, **put}
     facts = [each for each in same_matter(now.values(), like) if each.entry_id not in gone]
     holding = {_stand(each) for each in facts if each.holds and not is_denial(each)}
-    if len(holding) <= 1 and not any(each.is_edited for each in (*stored, *facts)):
+    theirs = (*stored, *(now[each.entry_id] for each in stored), *facts)
+    if len(holding) <= 1 and not any(each.is_edited for each in theirs):
         return []
     return [marked for marked in in_succession(facts) if marked != now[marked.entry_id]]
 

@@ -68,7 +68,8 @@ class Profiles:
         found = [
             fact
             for fact in await self.entries.of_person(space, owner, FACTS)
-            if fact.entry.extra.get("subject", "").casefold() == USER
+            if fact.entry.extra.get("subject", "").strip().casefold() == USER
+            and fact.entry.extra.get("attribute") in PROFILE_ATTRIBUTES
         ]
         for attribute in PROFILE_ATTRIBUTES:
             found += await self.entries.of_subject(

@@ -9,7 +9,7 @@ from recollect.errors import EmbedderUnavailable
 from recollect.failpoints import FailPoints
 from recollect.memory import consolidate, succession
 from recollect.memory.entry_links import successor_ids
-from recollect.memory.extraction.draft import Draft, Kind
+from recollect.memory.extraction.draft import FUNCTIONAL, Draft, Kind
 from recollect.memory.job import Job, NotYet
 from recollect.memory.known_entry import (
     FACTS,
@@ -138,8 +138,8 @@ class Remembering:
         found = await self.entries.with_text(space, owner, entry.kind, text_key(entry.entry.text))
         if matter_of(entry) is not None:
             found += await self.entries.of_matter(space, owner, matter_key(entry), newest=_MOST_ALIKE)
-        if not consolidate.is_functional(entry):
-            subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
+        subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
+        if attribute not in FUNCTIONAL:
             said = await self.entries.wordings(space, owner, entry.kind, subject, attribute, _MOST_ALIKE)
             perhaps = 0 if self.embedder is None else _MOST_READ_PERHAPS
             worth = consolidate.worth_comparing(entry, said, perhaps)
@@ -156,9 +156,8 @@ class Remembering:
             return set()
         same: set[Pair] = set()
         for entry in new:
-            perhaps = [
-                other for other in known.alike[entry.entry_id] if consolidate.is_perhaps_same(entry, other)
-            ]
+            alike = sorted(known.alike[entry.entry_id], key=lambda other: other.entry.when)
+            perhaps = [other for other in alike if consolidate.is_perhaps_same(entry, other)]
             if not perhaps:
                 continue
             try:

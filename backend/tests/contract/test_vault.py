@@ -399,6 +399,20 @@ class _KilledAfterTheRename(FailPoints):
             raise _KilledError
 
 
+async def test_forgetting_removes_what_could_not_be_removed_a_while_ago(
+    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = disk.root / "a" / "x.md.00000000-00000000-0a1b2c3d.tmp"
+    await disk.write("a/x.md", "x", NOBODYS)
+    left.write_text("what is to be forgotten")
+    await disk.remove_leftovers("a")
+    assert left.exists()  # It may be on its way into its place.
+    now = time.time()
+    monkeypatch.setattr("recollect.infra.vault.time.time", lambda: now + 700)
+    await disk.remove_leftovers("a")
+    assert not left.exists()
+
+
 async def test_what_the_kill_of_another_process_left_goes_with_a_later_write_into_its_folder(
     disk: DiskVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:

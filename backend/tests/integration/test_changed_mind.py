@@ -101,6 +101,22 @@ async def test_however_much_else_was_liked_since(tmp_path: Path) -> None:
         assert (await one(home, LIKES)).entry.extra["superseded_by"] == (await one(home, NOT)).entry_id
 
 
+async def test_what_was_denied_holds_again_when_a_person_makes_something_else_of_the_denial(
+    tmp_path: Path,
+) -> None:
+    async with changed_mind(tmp_path) as home:
+        await say(home, (await one(home, NOT)).entry_id, "ann does not like tea.")
+        assert await holding(home) == ["ann does not like tea.", LIKES]
+
+
+async def test_a_favourite_that_is_called_otherwise_is_one_fact(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
+        await hear(home, "My favorite tv show is Dark.", 0)
+        await hear(home, "My favorite show is Dark.", 30)
+        (fact,) = await entries(home, "facts")
+        assert len(fact.sources) == 2
+
+
 async def test_what_a_person_pinned_stays_on_the_page_however_much_else_was_liked_since(
     tmp_path: Path,
 ) -> None:

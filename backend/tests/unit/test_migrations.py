@@ -118,7 +118,14 @@ def test_entries_from_before_are_found_by_what_they_are_about(connection: Connec
     config.attributes["connection"] = connection
     command.upgrade(config, "0012")
     told = {"subject": "Ann", "attribute": "likes", "value": "tea"}
-    for pk, kind, extra in ((1, FACTS, told), (2, FACTS, {}), (3, EPISODES, told)):
+    odd = {"subject": None, "attribute": "likes", "value": 3}
+    for pk, kind, extra in (
+        (1, FACTS, told),
+        (2, FACTS, {}),
+        (3, EPISODES, told),
+        (4, FACTS, odd),
+        (5, FACTS, []),
+    ):
         connection.exec_driver_sql(
             "INSERT INTO entries (pk, space, owner, entry_id, kind, when_ms, path, title, text, links_json, by,"
             " extra_json, subject_key, attribute_key, text_key, cell, strategy, holds, pinned, edited, updated, size)"
@@ -128,5 +135,5 @@ def test_entries_from_before_are_found_by_what_they_are_about(connection: Connec
     assert upgrade_schema(connection)
     entry = Entry("e1", "", "Ann likes tea.", 1, (), "", told)
     stored = connection.exec_driver_sql("SELECT matter_key FROM entries ORDER BY pk").scalars().all()
-    assert stored == [matter_key(KnownEntry("default", "o", FACTS, entry)), "", ""]
+    assert stored == [matter_key(KnownEntry("default", "o", FACTS, entry)), "", "", "", ""]
     assert len(stored[0]) == 24

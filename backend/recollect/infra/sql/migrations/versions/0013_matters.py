@@ -1,6 +1,7 @@
 """What an entry is about, and what a person wrote or pinned, are found without reading all the others."""
 
 import json
+from typing import Any
 
 from alembic import op
 
@@ -31,5 +32,8 @@ def upgrade() -> None:
             connection.exec_driver_sql("UPDATE entries SET matter_key = ? WHERE pk = ?", (key, pk))
 
 
-def _key(kind: str, text: str, extra: dict[str, str]) -> str:
-    return matter_key(KnownEntry("", "", kind, Entry("", "", text, 0, (), "", extra), ()))
+def _key(kind: str, text: str, extra: Any) -> str:
+    try:
+        return matter_key(KnownEntry("", "", kind, Entry("", "", text, 0, (), "", extra), ()))
+    except (AttributeError, TypeError, ValueError):
+        return ""  # We never wrote that: somebody changed the journal. It is no reason not to start.

@@ -1,0 +1,75 @@
+"""What a new fact is compared with, and which facts a page is made of, among very many."""
+
+import numpy as np
+
+from recollect.failpoints import FailPoints
+from recollect.memory.index_row import Vectors
+from recollect.memory.job import Job
+from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry, Source
+from recollect.memory.model import Entry
+from recollect.memory.remembered import Known
+from recollect.service.owner_locks import OwnerLocks
+from recollect.service.profiles import Profiles
+from recollect.service.remember import Remembering
+from tests.fake_entries import FakeEntryStore
+from tests.fakes import START, FakeJournal
+
+ANN = "default/users/ann"
+
+
+def likes(thing: str, text: str, when: int, attribute: str = "likes", **extra: str) -> KnownEntry:
+    told = {"subject": "user", "attribute": attribute, "value": thing, **extra}
+    entry = Entry(f"fa-{when}", text, text, START + when, (), "facts, rules", told)
+    return KnownEntry("default", ANN, FACTS, entry, (Source("t1", "t-1"),), f"c-{when}", "facts")
+
+
+async def stored(*facts: KnownEntry) -> FakeEntryStore:
+    store = FakeEntryStore(FakeJournal())
+    await store.apply(EntryChange("default", ANN, "extraction", "a test", facts))
+    return store
+
+
+class _Embedder:
+    """Takes all that names swimming for one, and tells what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def embed(self, texts: list[str]) -> Vectors:
+        self.asked = texts
+        return np.array([[1, 0] if "swim" in text else [0, 1] for text in texts], dtype=np.float32)
+
+
+async def test_of_those_whose_meaning_would_tell_the_newest_are_embedded() -> None:
+    things = ["ski", "run", "hike", "sing", "paint", "cook"]
+    older = [likes(f"to {each}", f"Ann likes to {each} a lot.", place) for place, each in enumerate(things)]
+    swims = likes("to swim", "Ann likes to swim very often.", 50)
+    new = likes("swim", "Ann likes to swim a lot.", 90)
+    embedder = _Embedder()
+    remembering = Remembering(
+        cells=None,  # type: ignore[arg-type]
+        entries=await stored(*older, swims),
+        extractor=None,  # type: ignore[arg-type]
+        people=None,  # type: ignore[arg-type]
+        embedder=embedder,  # type: ignore[arg-type]
+        tuning=None,  # type: ignore[arg-type]
+        clock=lambda: START,
+        locks=OwnerLocks(),
+        fail_points=FailPoints(),
+    )
+    alike = await remembering._alike(new)
+    same = await remembering._same_meaning([new], Known([], {new.entry_id: alike}))
+    assert same == {frozenset([new.entry_id, swims.entry_id])}
+    assert embedder.asked == [new.entry.text, *(each.entry.text for each in older[2:]), swims.entry.text]
+
+
+async def test_a_fact_that_has_no_place_on_the_page_takes_nothing_off_it() -> None:
+    blue = likes("blue", "Ann's favourite colour is blue.", 1, edited="yes")
+    store = await stored(
+        blue, likes("red", "Ann's favourite colour is red.", 2, attribute="other", edited="yes")
+    )
+    await Profiles(store, OwnerLocks()).handle(
+        Job(1, "strategy", "profile:ann", "default", None, {"strategy": PROFILE, "owner": ANN})
+    )
+    page = await store.list_entries("default", ANN, kinds=(PROFILE,))
+    assert [line.entry.text for line in page] == [blue.entry.text]
