@@ -2,7 +2,7 @@
 
 import time
 
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from recollect.memory.extraction.draft import CellText, Extraction
@@ -91,6 +91,10 @@ _WORDS = st.sampled_from(
 _SENTENCES = st.lists(_WORDS, min_size=1, max_size=12).map(lambda words: " ".join(words) + ".")
 
 
+def test_a_number_at_the_end_of_a_sentence_is_not_joined_with_the_next() -> None:
+    assert refusal(said("Ann is twenty. Five cats are hers."), statement("Ann is twenty.")) is None
+
+
 @unhurried
 @given(st.lists(_SENTENCES, min_size=1, max_size=4), st.data())
 def test_a_copy_of_a_persons_sentence_is_always_kept(sentences: list[str], data: st.DataObject) -> None:
@@ -100,6 +104,9 @@ def test_a_copy_of_a_persons_sentence_is_always_kept(sentences: list[str], data:
 
 
 @unhurried
+@example("\u00b4\u023e")
+@example("I met \u00b4Tom\u00b4.")
+@example("\u0186\u1ab0")
 @given(texts)
 def test_a_copy_of_a_whole_message_is_kept_whatever_it_holds(text: str) -> None:
     plain = " ".join(text.split())

@@ -14,6 +14,7 @@ from recollect.memory.extraction.draft import CellText, Draft, Extraction, Refus
 from recollect.memory.extraction.grounding_dates import without_told_dates
 from recollect.memory.extraction.grounding_support import SaidInCell, Support, after_command, sentences_in
 from recollect.memory.extraction.grounding_words import (
+    compared,
     content_terms,
     has_capitals,
     holds_unknown_characters,
@@ -27,7 +28,6 @@ from recollect.memory.extraction.own_names import subject_of, with_own_names
 from recollect.memory.extraction.prompt_times import day_of
 from recollect.memory.extraction.verbs_en import is_past
 from recollect.memory.model import Turn
-from recollect.memory.words import normal
 
 QUESTION = "it is a question"
 NO_TURN = "it cites no message"
@@ -94,7 +94,7 @@ def unsupported(text: str, support: Support, names: frozenset[str], *, starts: b
 
     Without `starts`, a capital letter at the start of a sentence makes no name.
     """
-    rest, has_untold = without_told_dates(normal(text), lambda: support.times)
+    rest, has_untold = without_told_dates(compared(text), lambda: support.times)
     if has_untold:
         return UNTOLD_TIME
     known = support.words | names
@@ -234,7 +234,7 @@ def _says_only(terms: set[str], clause: str, names: frozenset[str]) -> bool:
 
 
 def _is_copied(text: str, support: Support) -> bool:
-    return " ".join(normal(text).split()) in " ".join(support.text.split())
+    return " ".join(compared(text).split()) in " ".join(support.text.split())
 
 
 def _is_told_as_past(text: str) -> bool:

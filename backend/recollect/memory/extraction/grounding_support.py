@@ -7,7 +7,7 @@ from functools import cached_property
 
 from recollect.memory.extraction.draft import CellText
 from recollect.memory.extraction.grounding_dates import SaidTimes, without_dates
-from recollect.memory.extraction.grounding_words import content_terms, numbers_said, vocabulary
+from recollect.memory.extraction.grounding_words import compared, content_terms, numbers_said, vocabulary
 from recollect.memory.model import Turn
 from recollect.memory.text_key import text_key
 from recollect.memory.words import normal
@@ -69,7 +69,7 @@ class Support:
 
     @cached_property
     def text(self) -> str:
-        return normal("\n".join(sentence for _, sentence in self.sentences))
+        return compared("\n".join(sentence for _, sentence in self.sentences))
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -70,10 +70,14 @@ _clock = re.compile(r"(\d{1,2})(?::\d{2})?\s?(?:p\.?m\b)|(?:下午|晚上|傍晚
 _from_apostrophe = re.compile("['\u2019\u02bc].*")
 _full_hour = re.compile(r"(?<=\d):00\b")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_MARKED = (
+    (0x300, 0x370), (0x591, 0x5C8), (0x64B, 0x671), (0x900, 0xE00),
+    (0x1AB0, 0x1B00), (0x1DC0, 0x1E00), (0x20D0, 0x2100), (0xFE20, 0xFE30),
+)  # fmt: skip
 # A vowel sign is no \\w, though the word goes on behind it.
 _MARKS = "".join(
     chr(code)
-    for first, last in ((0x300, 0x370), (0x591, 0x5C8), (0x64B, 0x671), (0x900, 0xE00))
+    for first, last in _MARKED
     for code in range(first, last)
     if unicodedata.category(chr(code)).startswith("M")
 )
@@ -81,8 +85,17 @@ _names = re.compile(rf"(?<!\w[{_MARKS}])(?![{_UNSPACED}])\w(?:(?![{_UNSPACED}])[
 _sentence_start = re.compile(
     r"(?:^|[.!?:\u3002\uff01\uff1f\n\"\u201c(\u2022-])\s*[\"'\u201c\u2018(\[*]*$"
 ).search
+_stray_accent = re.compile(r"(?:^|(?<=\s))[\u0300-\u036f]+")
 _spaced_words = re.compile(r"[^\W\d_]+")
 _han_or_katakana = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u30a1-\u30fa]+")
+
+
+def compared(text: str) -> str:
+    """As statements and what they are held against are read.
+
+    An accent that stands alone, typed for an apostrophe, is no part of the word behind it.
+    """
+    return _stray_accent.sub("", normal(text))
 
 
 def content_terms(text: str) -> set[str]:
@@ -136,7 +149,8 @@ def numbers_said(text: str) -> set[str]:
     found = numbers_in(text)
     found |= {_canonical(run) for run in re.findall(r"\d+", plain)}
     found |= {str((int(match[1] or match[2]) % 12) + 12) for match in _clock.finditer(plain)}
-    return found | {str(_WRITTEN[word]) for word in set(plain.lower().split()) & _WRITTEN.keys()}
+    words = set(re.findall(r"[^\W\d_]+", plain.lower()))
+    return found | {str(_WRITTEN[word]) for word in words & _WRITTEN.keys()}
 
 
 def holds_unknown_characters(text: str, known: str) -> bool:
