@@ -54,8 +54,8 @@ export function useScrolling(talk, focusTurn) {
   }, [talk.pending]);
 
   const readOn = () => {
-    if (talk.loading || talk.error) return;
     const view = element.current;
+    if (view === null || talk.loading || talk.error) return;
     if (talk.next !== null && view.scrollTop < SOON) talk.readEarlier();
     else if (talk.later && belowOf(view) < SOON) talk.readLater();
   };
@@ -63,6 +63,7 @@ export function useScrolling(talk, focusTurn) {
   useEffect(readOn);
   const onScroll = () => {
     const view = element.current;
+    if (view === null) return; // The chat was left while it scrolled.
     atEnd.current = !talk.later && belowOf(view) < NEAR;
     if (view.scrollTop !== held.current?.scrollTop) held.current = firstInSight(view);
     readOn();
