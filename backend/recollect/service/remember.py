@@ -131,7 +131,7 @@ class Remembering:
 
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
         """Those with the same words, or about the same matter, and the newest about the same attribute of the same
-        subject: other values of what is had once are one matter already."""
+        subject: other facts of what is had once are one matter already."""
         if entry.kind not in (FACTS, FORESIGHT):
             return []
         space, owner, extra = entry.space, entry.owner, entry.entry.extra
@@ -139,7 +139,7 @@ class Remembering:
         if matter_of(entry) is not None:
             found += await self.entries.of_matter(space, owner, matter_key(entry), newest=_MOST_ALIKE)
         subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
-        if attribute not in FUNCTIONAL:
+        if entry.kind != FACTS or attribute not in FUNCTIONAL:
             said = await self.entries.wordings(space, owner, entry.kind, subject, attribute, _MOST_ALIKE)
             perhaps = 0 if self.embedder is None else _MOST_READ_PERHAPS
             worth = consolidate.worth_comparing(entry, said, perhaps)

@@ -1,11 +1,13 @@
 """What a new fact is compared with, and which facts a page is made of, among very many."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from recollect.failpoints import FailPoints
 from recollect.memory.index_row import Vectors
 from recollect.memory.job import Job
-from recollect.memory.known_entry import FACTS, PROFILE, EntryChange, KnownEntry, Source
+from recollect.memory.known_entry import FACTS, FORESIGHT, PROFILE, EntryChange, KnownEntry, Source
 from recollect.memory.model import Entry
 from recollect.memory.remembered import Known
 from recollect.service.owner_locks import OwnerLocks
@@ -40,15 +42,10 @@ class _Embedder:
         return np.array([[1, 0] if "swim" in text else [0, 1] for text in texts], dtype=np.float32)
 
 
-async def test_of_those_whose_meaning_would_tell_the_newest_are_embedded() -> None:
-    things = ["ski", "run", "hike", "sing", "paint", "cook"]
-    older = [likes(f"to {each}", f"Ann likes to {each} a lot.", place) for place, each in enumerate(things)]
-    swims = likes("to swim", "Ann likes to swim very often.", 50)
-    new = likes("swim", "Ann likes to swim a lot.", 90)
-    embedder = _Embedder()
-    remembering = Remembering(
+def remembering_in(store: FakeEntryStore, embedder: _Embedder | None = None) -> Remembering:
+    return Remembering(
         cells=None,  # type: ignore[arg-type]
-        entries=await stored(*older, swims),
+        entries=store,
         extractor=None,  # type: ignore[arg-type]
         people=None,  # type: ignore[arg-type]
         embedder=embedder,  # type: ignore[arg-type]
@@ -57,6 +54,25 @@ async def test_of_those_whose_meaning_would_tell_the_newest_are_embedded() -> No
         locks=OwnerLocks(),
         fail_points=FailPoints(),
     )
+
+
+async def test_a_plan_is_compared_with_plans_though_it_is_about_what_is_had_once() -> None:
+    plan, again = (
+        replace(likes("Lisbon", f"Ann moves to Lisbon {end}", when, attribute="lives_in"), kind=FORESIGHT)
+        for when, end in enumerate(["in the spring.", "in spring."])
+    )
+    assert [each.entry_id for each in await remembering_in(await stored(plan))._alike(again)] == [
+        plan.entry_id
+    ]
+
+
+async def test_of_those_whose_meaning_would_tell_the_newest_are_embedded() -> None:
+    things = ["ski", "run", "hike", "sing", "paint", "cook"]
+    older = [likes(f"to {each}", f"Ann likes to {each} a lot.", place) for place, each in enumerate(things)]
+    swims = likes("to swim", "Ann likes to swim very often.", 50)
+    new = likes("swim", "Ann likes to swim a lot.", 90)
+    embedder = _Embedder()
+    remembering = remembering_in(await stored(*older, swims), embedder)
     alike = await remembering._alike(new)
     same = await remembering._same_meaning([new], Known([], {new.entry_id: alike}))
     assert same == {frozenset([new.entry_id, swims.entry_id])}
