@@ -18,7 +18,7 @@ from recollect.service.keys import identify
 
 
 async def get_app(request: Request) -> App:
-    app: App = request.app.state.recollect
+    app: App = request.scope["recollect.app"]
     return app
 
 
@@ -26,12 +26,12 @@ async def get_caller(request: Request) -> Caller:
     """Raises KeyRequired where keys are in force and none, or a wrong one, is given."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
-    app: App = request.app.state.recollect
+    app: App = request.scope["recollect.app"]
     caller = identify(
         app.keys,
         given,
         app.lock.token,
-        on_loopback=request.app.state.on_loopback,
+        on_loopback=request.scope["recollect.on_loopback"],
         space=_space_named(request),
     )
     if request.scope["query_string"]:

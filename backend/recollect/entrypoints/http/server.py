@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import uvicorn
@@ -14,7 +15,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recollect import __version__
 from recollect.app import App
@@ -50,8 +51,9 @@ ANSWER_SECONDS = 8.0
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound by itself
 
 
+@cache
 def create_api() -> FastAPI:
-    """Routes and error handling, without a home behind them."""
+    """Routes and error handling, built once: which home a request is for stands in its scope."""
     api = FastAPI(
         title="Recollect",
         version=__version__,
@@ -79,8 +81,13 @@ def create_server(app: App) -> Guard:
     api = create_api()
     settings = app.settings
     local = is_loopback(settings.host)
-    api.state.recollect, api.state.on_loopback = app, local
-    inner: ASGIApp = Shortcut(api, [*memory.router.routes, *openai.router.routes])
+    routed = Shortcut(api, [*memory.router.routes, *openai.router.routes])
+
+    async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["recollect.app"], scope["recollect.on_loopback"] = app, local
+        await routed(scope, receive, send)
+
+    inner: ASGIApp = at_home
     if settings.allowed_origins:
         inner = CORSMiddleware(
             inner, allow_origins=settings.allowed_origins, allow_methods=["*"], allow_headers=["*"]
