@@ -345,7 +345,7 @@ class App:
     def forgotten_verifier(self) -> ForgottenVerifier:
         return ForgottenVerifier(
             SqlForgottenProof(self.database),
-            TableVersions(self.settings.index_path),
+            TableVersions(self.settings.index_path, self.index),
             self.vault,
             self.jobs,
             self.earlier_copies,

@@ -169,10 +169,14 @@ class LanceIndex:
         return await self._lanes.run(_GENERATIONS, translated)
 
     async def _on_table(self, generation: str, name: str, work: Callable[[Generation, "OwnerTable"], T]) -> T:
-        lane: Hashable = (generation, name)
-        return await self._lanes.run(
-            lane, lambda: work(self._known(generation), self._table(generation, name))
+        return await self.in_lane(
+            generation, name, lambda: work(self._known(generation), self._table(generation, name))
         )
+
+    async def in_lane(self, generation: str, name: str, work: Callable[[], T]) -> T:
+        """Run `work` in a thread while nobody else in this process reads or writes this table."""
+        lane: Hashable = (generation, name)
+        return await self._lanes.run(lane, work)
 
     def _known(self, name: str) -> Generation:
         generation = self._files.read(name)

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from recollect.errors import IndexUnavailable
+from recollect.infra.lance.index import LanceIndex
 from recollect.memory.forgetting import StoredVersion
 
 _SUFFIX = ".lance"
@@ -14,26 +16,29 @@ _log = logging.getLogger("recollect.index")
 
 
 class TableVersions:
-    """Reads the tables that `LanceIndex` writes, and never changes them."""
+    """Reads the tables that `LanceIndex` writes, each while that leaves it alone, and never changes them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, index: LanceIndex) -> None:
         self._folder = folder
+        self._index = index
 
     async def all_versions(self) -> list[StoredVersion]:
         """Ids alone, without texts. Raises IndexUnavailable where a version cannot be read."""
-        return await asyncio.to_thread(lambda: list(self._versions()))
+        paths = await asyncio.to_thread(lambda: sorted(self._folder.glob(f"*/*{_SUFFIX}")))
+        found: list[StoredVersion] = []
+        for path in paths:
+            found += await self._index.in_lane(path.parent.name, path.stem, partial(_versions, path))
+        return found
 
-    def _versions(self) -> Iterator[StoredVersion]:
-        for path in sorted(self._folder.glob(f"*/*{_SUFFIX}")):
-            try:
-                yield from _versions_of(path)
-            except IndexUnavailable:
-                raise
-            except BaseException as error:  # A panic of LanceDB's is no Exception.
-                _log.warning("a version of a table of the index cannot be read: %s", error)
-                raise IndexUnavailable(
-                    "an old version of the index cannot be read; the log says why"
-                ) from error
+
+def _versions(path: Path) -> list[StoredVersion]:
+    if not path.exists():  # Dropped since the folder was listed.
+        return []
+    try:
+        return list(_versions_of(path))
+    except BaseException as error:  # A panic of LanceDB's is no Exception.
+        _log.warning("a version of a table of the index cannot be read: %s", error)
+        raise IndexUnavailable("an old version of the index cannot be read; the log says why") from error
 
 
 def _versions_of(path: Path) -> Iterator[StoredVersion]:
