@@ -4,9 +4,11 @@ BIN := $(CURDIR)/.venv/bin
 RUFF := $(BIN)/ruff
 RUFF_OPTIONS := --config backend/pyproject.toml
 PYTHON_FILES := backend scripts
+# Three processes on two cores: tests wait for clocks and disks as much as for the processor.
+IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test integration stress long lint format bench openapi screenshots installed installed-dev
+.PHONY: help serve test test-all integration stress long lint format bench openapi screenshots installed installed-dev
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,8 +17,11 @@ serve: installed ## install what is needed and start the server; it prints its a
 	@$(BIN)/recollect setup >&2 || echo "serve: starting without a model that could not be fetched; 'recollect setup' tries again" >&2
 	@exec $(BIN)/recollect serve
 
-test: installed-dev ## every test in its quick size, stress included; more than forty minutes on two cores
-	cd backend && $(BIN)/pytest -n 2 --dist loadfile tests
+test: installed-dev ## the quick suite: ten minutes on two cores
+	cd backend && $(BIN)/pytest $(IN_PARALLEL) --quick tests
+
+test-all: installed-dev ## every test but the long ones: most of an hour
+	cd backend && $(BIN)/pytest $(IN_PARALLEL) tests
 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract

@@ -1,22 +1,41 @@
-"""How large the tests are: `--stress=quick` by default, `--stress=long` for hours when a machine has nothing to do."""
+"""Which tests run, and how large they are.
+
+`--quick` is what `make test` runs: ten minutes on two cores. It leaves out what is marked `slow` (tests that start a
+server many times, kill it over and over, or ask a real model for minutes), runs three cases of each sweep under
+`stress` and `browser`, and draws 20 examples for each property instead of 200.
+
+`--stress=long` is for hours when a machine has nothing to do.
+"""
 
 import os
 import signal
+from collections import defaultdict
+from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.stress.utils import Size
 
 LONG = "long"
+SLOW = "slow"
+TESTS = Path(__file__).parent
+SWEEPS = (TESTS / "stress", TESTS / "browser")
+"""Folders in which every case of a parametrised test costs seconds."""
+FOLDERS = ("stress", "browser", "integration", "contract", "unit")
 
 # Hundreds of servers and commands are started: each would compile all of the code for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell's background jobs ignore Ctrl-C, and so would the commands at which the tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+hypothesis.settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile("all", max_examples=200, deadline=None, database=None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("stress", "how large the tests are")
+    group = parser.getgroup("recollect", "which tests run, and how large they are")
+    group.addoption("--quick", action="store_true", help="leave out slow tests and most cases of sweeps")
     group.addoption(
         "--stress",
         choices=[size.value for size in Size],
@@ -30,11 +49,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("quick" if config.getoption("quick") else "all")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     size = Size(config.getoption("stress"))
     chosen = [item for item in items if _is_of(size, item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = chosen
+    if config.getoption("quick"):
+        chosen = _quick(chosen)
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = sorted(chosen, key=_longest_first)
+
+
+def _longest_first(item: pytest.Item) -> int:
+    """Files of few long tests begin, so that at the end no process waits for another."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
 
 
 def _is_of(size: Size, item: pytest.Item) -> bool:
@@ -42,3 +74,18 @@ def _is_of(size: Size, item: pytest.Item) -> bool:
     if size is Size.QUICK:
         return not is_long
     return is_long or "size" in getattr(item, "fixturenames", ())
+
+
+def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
+    items = [item for item in items if item.get_closest_marker(SLOW) is None]
+    sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if any(folder in item.path.parents for folder in SWEEPS):
+            sweeps[item.nodeid.partition("[")[0]].append(item)
+    left_out = {case for cases in sweeps.values() for case in cases if case not in _spread(cases)}
+    return [item for item in items if item not in left_out]
+
+
+def _spread(cases: list[pytest.Item]) -> tuple[pytest.Item, ...]:
+    """The first, the middle and the last."""
+    return cases[0], cases[len(cases) // 2], cases[-1]

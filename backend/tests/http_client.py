@@ -59,7 +59,13 @@ class Home:
 @asynccontextmanager
 async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
     """A home in this process; its jobs run, and do not wait for pauses."""
-    given: Json = {"memorize": {"pause_seconds": 0.05}, "transcript_delay_ms": 0, **settings}
+    given: Json = {
+        "memorize": {"pause_seconds": 0.05},
+        "transcript_delay_ms": 0,
+        "embedding": {"kind": "none"},  # Tests of something else don't wait for a model.
+        "llm": {"discover": False},
+        **settings,
+    }
     app = open_app(Settings(home=home, **given))
     async with app, client_of(app) as client:
         yield Home(app, client)

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import httpx2
 
-from tests.processes import BACKEND, first_line
+from tests.forking import BACKEND
+from tests.processes import first_line
 
 MODELS = BACKEND.parent / ".venv" / "models"
 FULL_MODEL = MODELS / "smollm2-135m-instruct" / "SmolLM2-135M-Instruct.Q4_1.gguf"

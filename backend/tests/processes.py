@@ -10,15 +10,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 import httpx2
 
-BACKEND = Path(__file__).resolve().parents[1]
+from tests import forking
+from tests.forking import BACKEND, Forked
+
 START_SECONDS = 60
 STOP_SECONDS = 30
 COMMAND_SECONDS = 90
 T = TypeVar("T")
+Process = subprocess.Popen[str] | Forked
 
 
 def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 30, every: float = 0.02) -> T:
@@ -50,10 +53,13 @@ def recollect(
     prefix: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run one command of the command line to its end."""
+    env = environment(home, settings)
+    if not prefix:
+        return forking.run("recollect", *arguments, env=env, text=text, timeout=COMMAND_SECONDS)
     return subprocess.run(
         [*prefix, sys.executable, "-m", "recollect", *arguments],
         cwd=BACKEND,
-        env=environment(home, settings),
+        env=env,
         input=text,
         stdin=subprocess.DEVNULL if text is None else None,
         capture_output=True,
@@ -90,19 +96,12 @@ class Server:
         self.log = Path(log)
         self.address = ""
         self._environment = environment(home, settings)
-        self._command = [*prefix, sys.executable, "-m", "recollect", "serve", "--port", "0", *arguments]
+        self._program = ["recollect", "serve", "--port", "0", *arguments]
+        self._prefix = prefix
 
     def __enter__(self) -> Self:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self._command,
-                cwd=BACKEND,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+            self.process = self._started(log)
         line = first_line(self.process)
         if not line:
             self._close()
@@ -145,24 +144,28 @@ class Server:
     def has_ended(self) -> bool:
         return self.process.poll() is not None
 
+    def _started(self, log: IO[bytes]) -> Process:
+        if not self._prefix:
+            return Forked(*self._program, env=self._environment, stderr=log)
+        return subprocess.Popen(
+            [*self._prefix, sys.executable, "-m", *self._program],
+            cwd=BACKEND,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+
     def _close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        end(self.process)
 
 
 class StandInModel:
     """The stand-in model server of `tests.standin_model`, for as long as the `with` block runs."""
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.standin_model", "--port", "0"],
-            cwd=BACKEND,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._start(0)
         self.base_url = f"http://127.0.0.1:{self._announced_port()}"
         self._client = httpx2.Client(base_url=self.base_url, timeout=30, trust_env=False)
         return self
@@ -171,7 +174,7 @@ class StandInModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
-        self._end()
+        end(self.process)
 
     @property
     def pid(self) -> int:
@@ -195,21 +198,27 @@ class StandInModel:
         found: list[dict[str, Any]] = answer.json()["log"]
         return found
 
+    def _start(self, port: int) -> None:
+        self.process = Forked("tests.standin_model", "--port", str(port))
+
     def _announced_port(self) -> int:
         line = first_line(self.process)
         if not line:
-            self._end()
+            end(self.process)
             raise RuntimeError("the stand-in model did not start")
         return int(json.loads(line)["port"])
 
-    def _end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+
+def end(process: Process) -> None:
+    """Kill it if it still runs, and close its pipes."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
 
 
-def first_line(process: subprocess.Popen[str]) -> str:
+def first_line(process: Process) -> str:
     """What a process announces when it is ready; empty when it ended, or was too slow and was ended."""
     assert process.stdout is not None
     too_slow = threading.Timer(START_SECONDS, process.kill)

@@ -1,8 +1,6 @@
 """Homes in which memories are made, by rules or by the stand-in model, and what came of it."""
 
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 
 from recollect.memory.known_entry import KnownEntry
 from tests.http_client import Home, Json, opened
-from tests.processes import BACKEND, StandInModel
+from tests.processes import StandInModel, end
 
 MAY_8 = 1_778_248_980_000
 """2026-05-08T14:03:00Z"""
@@ -38,16 +36,8 @@ class MortalModel(StandInModel):
 
     def revive(self) -> None:
         self.process.wait(10)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        port = self.base_url.rpartition(":")[2]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.standin_model", "--port", port],
-            cwd=BACKEND,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        end(self.process)
+        self._start(int(self.base_url.rpartition(":")[2]))
         self._announced_port()
 
     def asked(self, what: str = "memory") -> int:

@@ -26,8 +26,6 @@ import asyncio
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
@@ -41,7 +39,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.engine_behaviour import ENGINES, Engine, Exchange, Refusal
-from tests.processes import first_line
+from tests.forking import Forked
+from tests.processes import end, first_line
 
 BACKEND = Path(__file__).resolve().parents[1]
 HALVED = {"stall", "early_end", "rubbish", "wrong_shape", "error", "die"}
@@ -180,16 +179,13 @@ class StandInEngine:
 
     def __init__(self, kind: str, *, arguments: tuple[str, ...] = (), port: int = 0) -> None:
         self.kind = kind
-        self._command = [sys.executable, "-m", "tests.standin_engines", "--kind", kind, "--port", str(port)]
-        self._command += arguments
+        self._arguments = ["--kind", kind, "--port", str(port), *arguments]
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            self._command, cwd=BACKEND, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-        )
+        self.process = Forked("tests.standin_engines", *self._arguments)
         line = first_line(self.process)
         if not line:
-            self._end()
+            end(self.process)
             raise RuntimeError(f"the stand-in for {self.kind} did not start")
         self.port = int(json.loads(line)["port"])
         self.base_url = f"http://127.0.0.1:{self.port}"
@@ -200,7 +196,7 @@ class StandInEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
-        self._end()
+        end(self.process)
 
     def control(self, mode: str = "answer", **settings: Any) -> None:
         """Set how the calls that follow are answered: `answer`, `reasoning`, `tool_call`, `times`, …"""
@@ -226,12 +222,6 @@ class StandInEngine:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-
-    def _end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
 
 
 def main() -> None:

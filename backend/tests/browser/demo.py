@@ -1,6 +1,5 @@
 """A home to show: a few weeks of somebody's conversations, and what was made of them. The same every time."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -98,7 +97,7 @@ class DemoSite(Site):
 
     def __init__(self, home: Path, model: StandInModel) -> None:
         super().__init__(home, model, ROOM)
-        self._command = [sys.executable, "-m", "tests.browser.demo_server"]
+        self._program = ["tests.browser.demo_server"]
         self._clock = home.parent / CLOCK
         self._set_clock(EARLIER[0][2])
 

@@ -7,6 +7,8 @@ from playwright.sync_api import expect
 
 from tests.browser.site import Site, Visit
 
+pytestmark = pytest.mark.slow
+
 Visits = Callable[..., Visit]
 EVERY_OBJECT_HAS = ("constructor", "toString", "__proto__")
 

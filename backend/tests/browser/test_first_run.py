@@ -47,6 +47,7 @@ def test_a_model_that_does_not_answer_is_named_with_what_to_do(
         expect(page.get_by_role("article", name="default").get_by_text("in trouble")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_key_is_asked_for_where_the_server_wants_one(empty: Site, visit: Visits) -> None:
     secret = empty.key_for("ann")
     page = visit(empty).open()

@@ -3,10 +3,13 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site, Visit
 from tests.processes import StandInModel, wait_until
+
+pytestmark = pytest.mark.slow
 
 Visits = Callable[..., Visit]
 

@@ -4,11 +4,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.jobs import bury_a_job
 from tests.browser.site import Site, Visit
 from tests.processes import StandInModel, wait_until
+
+pytestmark = pytest.mark.slow
 
 Visits = Callable[..., Visit]
 

@@ -12,6 +12,8 @@ from tests.browser.site import Site, Visit
 from tests.http_client import Json
 from tests.processes import StandInModel
 
+pytestmark = pytest.mark.slow
+
 Visits = Callable[..., Visit]
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -11,6 +11,8 @@ from tests.browser.site import MAY_8, MINUTE, Site, Visit
 from tests.cache_chat import NO_BACKGROUND_WORK
 from tests.processes import StandInModel
 
+pytestmark = pytest.mark.slow
+
 Visits = Callable[..., Visit]
 BATCH = 500
 AT_REST = """async () => {

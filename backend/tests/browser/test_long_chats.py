@@ -3,10 +3,13 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.site import Site, Visit
 from tests.processes import StandInModel
+
+pytestmark = pytest.mark.slow
 
 Visits = Callable[..., Visit]
 TALL = {"width": 1280, "height": 4000}

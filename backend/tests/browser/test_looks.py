@@ -11,6 +11,8 @@ from tests.browser.demo import CHAT, LAST_ANSWER, USER, DemoSite
 from tests.browser.site import Visit
 from tests.processes import StandInModel
 
+pytestmark = pytest.mark.slow
+
 Visits = Callable[..., Visit]
 PHONE = {"width": 390, "height": 844}
 PAGES = {

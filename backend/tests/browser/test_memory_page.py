@@ -83,6 +83,7 @@ def test_a_memory_is_edited_pinned_and_undone(site: Site, visit: Visits) -> None
     expect(page.get_by_role("article", name="editor lives in Madrid.")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_an_edit_of_what_was_changed_meanwhile_is_refused_and_nothing_typed_is_lost(
     site: Site, visit: Visits
 ) -> None:
@@ -99,6 +100,7 @@ def test_an_edit_of_what_was_changed_meanwhile_is_refused_and_nothing_typed_is_l
     expect(page.get_by_role("article")).to_contain_text("elsewhere")
 
 
+@pytest.mark.slow
 def test_what_was_changed_meanwhile_is_read_again_before_it_is_pinned(site: Site, visit: Visits) -> None:
     site.remember("pia", "pia-1", "I live in Riga.")
     page = show(visit(site, "pia"), "pia lives in Riga.")
@@ -163,6 +165,7 @@ def test_a_note_is_brought_along_by_dropping_it(site: Site, visit: Visits, name:
     expect(page.get_by_role("article")).to_contain_text("Another text.")
 
 
+@pytest.mark.slow
 def test_notes_are_chosen_with_a_button_too_and_what_is_no_note_is_said(
     site: Site, visit: Visits, tmp_path: Path
 ) -> None:
@@ -175,6 +178,7 @@ def test_notes_are_chosen_with_a_button_too_and_what_is_no_note_is_said(
     expect(page.get_by_role("article").get_by_role("listitem")).to_have_text(["bread", "salt"])
 
 
+@pytest.mark.slow
 def test_every_note_that_is_there_already_is_asked_about(site: Site, visit: Visits, tmp_path: Path) -> None:
     names = ["bread.md", "salt.md", "wine.md"]
     for name in names:
@@ -193,6 +197,7 @@ def test_every_note_that_is_there_already_is_asked_about(site: Site, visit: Visi
     assert texts == ["new", "old", "new"]
 
 
+@pytest.mark.slow
 def test_a_note_keeps_its_letters_or_is_refused(site: Site, visit: Visits, tmp_path: Path) -> None:
     text = "Grüße aus Porto"
     kept = ("utf-8", "utf-8-sig", "utf-16")
@@ -207,6 +212,7 @@ def test_a_note_keeps_its_letters_or_is_refused(site: Site, visit: Visits, tmp_p
         assert site.get(f"memory/notes/{encoding}.md", user_id="scribe")["text"] == text
 
 
+@pytest.mark.slow
 def test_what_an_agent_learned_is_shown_with_the_cases_it_was_made_of(site: Site, visit: Visits) -> None:
     page = visit(site, "tess").open("memory", "skills")
     expect(page.get_by_text("No skills yet")).to_be_visible()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.site import MAY_8, MINUTE, Site, Visit
@@ -22,6 +23,7 @@ def take_in(site: Site, user: str, thread: str, number: int) -> None:
     site.post("memory/add", session_id=thread, user_id=user, messages=messages)
 
 
+@pytest.mark.slow
 def test_the_prompt_before_is_found_however_much_was_taken_in_since(
     tmp_path: Path, model: StandInModel, visit: Visits
 ) -> None:

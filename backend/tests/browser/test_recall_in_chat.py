@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.site import Site, Visit
@@ -39,6 +40,7 @@ def test_a_memory_of_one_thread_is_used_in_another_and_leads_to_its_source(site:
     expect(page.get_by_role("log")).to_contain_text("I live in Lisbon.")
 
 
+@pytest.mark.slow
 def test_an_edited_memory_is_in_the_next_prompt_as_corrected(site: Site, visit: Visits) -> None:
     site.remember("cora", "cora-1", "I live in Vienna.")
     page = visit(site, "cora").open("chat")
@@ -63,6 +65,7 @@ def test_what_is_forgotten_is_in_no_prompt_after_that(site: Site, visit: Visits)
     page.get_by_role("link", name="In the chat").click()
     site.client.delete("/api/v1/threads/lena-1/turns/t-1", params={"user_id": "lena"}).raise_for_status()
     page.get_by_role("link", name="New chat", exact=True).click()
+    expect(page.get_by_role("article")).to_have_count(0)
     ask(page, "What is my cat called?")
     page.get_by_role("link", name="What was sent").last.click()
     expect(page.get_by_role("region", name="Words")).to_contain_text("What is my cat called?")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from copy import copy
 
+import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.bad_line import BadLine
@@ -52,6 +53,7 @@ def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(
     assert [turn["content"] for turn in turns()] == ["Count for me.", ANSWER]
 
 
+@pytest.mark.slow
 def test_an_answer_goes_on_where_it_was_each_time_the_connection_breaks_off(
     site: Site, model: StandInModel, visit: Visits
 ) -> None:
@@ -73,6 +75,7 @@ def test_an_answer_goes_on_where_it_was_each_time_the_connection_breaks_off(
         assert len([url for url in asked if url.endswith("/messages")]) == 1
 
 
+@pytest.mark.slow
 def test_a_reload_keeps_what_is_being_typed_until_it_is_sent(site: Site, visit: Visits) -> None:
     page = visit(site, "drafter").open("chat")
     typed = page.get_by_role("textbox", name="Message")
@@ -87,6 +90,7 @@ def test_a_reload_keeps_what_is_being_typed_until_it_is_sent(site: Site, visit: 
         expect(typed).to_have_value("")
 
 
+@pytest.mark.slow
 def test_whoever_leaves_a_chat_at_once_has_still_said_it(site: Site, visit: Visits) -> None:
     seen = visit(site, "hasty")
     held: list[Route] = []
@@ -105,6 +109,7 @@ def test_whoever_leaves_a_chat_at_once_has_still_said_it(site: Site, visit: Visi
     expect(log(page)).to_contain_text("Said in passing")
 
 
+@pytest.mark.slow
 def test_what_could_not_be_sent_is_there_when_one_comes_back(site: Site, visit: Visits) -> None:
     site.post("threads", thread_id="unsent", user_id="patient", title="Unsent")
     site.post("threads/unsent/turns", user_id="patient", role="user", content="Hello")
@@ -117,6 +122,7 @@ def test_what_could_not_be_sent_is_there_when_one_comes_back(site: Site, visit: 
     expect(page.get_by_role("textbox", name="Message")).to_have_value("Words for later")
 
 
+@pytest.mark.slow
 def test_two_tabs_see_the_same_stream(site: Site, model: StandInModel, visit: Visits) -> None:
     model.control(answer=ANSWER, chunk_delay_seconds=0.1, only="chat")
     tabs = visit(site, "tabs")
@@ -181,6 +187,7 @@ def test_edited_and_repeated_answers_are_branches_that_stay(
     expect(log(page)).to_contain_text("A question")
 
 
+@pytest.mark.slow
 def test_a_chat_that_cannot_be_read_for_a_moment_stays_in_the_list(site: Site, visit: Visits) -> None:
     site.post("threads", thread_id="steady", user_id="steve", title="Steady")
     page = visit(site, "steve").open("chat")
@@ -193,6 +200,7 @@ def test_a_chat_that_cannot_be_read_for_a_moment_stays_in_the_list(site: Site, v
     expect(chats.get_by_role("link")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_chats_stay_listed_when_the_next_page_of_them_cannot_be_read(site: Site, visit: Visits) -> None:
     for number in range(110):
         site.post("threads", thread_id=f"paged-{number}", user_id="pam", title=f"Thread {number}")
@@ -212,6 +220,7 @@ def test_chats_stay_listed_when_the_next_page_of_them_cannot_be_read(site: Site,
     expect(chats.get_by_role("link", name=re.compile(r"^Thread 0\b"))).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_text_selected_beyond_the_edge_of_a_dialog_does_not_close_it(site: Site, visit: Visits) -> None:
     site.post("threads", thread_id="edge", user_id="edgar", title="Edge")
     page = visit(site, "edgar").open("chat")

@@ -12,6 +12,8 @@ from tests.browser.jobs import bury_a_job
 from tests.browser.site import Site, Visit
 from tests.processes import StandInModel
 
+pytestmark = pytest.mark.slow
+
 Visits = Callable[..., Visit]
 HOSTILE = (
     '<script>window.broken = 1</script><img src="x" onerror="window.broken = 2"><svg onload="window.broken = 3">'

@@ -13,6 +13,8 @@ from tests.browser.seed_many import THREADS
 from tests.browser.site import MAY_8, Site, Visit
 from tests.processes import StandInModel
 
+pytestmark = pytest.mark.slow
+
 Visits = Callable[..., Visit]
 ODD = ("...", "%2e", "%2e%2e", "a/b", "../x", "a?b", "a#b", "a&b=c+d", "日本", "a b")
 

@@ -161,7 +161,7 @@ def real(loop_of_its_own: asyncio.Runner, tmp_path_factory: pytest.TempPathFacto
 _spaces = count(1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(steps=_steps)
 def test_after_any_sequence_of_writes_fake_and_sqlite_agree(
     loop_of_its_own: asyncio.Runner, real: Journal, steps: list[tuple[object, ...]]

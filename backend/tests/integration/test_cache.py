@@ -76,6 +76,7 @@ def test_twelve_turns_evaluate_new_tokens_alone(alone: Run, show: Show) -> None:
     assert cached_percent([alone]) >= 92
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "turns"),
     [
@@ -92,6 +93,7 @@ def test_the_layouts_of_others_evaluate_more(layout: Layout, turns: int, alone: 
     assert evaluated_per_turn(naive) > 1.5 * evaluated_per_turn([alone])
 
 
+@pytest.mark.slow
 def test_recalled_memories_cost_their_own_tokens_and_no_more(
     tmp_path: Path, model_folder: Path, show: Show
 ) -> None:
@@ -108,6 +110,7 @@ def test_recalled_memories_cost_their_own_tokens_and_no_more(
     assert more_than_new(run) == []
 
 
+@pytest.mark.slow
 def test_thirty_turns_through_a_shrinking_window_stay_cached(tmp_path: Path, show: Show) -> None:
     with chatting(tmp_path / "home", context=SMALL_CONTEXT) as (chat, _):
         (run,) = chat.talk(["t1"], 30)
@@ -119,6 +122,7 @@ def test_thirty_turns_through_a_shrinking_window_stay_cached(tmp_path: Path, sho
     assert cached_percent([run]) >= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("names", "turns", "at_least"), [("t1 t2", 10, 88), ("t1 t2 t3 t4", 8, 85)])
 def test_threads_on_two_slots_stay_cached(
     tmp_path: Path, names: str, turns: int, at_least: float, show: Show
@@ -133,6 +137,7 @@ def test_threads_on_two_slots_stay_cached(
     assert evaluated_per_turn(naive) > 1.5 * evaluated_per_turn(runs)
 
 
+@pytest.mark.slow
 def test_memory_work_after_every_turn_costs_the_chat_nothing_on_one_slot(
     tmp_path: Path, alone: Run, show: Show
 ) -> None:

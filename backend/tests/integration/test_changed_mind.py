@@ -17,6 +17,8 @@ from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
 from tests.where_ann_lives import ANN, ENTRIES, found, holding, say, undo
 
+pytestmark = pytest.mark.slow
+
 LIKES, NOT = "ann likes coffee.", "ann does not like coffee."
 
 

@@ -296,6 +296,7 @@ def test_a_server_killed_while_it_streams_leaves_a_marked_turn(tmp_path: Path, m
         assert (counted["missing"], counted["messages"]) == (0, 4)
 
 
+@pytest.mark.slow
 def test_a_server_told_to_stop_tells_whoever_listens_that_the_answer_ends_here(
     tmp_path: Path, model: StandInModel
 ) -> None:

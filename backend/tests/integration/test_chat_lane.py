@@ -70,6 +70,7 @@ async def test_whoever_asked_is_soon_told_that_the_disk_does_not_take_the_answer
         assert live.error is not None
 
 
+@pytest.mark.slow
 async def test_an_answer_that_the_disk_takes_late_is_stored_late_and_does_not_stream_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

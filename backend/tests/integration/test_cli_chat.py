@@ -7,7 +7,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,9 @@ import pytest
 
 from recollect.entrypoints.cli.conversation import TASTE, Conversation, Screen, Wishes
 from tests.chatting import turns, with_backend
+from tests.forking import Forked
 from tests.http_client import add, coverage, drained, message
-from tests.processes import BACKEND, Server, StandInModel, environment, recollect, recollect_json, wait_until
+from tests.processes import Server, StandInModel, environment, recollect, recollect_json, wait_until
 
 COUNTING = "one two three four five six seven eight nine ten eleven"
 
@@ -67,14 +67,9 @@ class Terminal:
 
     def __enter__(self) -> Self:
         self._keys, terminal = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "recollect", "chat", *self._arguments],
-            cwd=BACKEND,
-            env={**environment(self._home, self._settings), "TERM": "dumb"},
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            start_new_session=True,
+        env = {**environment(self._home, self._settings), "TERM": "dumb"}
+        self.process = Forked(
+            "recollect", "chat", *self._arguments, env=env, stdin=terminal, stdout=terminal, stderr=terminal
         )
         os.close(terminal)
         return self

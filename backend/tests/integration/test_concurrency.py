@@ -91,6 +91,7 @@ def test_batches_sent_at_once_to_one_thread_are_all_covered_once_and_in_order(
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["given ids", "made ids"])
+@pytest.mark.slow
 def test_sixteen_threads_at_once_keep_their_messages_apart(server: Server, ids: bool) -> None:
     sent = {f"of-16-{ids}-{number}": batches(f"{number}", 2, 3, ids=ids) for number in range(16)}
     at_once(server, [adding(session, batch) for session, given in sent.items() for batch in given])

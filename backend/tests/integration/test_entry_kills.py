@@ -1,7 +1,5 @@
 """A writer of entries, killed with SIGKILL at every step: the vault is byte for byte what it is without the kills."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +8,10 @@ from recollect.infra.sql.database import Database
 from recollect.infra.sql.entry_file_store import SqlEntryFileStore
 from recollect.infra.vault import Vault
 from recollect.service.verify_entries import entry_problems
+from tests import forking
 from tests.entry_writer import START, write
-from tests.processes import BACKEND
+
+pytestmark = pytest.mark.slow
 
 SIGKILLED = -9
 STEPS = (
@@ -35,8 +35,8 @@ async def test_a_kill_at_any_step_leaves_the_same_bytes(tmp_path: Path, step: st
     home = tmp_path / "killed"
     killed = 0
     for times in TIMES:
-        command = [sys.executable, "-m", "tests.entry_writer", str(home), f"{step}:{times}"]
-        killed += subprocess.run(command, cwd=BACKEND, timeout=60).returncode == SIGKILLED
+        writer = forking.run("tests.entry_writer", str(home), f"{step}:{times}", timeout=60)
+        killed += writer.returncode == SIGKILLED
     await write(home, None)
     assert killed >= 2
     assert files(home) == files(tmp_path / "whole")

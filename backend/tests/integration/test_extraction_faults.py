@@ -32,6 +32,8 @@ from tests.remembering import (
     vault_files,
 )
 
+pytestmark = pytest.mark.slow
+
 IMPATIENT: Json = {"memorize": {"model_timeout_seconds": 0.6}}
 TWO_ATTEMPTS: Json = {"jobs": {"max_attempts": 2}}
 STRATEGIES = ["episode", "facts", "foresight"]

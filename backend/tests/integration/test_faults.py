@@ -16,6 +16,8 @@ from tests.disks import Disk, needs_mounts, served_on
 from tests.http_client import QUICK, Json, add, contents, coverage, drained, jobs, message
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 
+pytestmark = pytest.mark.slow
+
 BACK_SECONDS = 30
 
 

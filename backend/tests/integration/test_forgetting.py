@@ -87,6 +87,7 @@ def test_nothing_is_left_of_a_user(server: Server, model: StandInModel) -> None:
 
 
 @pytest.mark.parametrize("how", ["api", "editor"])
+@pytest.mark.slow
 def test_nothing_is_left_of_a_memory_that_a_person_deleted(
     how: str, server: Server, model: StandInModel
 ) -> None:
@@ -127,6 +128,7 @@ def without_section(text: str, entry_id: str) -> str:
     return "".join(section for section in sections if entry_id not in section)
 
 
+@pytest.mark.slow
 def test_what_another_message_says_stays(server: Server, model: StandInModel) -> None:
     turn = fill(server.client, model)
     body = {"session_id": "t3", "user_id": "ann", "messages": [message(f"{CANARY} is far away.")]}

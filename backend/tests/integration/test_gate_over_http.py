@@ -40,6 +40,7 @@ def jobs(client: httpx2.Client) -> list[Json]:
     return found
 
 
+@pytest.mark.slow
 def test_queued_work_waits_for_the_chat_and_then_runs_one_by_one(tmp_path: Path, model: StandInModel) -> None:
     settings = with_backend(model.base_url, **QUICK_BOUNDARIES)
     with Server(tmp_path / "home", settings) as server:

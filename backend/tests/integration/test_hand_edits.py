@@ -167,6 +167,7 @@ def test_what_cannot_be_taken_in_is_kept_beside(tmp_path: Path, old: str, new: s
         assert is_sound(server.home)
 
 
+@pytest.mark.slow
 def test_edits_amid_new_messages_are_all_in_the_journal_or_kept_beside(tmp_path: Path) -> None:
     """A person edits one turn after another, whenever some more messages came in, and the file is written anew."""
     edits, adds_per_edit = 20, 80

@@ -13,6 +13,8 @@ from tests.http_client import add, coverage, message
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 from tests.searching import delete_index, health, indexed, search, texts, with_server
 
+pytestmark = pytest.mark.slow
+
 SAID = ["Marta moves to Porto", "that is lovely news"]
 NOTES_MISSING = "some notes are not indexed yet and are not found"
 

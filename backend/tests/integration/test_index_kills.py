@@ -6,8 +6,6 @@ The step that was under way is done or not done, never half.
 import asyncio
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,10 @@ from typing import Any
 import pytest
 
 from recollect.infra.lance.index import LanceIndex
+from tests.forking import Forked
 from tests.index_writer import OWNER
-from tests.processes import BACKEND
+
+pytestmark = pytest.mark.slow
 
 STEPS = ("index.written", "index.compacting", "index.compacted", "index.promoting", "index.promoted")
 SIGKILLED = -9
@@ -83,17 +83,11 @@ async def found(folder: Path) -> tuple[str | None, Rows]:
     return live.name, rows
 
 
-def start(folder: Path, seed: int, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.index_writer", str(folder), "--seed", str(seed), *arguments],
-        cwd=BACKEND,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start(folder: Path, seed: int, *arguments: str) -> Forked:
+    return Forked("tests.index_writer", str(folder), "--seed", str(seed), *arguments)
 
 
-def listen(writer: "subprocess.Popen[str]", expected: Expected, lines: int | None = None) -> None:
+def listen(writer: Forked, expected: Expected, lines: int | None = None) -> None:
     """Hear what it says: some lines, or all until it ends. A last line that was cut off was not said."""
     assert writer.stdout is not None
     for count, line in enumerate(writer.stdout, 1):
@@ -103,7 +97,7 @@ def listen(writer: "subprocess.Popen[str]", expected: Expected, lines: int | Non
             return
 
 
-def end(writer: "subprocess.Popen[str]", expected: Expected) -> None:
+def end(writer: Forked, expected: Expected) -> None:
     writer.kill()
     listen(writer, expected)
     assert writer.stdout is not None

@@ -20,7 +20,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.lance import owner_table
 from recollect.infra.lance.index import LanceIndex, table_name
 from recollect.memory.index_row import Generation, IndexRow, Vectors
-from tests.processes import BACKEND
+from tests.forking import BACKEND
 
 G = "g1"
 ANN = "default/users/ann"
@@ -416,6 +416,7 @@ async def soak(index: LanceIndex, rows: int) -> tuple[int, float, float]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("rows", [5_000, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.slow
 async def test_rows_in_small_writes_stay_in_few_files(index: LanceIndex, rows: int) -> None:
     most_files, most_bytes, bytes_at_end = await soak(index, rows)
     sys.stdout.write(
@@ -437,6 +438,7 @@ async def test_a_hundred_thousand_rows_in_small_writes_stay_in_few_files(index: 
     assert most_bytes < 5
 
 
+@pytest.mark.slow
 async def test_a_small_table_stays_in_fewer_files(index: LanceIndex) -> None:
     seen = []
     for number in range(120):

@@ -16,8 +16,11 @@ from recollect.errors import ModelUnavailable
 from recollect.infra.local_model.child import LocalModel
 from recollect.infra.local_model.setup import SMOLLM2, is_set_up
 from tests.eventually import eventually
+from tests.forking import BACKEND
 from tests.llama_cpp import CUT_MODEL, FULL_MODEL, MODELS, cut_model
-from tests.processes import BACKEND, wait_until
+from tests.processes import wait_until
+
+pytestmark = pytest.mark.slow
 
 CUT = dataclasses.replace(SMOLLM2, name=CUT_MODEL.parent.name, file=CUT_MODEL.name)
 

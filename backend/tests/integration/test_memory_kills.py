@@ -14,6 +14,8 @@ from tests.processes import Server
 from tests.remembering import DAY, MAY_8, TALK, MortalModel, entries, remembering, said, vault_files
 from tests.tool_tasks import tool_task
 
+pytestmark = pytest.mark.slow
+
 SIGKILLED = -9
 STEPS = (
     "journal.in_transaction",

@@ -10,6 +10,8 @@ import pytest
 from tests.http_client import Home, Json
 from tests.remembering import MortalModel, entries, remember, remembering, said
 
+pytestmark = pytest.mark.slow
+
 TURNS = 200
 THREADS = 5
 QUESTIONS = (

@@ -5,11 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from recollect.recovery import rebuild_home
 from recollect.settings import Settings
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts
+
+pytestmark = pytest.mark.slow
 
 ANN = {"user_id": "ann"}
 WORD = "Quixel"

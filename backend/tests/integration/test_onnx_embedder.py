@@ -20,7 +20,7 @@ import pytest
 from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedding.onnx import OnnxEmbedder
 from tests.embedding_model import model_folder
-from tests.processes import BACKEND
+from tests.forking import BACKEND
 from tests.tiny_minilm import tokenizer_json
 
 __all__ = ["model_folder"]

@@ -20,7 +20,6 @@ from tests.chatting import with_backend
 from tests.http_client import add, bearer, message
 from tests.processes import Server, StandInModel
 
-EXAMPLES = 40
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 schema = schemathesis.openapi.from_dict(openapi_document())
 
@@ -44,7 +43,6 @@ def operator(server: Server) -> dict[str, str]:
 
 @schema.parametrize()
 @settings(
-    max_examples=EXAMPLES,
     derandomize=True,
     database=None,
     deadline=None,

@@ -26,6 +26,8 @@ from tests.where_ann_lives import (
     undo,
 )
 
+pytestmark = pytest.mark.slow
+
 BERLIN, LISBON = "ann lives in Berlin.", "ann lives in Lisbon."
 
 

@@ -14,6 +14,8 @@ from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
 from tests.where_ann_lives import ANN, ENTRIES, rebuild_from_vault, say, undo
 
+pytestmark = pytest.mark.slow
+
 BERLIN, REX, TOM = "ann lives in Berlin.", "ann has a dog named Rex.", "ann has a cat named Tom."
 MAX, BELLA = "Ann has a dog named Max.", "ann has a dog named Bella."
 TALK = (("user", "I live in Berlin."), ("assistant", "Nice."), ("user", "I have a dog named Rex."))

@@ -24,6 +24,8 @@ from tests.where_ann_lives import (
     undo,
 )
 
+pytestmark = pytest.mark.slow
+
 
 async def indexed_with_marks(home: Home) -> None:
     """Until search knows both facts, and that one of them does not hold."""

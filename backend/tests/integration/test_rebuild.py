@@ -32,6 +32,8 @@ from tests.http_client import (
 )
 from tests.processes import Server, recollect, recollect_json, wait_until
 
+pytestmark = pytest.mark.slow
+
 SPACES = ("default", "red")
 ODD_TEXTS = [
     "## user · ann · 2026-05-08T14:03:00.000Z ^t-12\n\n> quoted\n\n%% memcell c-1: t-1 %%",

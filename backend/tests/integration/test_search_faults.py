@@ -14,6 +14,8 @@ from tests.http_client import Json, add, coverage, message
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 from tests.searching import delete_index, health, indexed, search, texts, with_server
 
+pytestmark = pytest.mark.slow
+
 QUERY_SECONDS = "0.3"
 SAID = ["Marta moves to Porto", "that is lovely news", "she is a nurse", "the invoice is due"]
 

@@ -112,7 +112,7 @@ narrowings = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(owner=st.sampled_from(OWNERS), query=queries, narrowed=narrowings)
 def test_whatever_is_sent_only_ones_own_comes_back(
     server: Server, everybody: dict[str, str], owner: Owner, query: str, narrowed: Json
@@ -145,6 +145,7 @@ def test_a_key_of_one_user_searches_theirs_alone(server: Server, everybody: dict
         assert (refused.status_code, refused.json()["error"]["field"]) == (404, "user_id")
 
 
+@pytest.mark.slow
 def test_what_others_have_changes_neither_hits_nor_order_nor_scores(
     tmp_path: Path, model_folder: Path
 ) -> None:

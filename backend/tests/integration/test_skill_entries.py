@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from recollect.recovery import rebuild_home
 from recollect.settings import Settings
@@ -12,6 +13,8 @@ from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, states, vault_files
 from tests.tool_tasks import tool_task
+
+pytestmark = pytest.mark.slow
 
 ENTRIES = "/api/v1/memory/entries"
 DISK = "Free some space on the full disk of the {} server"

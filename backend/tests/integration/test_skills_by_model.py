@@ -15,6 +15,8 @@ from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, vault_files
 from tests.tool_tasks import tool_task
 
+pytestmark = pytest.mark.slow
+
 TASKS = (
     "Free some space on the full disk of the server",
     "Free some space on the full disk of the database server",

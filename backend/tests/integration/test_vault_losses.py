@@ -6,10 +6,14 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from recollect.app import App
 from recollect.service.health import Health, check_health
 from tests.eventually import eventually
 from tests.http_client import Home, opened
+
+pytestmark = pytest.mark.slow
 
 SEEN_SECONDS = 2.0
 

@@ -9,6 +9,8 @@ from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, TALK, MortalModel, entries, remember, remembering, said, texts
 from tests.where_ann_lives import ANN, found, holding
 
+pytestmark = pytest.mark.slow
+
 
 async def hear(home: Home, *sentences: str) -> None:
     """Ann says each of these on a day of its own, in a thread of its own."""

@@ -294,6 +294,7 @@ async def say_flush_and_forget(person: Client, home: Home, figures: Figures) -> 
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 async def test_after_a_burst_memory_and_file_handles_are_back_to_normal(
     tmp_path: Path, model: MortalModel, figures: Figures, size: Size
 ) -> None:

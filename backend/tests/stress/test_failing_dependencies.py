@@ -197,6 +197,7 @@ async def is_rewritten(talkers: Talkers) -> bool:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catches_up(
     server: Server, model: MortalModel, embedder: MortalModel, figures: Figures, size: Size
 ) -> None:
@@ -287,6 +288,7 @@ async def test_recall_that_fails_or_is_slow_is_done_without_and_the_receipt_says
 
 @needs_mounts
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 async def test_a_disk_that_is_full_for_a_while_loses_nothing_that_was_answered(
     tmp_path: Path, model: MortalModel, figures: Figures, size: Size
 ) -> None:

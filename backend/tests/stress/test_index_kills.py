@@ -148,6 +148,7 @@ def found_in(client: httpx2.Client, thread: str) -> list[str]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_kills_at_random_while_indexing_and_reindexing_lose_and_double_nothing(
     tmp_path: Path, settings: dict[str, str]
 ) -> None:

@@ -265,6 +265,7 @@ def test_a_restore_that_is_killed_can_be_run_again(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_twenty_kills_at_random_moments_under_load_lose_nothing(tmp_path: Path) -> None:
     kill_at_random(tmp_path / "home", KILLS, seed=1)
 

@@ -90,7 +90,7 @@ def test_every_file_survives_an_editor_that_writes_crlf(file: EntryFile) -> None
     assert (parsed.entries, parsed.problems) == (file.entries, ())
 
 
-@settings(unhurried, max_examples=150)
+@settings(unhurried)
 @given(_files_of(2), st.none() | _damage | texts, st.data())
 def test_damage_to_one_line_leaves_all_other_entries_intact(
     file: EntryFile, damage: str | None, data: st.DataObject

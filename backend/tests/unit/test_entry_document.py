@@ -72,7 +72,7 @@ def test_without_a_file_there_is_one_of_exactly_these_entries(entries: list[Entr
     assert spliced("", *entries) == text
 
 
-@settings(unhurried, max_examples=100)
+@settings(unhurried)
 @given(_many, st.data())
 def test_whatever_the_steps_the_file_ends_up_with_the_same_bytes(
     entries: list[Entry], data: st.DataObject
@@ -86,7 +86,7 @@ def test_whatever_the_steps_the_file_ends_up_with_the_same_bytes(
     assert spliced(text, *entries) == spliced(None, *entries)
 
 
-@settings(unhurried, max_examples=120)
+@settings(unhurried)
 @given(_many, st.lists(_foreign, max_size=4), st.data())
 def test_the_file_holds_the_entries_whatever_a_person_wrote_between_them(
     entries: list[Entry], foreign: list[list[str]], data: st.DataObject
@@ -106,7 +106,7 @@ def test_the_file_holds_the_entries_whatever_a_person_wrote_between_them(
     assert spliced(text, *changed, *new, gone=gone) == text
 
 
-@settings(unhurried, max_examples=120)
+@settings(unhurried)
 @given(_many, st.lists(_foreign, max_size=4), _many)
 def test_lines_of_a_person_stay_in_their_order(
     entries: list[Entry], foreign: list[list[str]], others: list[Entry]
@@ -118,7 +118,7 @@ def test_lines_of_a_person_stay_in_their_order(
     assert kept == [line for line in before.split("\n") if line.startswith("§")]
 
 
-@settings(unhurried, max_examples=100)
+@settings(unhurried)
 @given(texts, _many)
 def test_any_text_at_all_takes_in_entries_and_keeps_its_lines(foreign: str, entries: list[Entry]) -> None:
     text = spliced(foreign, *entries)

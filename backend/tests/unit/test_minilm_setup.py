@@ -14,7 +14,7 @@ import pytest
 from recollect.errors import EmbedderUnavailable, StorageUnavailable
 from recollect.infra.embedding.onnx import OnnxEmbedder
 from recollect.infra.embedding.setup import ModelSource, is_set_up, set_up_model
-from tests.processes import BACKEND
+from tests.forking import BACKEND
 from tests.tiny_minilm import make_tiny_wheel
 
 STEPS = ["downloading", "checking", "converting", "trying", "putting in place"]
@@ -111,6 +111,7 @@ async def test_two_at_the_same_time_do_the_work_once(source: ModelSource, folder
     assert sorted(made) == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [*STEPS, "bytes arrived", "rename:1", "renamed:1"])
 async def test_a_kill_leaves_a_whole_model_or_none(
     source: ModelSource, wheels: Path, folder: Path, point: str
@@ -126,6 +127,7 @@ async def test_a_kill_leaves_a_whole_model_or_none(
     assert names_in(folder.parent) == ["tiny"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["putting in place", "rename:1", "renamed:1", "rename:2", "renamed:2"])
 async def test_a_kill_while_a_damaged_model_is_replaced_leaves_nothing_half_made(
     source: ModelSource, wheels: Path, folder: Path, point: str

@@ -159,7 +159,7 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-@settings(unhurried, max_examples=150)
+@settings(unhurried)
 @given(_parts(at_least=2), st.none() | st.sampled_from(_DAMAGE) | texts, st.data())
 def test_damage_to_one_line_leaves_all_other_turns_intact(
     part: TranscriptPart, damage: str | None, data: st.DataObject
