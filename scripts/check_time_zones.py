@@ -19,14 +19,14 @@ BACKEND = Path(__file__).resolve().parent.parent / "backend"
 
 EDGE_MODULES = frozenset(
     {
-        "recollect/context/clock.py",
-        "recollect/entrypoints/cli/rendering.py",
-        "recollect/memory/extraction/local_days.py",
+        "recollect/domain/prompt.py",
+        "recollect/entrypoints/cli/render.py",
+        "recollect/domain/extraction/prompts.py",
     }
 )
 """The modules that may turn UTC into a person's zone. They must still never make a naive datetime."""
 
-PURE_PACKAGES = ("recollect/context/", "recollect/memory/")
+PURE_PACKAGES = ("recollect/domain/",)
 
 DATETIME = "datetime.datetime"
 UTC_NAMES = frozenset({"datetime.UTC", "datetime.timezone.utc"})

@@ -5,44 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from recollect.errors import HomeUnusable
-from recollect.failpoints import FailPoints
-from recollect.infra.archive import TarArchiver
-from recollect.infra.home_lock import HomeLock
-from recollect.infra.image_files import ImageFiles
-from recollect.infra.job_engine import Handler, JobEngine
-from recollect.infra.lance.index import LanceIndex
-from recollect.infra.lance.table_versions import TableVersions
-from recollect.infra.local_model.child import LocalModel
-from recollect.infra.metrics import Metrics
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.cell_store import SqlCellStore
-from recollect.infra.sql.cell_texts import SqlCellTexts
-from recollect.infra.sql.chain_store import SqlChainStore
-from recollect.infra.sql.chat_store import SqlChatStore
-from recollect.infra.sql.coverage import SqlCoverage
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_file_store import SqlEntryFileStore
-from recollect.infra.sql.entry_jobs import SqlJobQueue
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.forget_proof import SqlForgottenProof
-from recollect.infra.sql.forget_store import SqlForgetting
-from recollect.infra.sql.image_references import SqlImageReferences
-from recollect.infra.sql.importer import SqlCopier
-from recollect.infra.sql.index_ledger import SqlIndexLedger
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.infra.sql.key_store import SqlKeyStore
-from recollect.infra.sql.model_answers import SqlModelAnswers
-from recollect.infra.sql.note_store import SqlNoteStore
-from recollect.infra.sql.people_store import SqlPeopleStore
-from recollect.infra.sql.skill_files import SqlSkillFiles
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.infra.sql.transcript_store import SqlTranscriptStore
-from recollect.infra.vault import Vault
-from recollect.infra.vault_watcher import VaultWatcher
-from recollect.memory.forgetting import NOTE, OVERWRITE, SETTLE, USER
-from recollect.memory.identity import thread_key
-from recollect.memory.job import (
+from recollect.assembly import (
+    Engines,
+    MemoryParts,
+    Search,
+    Talking,
+    boundary_rules,
+    build_memory,
+    build_search,
+    build_talking,
+)
+from recollect.domain.entries.entry import CASES, FACTS, EntryChange, EntryJob
+from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, USER
+from recollect.domain.identity import thread_key
+from recollect.domain.job import (
     BOUNDARY,
     ENTRIES,
     FLUSH,
@@ -55,47 +31,60 @@ from recollect.memory.job import (
     TITLE,
     TRANSCRIBE,
 )
-from recollect.memory.known_entry import CASES, FACTS, EntryChange, EntryJob
-from recollect.memory.strategy import STRATEGY, ClosedCell, Event
-from recollect.service.boundaries import Boundaries
-from recollect.service.chat import Chat
+from recollect.domain.strategy import STRATEGY, ClosedCell, Event
+from recollect.errors import HomeUnusable
+from recollect.failpoints import FailPoints
+from recollect.infra.archive import TarArchiver
+from recollect.infra.backends.configured import Backends
+from recollect.infra.backends.local_model import LocalModel
+from recollect.infra.home_lock import HomeLock
+from recollect.infra.image_files import ImageFiles
+from recollect.infra.index.store import LanceIndex, TableVersions
+from recollect.infra.job_engine import Handler, JobEngine
+from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.files import SqlImageReferences, SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.forget_proof import SqlForgottenProof
+from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.history_matching import SqlChainStore
+from recollect.infra.journal.importer import SqlCopier
+from recollect.infra.journal.index import SqlIndexLedger
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
+from recollect.infra.metrics import Metrics
+from recollect.infra.vault import Vault
+from recollect.infra.watcher import VaultWatcher
+from recollect.service.chat.cached_prefix import LivePrefixes
+from recollect.service.chat.followups import Summariser, Titles
+from recollect.service.chat.history_matching import ResentChat
+from recollect.service.chat.post_turn_jobs import SkillWork
+from recollect.service.chat.turn import Chat
+from recollect.service.coordination import OwnerLocks
 from recollect.service.entries import Entries
-from recollect.service.entry_files import EntryFiles
-from recollect.service.follow_up import SkillWork
-from recollect.service.forget import Purger, PurgeSteps
-from recollect.service.forget_note import NotePurger
-from recollect.service.forget_settle import Overwriter, Rework, Settler
-from recollect.service.forget_turn import TurnPurger
-from recollect.service.forget_user import UserPurger
-from recollect.service.graves import Graves
-from recollect.service.hand_edits import HandEdits
-from recollect.service.images import Images
-from recollect.service.import_note import Notes
-from recollect.service.incognito import IncognitoEnds
-from recollect.service.owner_locks import OwnerLocks
-from recollect.service.people_files import PeopleFiles
-from recollect.service.quiet_threads import QuietThreads
-from recollect.service.recognise import ResentChat
-from recollect.service.reprocess import Reprocessor
-from recollect.service.skill_entries import SkillEntries
-from recollect.service.skill_follower import SkillFollower
-from recollect.service.skill_graves import SkillGraves
-from recollect.service.skill_shelf import SkillShelf
-from recollect.service.skill_view import SkillView
-from recollect.service.summaries import Summariser
-from recollect.service.titles import Titles
-from recollect.service.transcribe import Transcriber
-from recollect.service.verify import Verifier
-from recollect.service.verify_entries import entry_problems
-from recollect.service.verify_forgotten import ForgottenVerifier
+from recollect.service.forget.forget import NotePurger, Purger, PurgeSteps, TurnPurger, UserPurger
+from recollect.service.forget.proof import ForgottenVerifier
+from recollect.service.forget.purge import IncognitoEnds, Overwriter, Rework, Settler
+from recollect.service.remember.boundaries import Boundaries, QuietThreads
+from recollect.service.remember.reprocess import Reprocessor
+from recollect.service.remember.strategies import LiveTuning
+from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
+from recollect.service.skills.view import SkillEntries, SkillView
+from recollect.service.vault.entry_files import EntryFiles
+from recollect.service.vault.entry_import import Graves
+from recollect.service.vault.images import Images
+from recollect.service.vault.notes import Notes
+from recollect.service.vault.people_files import PeopleFiles
+from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.transcripts import Transcriber
+from recollect.service.verify import Verifier, entry_problems
 from recollect.settings import MODELS, TOML_NAME, Settings
-from recollect.wiring.backends import Backends
-from recollect.wiring.chat import Talking, build_talking
-from recollect.wiring.memory import MemoryParts, build_memory
-from recollect.wiring.models import boundary_rules
-from recollect.wiring.prefixes import LivePrefixes
-from recollect.wiring.search import Engines, Search, build_search
-from recollect.wiring.tuning import LiveTuning
 
 Clock = Callable[[], int]
 

@@ -6,22 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recollect.app import now_ms, open_app
+from recollect.domain.access import ApiKey
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
 from recollect.infra.archive import TarArchiver
 from recollect.infra.home_lock import HomeLock
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_file_store import SqlEntryFileStore
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.importer import SqlImporter
-from recollect.infra.sql.people_store import SqlPeopleStore
-from recollect.infra.sql.skill_files import SqlSkillFiles
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.journal.importer import SqlImporter
+from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.vault import Vault
-from recollect.memory.access import ApiKey
-from recollect.service.graves import import_graves
-from recollect.service.import_entries import import_entries
 from recollect.service.ports import Progress, no_progress
 from recollect.service.rebuild import RebuildReport, rebuild, rebuild_people
+from recollect.service.vault.entry_import import import_entries, import_graves
 from recollect.service.verify import Verification
 from recollect.settings import MODELS, Settings
 

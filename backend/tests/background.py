@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from recollect.context.llm import BackendFacts, BackendKind, ChatCall
-from recollect.service.background_model import BackgroundModel, ModelFor, ThreadModel
-from recollect.service.gate import Gate
+from recollect.domain.llm import BackendFacts, BackendKind, ChatCall
+from recollect.service.models.background import BackgroundModel, ModelFor, ThreadModel
+from recollect.service.models.gate import Gate
 from recollect.service.ports import Backend
 from tests.fake_backend import FakeBackend
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from recollect.infra.embedding.setup import set_up_model
+from recollect.infra.embedders.setup import set_up_model
 from tests.tiny_minilm import make_tiny_wheel
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.infra.embedding.setup import MINILM, is_set_up
+from recollect.infra.embedders.setup import MINILM, is_set_up
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODEL_FOLDER = REPOSITORY / ".venv" / "models" / MINILM.name

@@ -4,16 +4,16 @@ import asyncio
 import sys
 from pathlib import Path
 
+from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry
+from recollect.domain.model import Entry
 from recollect.failpoints import FailPoints
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_file_store import SqlEntryFileStore
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.note_store import SqlNoteStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
-from recollect.memory.known_entry import FACTS, EntryChange, KnownEntry
-from recollect.memory.model import Entry
-from recollect.service.entry_files import EntryFiles
-from recollect.service.take_in import EditReports
+from recollect.service.vault.entry_files import EntryFiles
+from recollect.service.vault.transcripts import EditReports
 
 OWNER = "default/users/ann"
 START = 1_778_248_980_000

@@ -5,9 +5,9 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
-from recollect.context.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent, Usage
+from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent, Usage
+from recollect.domain.model import JsonObject
 from recollect.errors import BackendDown, ModelUnavailable, UnknownModel
-from recollect.memory.model import JsonObject
 
 
 def echo(call: ChatCall) -> str:

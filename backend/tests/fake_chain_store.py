@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from recollect.memory.identity import place_of, turn_number
-from recollect.memory.model import Thread, Turn
-from recollect.memory.resent import FEWEST_IN_THE_MIDDLE, Sighting, said_digest
+from recollect.domain.history_matching import FEWEST_IN_THE_MIDDLE, Sighting, said_digest
+from recollect.domain.identity import place_of, turn_number
+from recollect.domain.model import Thread, Turn
 from recollect.service.ports import ThreadStore
 
 Versions = set[bytes]

@@ -4,32 +4,32 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recollect.errors import Conflict, NotFound
-from recollect.memory.entries import render_entry
-from recollect.memory.entry_file import EntryFileState, FiledEntry
-from recollect.memory.entry_links import origin_ids
-from recollect.memory.entry_paths import PART_BYTES, day_of_path, entry_day, entry_path, is_entry_path
-from recollect.memory.entry_versions import is_made_of
-from recollect.memory.file_names import file_name
-from recollect.memory.identity import thread_key, turn_number
-from recollect.memory.job import ENTRIES, Job, entries_lane
-from recollect.memory.kept_answer import KeptAnswer
-from recollect.memory.known_entry import (
+from recollect.domain.entries.edit import is_made_of
+from recollect.domain.entries.entry import (
     AFTER_A_PERSON,
     PROFILE,
     SKILLS,
     Buried,
     EntryChange,
+    EntryFileState,
     EntryJob,
     EntryReceipt,
     EntryVersion,
+    FiledEntry,
+    KeptAnswer,
     KnownEntry,
     Wording,
 )
-from recollect.memory.matters import matter_key as key_of_matter
-from recollect.memory.model import Thread
-from recollect.memory.strategy import HELD, own_lane
-from recollect.memory.text_key import text_key as key_of
+from recollect.domain.entries.entry import text_key as key_of
+from recollect.domain.entries.links import origin_ids
+from recollect.domain.entries.matters import matter_key as key_of_matter
+from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.job import ENTRIES, Job, entries_lane
+from recollect.domain.markdown.entry_file import render_entry
+from recollect.domain.model import Thread
+from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path, file_name, is_entry_path
+from recollect.domain.strategy import HELD, own_lane
+from recollect.errors import Conflict, NotFound
 from recollect.service.ports import EntryFileStore, EntryStore, ModelAnswers
 from tests.fakes import FakeJournal
 

@@ -4,8 +4,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from recollect.errors import Conflict, NotFound
-from recollect.memory.forgetting import (
+from recollect.domain.entries.entry import EntryChange, KnownEntry
+from recollect.domain.forgetting import (
     NOTE,
     OVERWRITE,
     OVERWRITE_LANE,
@@ -16,13 +16,13 @@ from recollect.memory.forgetting import (
     Task,
     forget_lane,
 )
-from recollect.memory.identity import message_key, turn_id, turn_number
-from recollect.memory.job import ENTRIES, PURGE, TRANSCRIBE, entries_lane, vault_lane
-from recollect.memory.known_entry import EntryChange, KnownEntry
-from recollect.memory.model import JsonObject
-from recollect.memory.strategy import STRATEGY
-from recollect.memory.vault_paths import owner_folder
-from recollect.service.forget_ports import ForgettingStore
+from recollect.domain.identity import message_key, turn_id, turn_number
+from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, entries_lane, vault_lane
+from recollect.domain.model import JsonObject
+from recollect.domain.paths import owner_folder
+from recollect.domain.strategy import STRATEGY
+from recollect.errors import Conflict, NotFound
+from recollect.service.forget.ports import ForgettingStore
 from tests.fake_entries import FakeEntryStore
 from tests.fakes import FakeJournal, ThreadRows
 

@@ -1,7 +1,7 @@
 """The one fake of each port that has to do with images."""
 
+from recollect.domain.images import is_image_name, references_in
 from recollect.errors import StorageUnavailable
-from recollect.memory.images import is_image_name, references_in
 from recollect.service.ports import ImageReferences, ImageStore
 from tests.fakes import FakeJournal
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable
-from recollect.memory.index_row import Vectors
 from recollect.service.ports import Embedder
 
 DIMENSIONS = 64

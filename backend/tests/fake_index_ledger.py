@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from recollect.memory.index_progress import ThreadProgress
-from recollect.memory.index_row import Expected
-from recollect.memory.note import Note
-from recollect.memory.vault_paths import owner_folder
-from recollect.service.index_refusals import RefusalLedger
+from recollect.domain.model import Note
+from recollect.domain.paths import owner_folder
+from recollect.domain.recall.rows import Expected, ThreadProgress
+from recollect.service.recall.generations import RefusalLedger
 from tests.fakes import FakeJournal, FakeNoteStore, ThreadRows
 
 Identity = tuple[str, str, str, int]

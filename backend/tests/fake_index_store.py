@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable
-from recollect.memory.index_row import Generation, IndexRow, StoredRows, Vectors
 from recollect.service.ports import IndexStore
 
 

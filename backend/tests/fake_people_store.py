@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from recollect.memory.job import PEOPLE, people_lane
-from recollect.memory.people_file import PeopleFile
-from recollect.memory.preferences import PREFERENCES, Preferences
-from recollect.memory.preset import PRESET, Preset, preset_key
-from recollect.memory.vault_paths import preferences_path, preset_path
+from recollect.domain.job import PEOPLE, people_lane
+from recollect.domain.paths import preferences_path, preset_path
+from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
 from recollect.service.ports import PeopleFileStore, PeopleStore
 from tests.fakes import FakeClock, FakeJobRunner
 

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from recollect.errors import AlreadyExists, NotFound, StorageUnavailable, Unavailable
-from recollect.memory import identity
-from recollect.memory.access import ApiKey
-from recollect.memory.job import (
+from recollect.domain import identity
+from recollect.domain.access import ApiKey
+from recollect.domain.forgetting import TombstoneFile
+from recollect.domain.job import (
     BOUNDARY,
     FLUSH,
     PURGE,
@@ -35,13 +35,28 @@ from recollect.memory.job import (
     cells_lane,
     vault_lane,
 )
-from recollect.memory.model import Append, Coverage, JsonObject, Memcell, NewTurn, Receipt, Thread, Turn
-from recollect.memory.note import Note
-from recollect.memory.strategy import STRATEGY
-from recollect.memory.thread_place import ThreadPlace
-from recollect.memory.tombstones import TombstoneFile
-from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
-from recollect.memory.vault_file import FileStamp, VaultFile
+from recollect.domain.model import (
+    Append,
+    Coverage,
+    JsonObject,
+    Memcell,
+    NewTurn,
+    Note,
+    Receipt,
+    Thread,
+    ThreadPlace,
+    Turn,
+)
+from recollect.domain.strategy import STRATEGY
+from recollect.domain.vault_file import (
+    FileStamp,
+    KnownPart,
+    PlacedTurn,
+    StoredPart,
+    TranscriptState,
+    VaultFile,
+)
+from recollect.errors import AlreadyExists, NotFound, StorageUnavailable, Unavailable
 from recollect.service.ports import (
     CellStore,
     Clock,

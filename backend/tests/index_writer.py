@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from recollect.domain.recall.rows import Generation, IndexRow
 from recollect.failpoints import FailPoints
-from recollect.infra.lance.index import LanceIndex
-from recollect.memory.index_row import Generation, IndexRow
+from recollect.infra.index.store import LanceIndex
 
 OWNER = "default/users/ann"
 DIMENSIONS = 16

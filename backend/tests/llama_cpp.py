@@ -48,7 +48,13 @@ class LlamaCpp:
         self, *, slots: int = 1, context: int = 4096, full: bool = False, arguments: Sequence[str] = ()
     ) -> None:
         model = FULL_MODEL if full else cut_model()
-        self._command = [sys.executable, "-m", "recollect.infra.local_model.server", "--model", str(model)]
+        self._command = [
+            sys.executable,
+            "-m",
+            "recollect.infra.backends.local_model_server",
+            "--model",
+            str(model),
+        ]
         self._command += ["--slots", str(slots), "--context", str(context), "--threads", "1", *arguments]
 
     def __enter__(self) -> Self:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from recollect.memory.known_entry import KnownEntry
+from recollect.domain.entries.entry import KnownEntry
 from tests.http_client import Home, Json, opened
 from tests.processes import StandInModel, end
 

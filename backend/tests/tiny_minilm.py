@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect.infra.embedding.setup import ModelSource
+from recollect.infra.embedders.setup import ModelSource
 
 WORDS = ["[UNK]", "a", "cat", "dog", "sleeps", "runs", "the", "on", "mat", "far"]
 WIDTH, INNER, POSITIONS = 12, 24, 32

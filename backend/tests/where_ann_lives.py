@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from recollect.memory.known_entry import KnownEntry
+from recollect.domain.entries.entry import KnownEntry
 from tests.http_client import Home, Json
 from tests.processes import recollect_json
 from tests.remembering import DAY, MAY_8, entries, remember, said

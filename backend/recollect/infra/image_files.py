@@ -5,10 +5,10 @@ import os
 import secrets
 from pathlib import Path
 
+from recollect.domain.images import images_folder, is_image_name
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.vault import Vault
-from recollect.memory.images import images_folder, is_image_name
 
 _BESIDE = ".tmp"
 

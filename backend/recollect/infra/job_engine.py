@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
+from recollect.domain.job import Job, JobState, NotYet, Preempted, Unfinished
 from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job, JobState, NotYet, Preempted, Unfinished
+from recollect.infra.journal.jobs import SqlJobStore
 
 Handler = Callable[[Job], Awaitable[None]]
 Pools = Sequence[Mapping[str, Handler]]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from recollect.context.llm import Usage
+from recollect.domain.llm import Usage
 
 
 class Metrics:

@@ -12,21 +12,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from recollect.domain.identity import text_digest
+from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.file_swap import put_in_place
-from recollect.infra.vault_files import SUFFIX, read_file, stamp_of, stamps_below
-from recollect.infra.vault_leftovers import (
+from recollect.infra.vault_read import (
+    SUFFIX,
+    VaultLinks,
     leftovers_below,
     leftovers_in,
     name_for_exchange,
     name_while_written,
     persons_save,
+    put_in_place,
+    read_file,
+    stamp_of,
+    stamps_below,
 )
-from recollect.infra.vault_links import VaultLinks
-from recollect.memory.identity import text_digest
-from recollect.memory.vault_file import FileStamp, VaultFile
-from recollect.memory.vault_marks import NOT_FOLLOWED, UNREADABLE
 
 _LEFTOVER_SECONDS = 600
 _MARKER = ".recollect-vault"

@@ -1,17 +1,17 @@
-"""Entries: a person reads what was made of their words, corrects it, pins it, deletes it, and takes changes back."""
+"""Entries: a person reads, corrects, pins, deletes and restores memories."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from recollect.errors import Conflict
-from recollect.memory import entry_links
-from recollect.memory.access import Caller
-from recollect.memory.entry_edit import EntryEdit, edited
-from recollect.memory.entry_versions import Version, restored, versions
-from recollect.memory.known_entry import (
+from recollect.domain.access import Caller
+from recollect.domain.entries import links as entry_links
+from recollect.domain.entries.consolidate import is_functional
+from recollect.domain.entries.edit import EntryEdit, Version, edited, restored, versions
+from recollect.domain.entries.entry import (
     AGENT_KINDS,
     CASES,
+    FACTS,
     PROFILE,
     SKILLS,
     Actor,
@@ -19,14 +19,85 @@ from recollect.memory.known_entry import (
     EntryJob,
     KnownEntry,
 )
-from recollect.memory.profile import place_on_page
-from recollect.memory.vault_paths import agent_folder, owner_folder
-from recollect.service.cited_turns import Quote
-from recollect.service.entry_view import EntryView
-from recollect.service.fact_succession import with_succession
-from recollect.service.owner_locks import OwnerLocks
+from recollect.domain.entries.links import origin_ids
+from recollect.domain.entries.matters import matter_key, matter_of, same_matter
+from recollect.domain.entries.profile import (
+    after_line,
+    latest,
+    lines_of,
+    place_on_page,
+    with_what_it_is_about,
+)
+from recollect.domain.entries.succession import settled
+from recollect.domain.extraction.draft import OPPOSED
+from recollect.domain.paths import agent_folder, owner_folder
+from recollect.errors import Conflict
+from recollect.service.coordination import OwnerLocks
 from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore
-from recollect.service.why import Reason, why
+from recollect.service.sources import EntryView, Quote, Reason, why
+
+
+async def with_succession(entries: EntryStore, change: EntryChange) -> EntryChange:
+    """The change with all that follows from it for the facts about the same matters."""
+    put = {each.entry_id: await _with_what_it_is_about(entries, each) for each in change.put}
+    before = await entries.some(change.space, change.owner, [*put, *change.remove])
+    marked = {each.entry_id: each for each in change.marked}
+    await _settle(entries, [*before, *put.values()], put, marked, change.remove)
+    again = []
+    for line in lines_of([*put.values(), *before]).values():
+        facts = [
+            fact
+            for fact in latest(await _facts_of(entries, line), put, marked)
+            if fact.entry_id not in change.remove
+        ]
+        is_gone = line.entry_id in change.remove
+        after = None if is_gone else put.get(line.entry_id)
+        for each in after_line(line, after, facts, off_page=is_gone and change.bury):
+            (put if each.entry_id in put else marked)[each.entry_id] = each
+            again.append(each)
+    # What holds again without the line may have been denied since.
+    await _settle(entries, [each for each in again if not is_functional(each)], put, marked, change.remove)
+    return replace(change, put=tuple(put.values()), marked=tuple(marked.values()))
+
+
+async def _settle(
+    entries: EntryStore,
+    changed: list[KnownEntry],
+    put: dict[str, KnownEntry],
+    marked: dict[str, KnownEntry],
+    gone: Collection[str],
+) -> None:
+    """Puts and marks all that follows for what these are about."""
+    for like in _one_of_each(changed):
+        stored = await entries.of_matter(like.space, like.owner, matter_key(like))
+        for each in settled(stored, {**put, **marked}, gone, like):
+            (put if each.entry_id in put else marked)[each.entry_id] = each
+
+
+async def _facts_of(entries: EntryStore, line: KnownEntry) -> list[KnownEntry]:
+    """Those it was made of, and all about the same attribute: one of these may have its place by now."""
+    found = await entries.some(line.space, line.owner, origin_ids(line.entry))
+    subject, attribute = line.entry.extra.get("subject", ""), line.entry.extra.get("attribute", "")
+    for each in OPPOSED.get(attribute, (attribute,)) if attribute else ():
+        found += await entries.of_subject(line.space, line.owner, FACTS, subject, each)
+    return found
+
+
+async def _with_what_it_is_about(entries: EntryStore, each: KnownEntry) -> KnownEntry:
+    if each.kind != PROFILE:
+        return each
+    facts = await entries.some(each.space, each.owner, origin_ids(each.entry))
+    return with_what_it_is_about(each, facts)
+
+
+def _one_of_each(entries: list[KnownEntry]) -> list[KnownEntry]:
+    """One fact about each matter."""
+    chosen: list[KnownEntry] = []
+    for each in entries:
+        if matter_of(each) is not None and not same_matter(chosen, each):
+            chosen.append(each)
+    return chosen
+
 
 _TRIES = 5
 _MOST_LINES = 1000

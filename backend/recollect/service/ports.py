@@ -5,9 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from recollect.context.llm import BackendFacts, ChatCall, StreamEvent
-from recollect.memory.access import ApiKey
-from recollect.memory.chat import (
+from recollect.domain.access import ApiKey
+from recollect.domain.chat import (
     Accepted,
     AnswerText,
     Asked,
@@ -16,40 +15,47 @@ from recollect.memory.chat import (
     PromptReceipt,
     SentPrompt,
 )
-from recollect.memory.entry_file import EntryFileState, FiledEntry
-from recollect.memory.index_progress import ThreadProgress
-from recollect.memory.index_row import Expected, Generation, IndexRow, StoredRows, Vectors
-from recollect.memory.job import Job, JobSpec, JobState
-from recollect.memory.kept_answer import KeptAnswer
-from recollect.memory.known_entry import (
+from recollect.domain.entries.entry import (
+    BY_HAND,
     Actor,
     Buried,
     EntryChange,
+    EntryFileState,
     EntryJob,
     EntryVersion,
+    FiledEntry,
+    KeptAnswer,
     KnownEntry,
+    PastSkill,
+    SeenSkill,
     Wording,
 )
-from recollect.memory.model import (
+from recollect.domain.extraction.draft import StoredCell
+from recollect.domain.job import Job, JobSpec, JobState
+from recollect.domain.llm import BackendFacts, ChatCall, StreamEvent
+from recollect.domain.model import (
     Append,
     Coverage,
     JsonObject,
     Memcell,
     NewTurn,
+    Note,
     Receipt,
     Status,
     Thread,
+    ThreadPlace,
     Turn,
 )
-from recollect.memory.note import Note
-from recollect.memory.people_file import PeopleFile
-from recollect.memory.preferences import Preferences
-from recollect.memory.preset import Preset
-from recollect.memory.skill_record import BY_HAND, PastSkill, SeenSkill
-from recollect.memory.stored_cell import StoredCell
-from recollect.memory.thread_place import ThreadPlace
-from recollect.memory.transcript_state import KnownPart, PlacedTurn, StoredPart, TranscriptState
-from recollect.memory.vault_file import FileStamp, VaultFile
+from recollect.domain.people import PeopleFile, Preferences, Preset
+from recollect.domain.recall.rows import Expected, Generation, IndexRow, StoredRows, ThreadProgress, Vectors
+from recollect.domain.vault_file import (
+    FileStamp,
+    KnownPart,
+    PlacedTurn,
+    StoredPart,
+    TranscriptState,
+    VaultFile,
+)
 
 Progress = Callable[[int, int], None]
 """Called with how much is done and how much there is."""

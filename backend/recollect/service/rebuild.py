@@ -4,15 +4,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from recollect.domain.forgetting import TombstoneFile, parse_tombstones
+from recollect.domain.identity import place_of, text_digest, thread_key, turn_number
+from recollect.domain.markdown.transcript import ParsedPart, is_transcript, parse_part, render_part
+from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
+from recollect.domain.paths import is_people_file, thread_folder
+from recollect.domain.people import Preset, read_people_file
+from recollect.domain.vault_file import StoredPart
 from recollect.failpoints import FailPoints
-from recollect.memory.identity import place_of, text_digest, thread_key, turn_number
-from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
-from recollect.memory.people_file import read_people_file
-from recollect.memory.preset import Preset
-from recollect.memory.tombstones import TombstoneFile, parse_tombstones
-from recollect.memory.transcript import ParsedPart, is_transcript, parse_part, render_part
-from recollect.memory.transcript_state import StoredPart
-from recollect.memory.vault_paths import is_people_file, thread_folder
 from recollect.service.ports import PeopleFileStore, Progress, Vault, no_progress
 
 _Buried = dict[tuple[str, str, str], frozenset[int]]

@@ -3,8 +3,8 @@
 import sqlite3
 from contextlib import closing
 
-from recollect.memory.identity import thread_key
-from recollect.memory.job import vault_lane
+from recollect.domain.identity import thread_key
+from recollect.domain.job import vault_lane
 from tests.browser.site import Site
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from recollect.infra.sql.database import Database
+from recollect.infra.journal.database import Database
 
 USER = "many"
 LAST = 1_778_248_980_000

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.cell_store import SqlCellStore
-from recollect.infra.sql.coverage import SqlCoverage
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_jobs import SqlJobQueue
-from recollect.infra.sql.importer import SqlImporter
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.infra.sql.transcript_store import SqlTranscriptStore
-from recollect.memory.boundary import memcell_id
-from recollect.memory.job import Job
-from recollect.memory.known_entry import EntryJob
-from recollect.memory.model import Append, Memcell, NewTurn, Receipt, Turn
+from recollect.domain.boundary import memcell_id
+from recollect.domain.entries.entry import EntryJob
+from recollect.domain.job import Job
+from recollect.domain.model import Append, Memcell, NewTurn, Receipt, Turn
+from recollect.infra.journal.cells import SqlCellStore
+from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.importer import SqlImporter
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
 from recollect.service.ports import CellStore, CoverageStore, ThreadStore, TranscriptStore
 from recollect.service.rebuild import JournalBuilder
 from tests.fakes import START, FakeClock, FakeJournal

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect.context.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.errors import ModelUnavailable, UnknownModel
-from recollect.infra.backends.backend import HttpBackend
-from recollect.infra.backends.endpoint import Endpoint, Patience
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.server import Endpoint, Patience
 from recollect.service.ports import Backend
 from tests.fake_backend import FakeBackend
 from tests.standin_engines import StandInEngine

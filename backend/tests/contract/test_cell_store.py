@@ -2,9 +2,9 @@
 
 import pytest
 
+from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE
+from recollect.domain.model import Append, Memcell, NewTurn, Turn
 from recollect.errors import NotFound
-from recollect.memory.job import BOUNDARY, FLUSH, TRANSCRIBE
-from recollect.memory.model import Append, Memcell, NewTurn, Turn
 from tests.contract.journals import BOUNDARY_EVERY, PAUSE_MS, Journal, cell_of
 from tests.fakes import START
 

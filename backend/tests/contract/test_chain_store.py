@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.chain_store import SqlChainStore
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.infra.sql.transcript_store import SqlTranscriptStore
-from recollect.memory.model import Append, NewTurn, Role
-from recollect.memory.resent import Sighting, said_digest
+from recollect.domain.history_matching import Sighting, said_digest
+from recollect.domain.model import Append, NewTurn, Role
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.history_matching import SqlChainStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
+from recollect.service.chat.history_matching import ChainStore
 from recollect.service.ports import ThreadStore, TranscriptStore
-from recollect.service.recognise import ChainStore
 from tests.fake_chain_store import FakeChainStore
 from tests.fakes import START, FakeClock, FakeJournal
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from recollect.context.prefix import prompt_bytes
+from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
+from recollect.domain.job import TITLE, JobSpec, chat_lane
+from recollect.domain.model import Append, JsonObject, NewTurn, Status, Thread, Turn
+from recollect.domain.prompt import prompt_bytes
 from recollect.errors import Conflict, InvalidInput, NotFound
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.cell_store import SqlCellStore
-from recollect.infra.sql.chat_store import SqlChatStore
-from recollect.infra.sql.coverage import SqlCoverage
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.memory.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
-from recollect.memory.job import TITLE, JobSpec, chat_lane
-from recollect.memory.model import Append, JsonObject, NewTurn, Status, Thread, Turn
+from recollect.infra.journal.cells import SqlCellStore
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
 from tests.fakes import START, FakeClock
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recollect.domain.entries.entry import EntryJob
+from recollect.domain.model import Append, NewTurn, Receipt
+from recollect.domain.strategy import STRATEGY
 from recollect.errors import RecollectError
-from recollect.memory.known_entry import EntryJob
-from recollect.memory.model import Append, NewTurn, Receipt
-from recollect.memory.strategy import STRATEGY
 from tests.contract.journals import Journal, cell_of, fake_journal, said, sqlite_journal
 from tests.fakes import START
 

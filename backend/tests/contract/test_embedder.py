@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from recollect.errors import EmbedderUnavailable
-from recollect.infra.embedding.onnx import OnnxEmbedder
-from recollect.infra.embedding.openai import OpenAiEmbedder
+from recollect.infra.embedders.onnx import OnnxEmbedder
+from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.service.ports import Embedder
 from tests.embedding_model import model_folder
 from tests.fake_index import FakeEmbedder

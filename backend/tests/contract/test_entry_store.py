@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import Conflict, NotFound
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.infra.sql.model_answers import SqlModelAnswers
-from recollect.memory.job import ENTRIES, Job
-from recollect.memory.kept_answer import KeptAnswer
-from recollect.memory.known_entry import (
+from recollect.domain.entries.entry import (
     EPISODES,
     FACTS,
     PROFILE,
@@ -23,14 +16,21 @@ from recollect.memory.known_entry import (
     EntryChange,
     EntryJob,
     EntryReceipt,
+    KeptAnswer,
     KnownEntry,
     Source,
     Wording,
+    text_key,
 )
-from recollect.memory.matters import matter_key
-from recollect.memory.model import Entry, NewTurn
-from recollect.memory.strategy import HELD, own_lane
-from recollect.memory.text_key import text_key
+from recollect.domain.entries.matters import matter_key
+from recollect.domain.job import ENTRIES, Job
+from recollect.domain.model import Entry, NewTurn
+from recollect.domain.strategy import HELD, own_lane
+from recollect.errors import Conflict, NotFound
+from recollect.infra.journal.cells import SqlModelAnswers
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.jobs import SqlJobStore
 from recollect.service.ports import EntryStore, ModelAnswers
 from tests.contract.journals import sqlite_journal
 from tests.fake_entries import FakeEntryStore, FakeModelAnswers

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.entries.entry import FACTS, EntryChange, EntryJob, KnownEntry, Source
+from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, USER, Derived, Task
+from recollect.domain.identity import message_key, thread_key
+from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, Job
+from recollect.domain.model import Append, Entry, NewTurn
+from recollect.domain.strategy import STRATEGY
 from recollect.errors import NotFound
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_jobs import SqlJobQueue
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.forget_store import SqlForgetting
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.memory.forgetting import NOTE, OVERWRITE, SETTLE, USER, Derived, Task
-from recollect.memory.identity import message_key, thread_key
-from recollect.memory.job import ENTRIES, PURGE, TRANSCRIBE, Job
-from recollect.memory.known_entry import FACTS, EntryChange, EntryJob, KnownEntry, Source
-from recollect.memory.model import Append, Entry, NewTurn
-from recollect.memory.strategy import STRATEGY
-from recollect.service.forget_ports import ForgettingStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
+from recollect.service.forget.ports import ForgettingStore
 from recollect.service.ports import EntryStore, ThreadStore
 from tests.fake_entries import FakeEntryStore
 from tests.fake_forgetting import FakeForgetting

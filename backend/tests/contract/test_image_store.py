@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.images import image_name, reference
+from recollect.domain.model import Append, NewTurn
 from recollect.errors import StorageUnavailable
 from recollect.infra.image_files import ImageFiles
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.image_references import SqlImageReferences
-from recollect.infra.sql.thread_store import SqlThreadStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.files import SqlImageReferences
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
 from recollect.infra.vault import Vault
-from recollect.memory.images import image_name, reference
-from recollect.memory.model import Append, NewTurn
 from recollect.service.ports import ImageReferences, ImageStore, ThreadStore
 from tests.fake_images import FakeImageReferences, FakeImageStore
 from tests.fakes import START, FakeClock, FakeJournal

@@ -6,21 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.index_ledger import SqlIndexLedger
-from recollect.infra.sql.note_store import SqlNoteStore
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.infra.sql.transcript_store import SqlTranscriptStore
-from recollect.memory.index_progress import ThreadProgress
-from recollect.memory.index_row import Expected
-from recollect.memory.known_entry import Buried
-from recollect.memory.model import Append, NewTurn, Thread
-from recollect.memory.note import Note
-from recollect.memory.transcript_state import StoredPart
-from recollect.service.index_refusals import RefusalLedger
+from recollect.domain.entries.entry import Buried
+from recollect.domain.model import Append, NewTurn, Note, Thread
+from recollect.domain.recall.rows import Expected, ThreadProgress
+from recollect.domain.vault_file import StoredPart
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.index import SqlIndexLedger
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
 from recollect.service.ports import NoteStore, ThreadStore, TranscriptStore
+from recollect.service.recall.generations import RefusalLedger
 from tests.fake_index_ledger import FakeIndexLedger
 from tests.fakes import START, FakeClock, FakeJournal, FakeNoteStore
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable
-from recollect.infra.lance.index import LanceIndex
-from recollect.memory.index_row import Generation, IndexRow, StoredRows, Vectors
+from recollect.infra.index.store import LanceIndex
 from recollect.service.ports import IndexStore
 from tests.fake_index_store import FakeIndexStore
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.job import Job, NotYet, Preempted
 from recollect.errors import NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job, NotYet, Preempted
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
 from recollect.service.ports import JobRunner
 from tests.fakes import START, FakeClock, FakeJobRunner
 

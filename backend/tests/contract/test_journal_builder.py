@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from recollect.memory.identity import message_key, thread_key
-from recollect.memory.job import BOUNDARY
-from recollect.memory.model import Append, Memcell, Thread, Turn
-from recollect.memory.tombstones import TombstoneFile
-from recollect.memory.transcript_state import StoredPart
+from recollect.domain.forgetting import TombstoneFile
+from recollect.domain.identity import message_key, thread_key
+from recollect.domain.job import BOUNDARY
+from recollect.domain.model import Append, Memcell, Thread, Turn
+from recollect.domain.vault_file import StoredPart
 from tests.contract.journals import Journal, said
 from tests.fakes import START
 

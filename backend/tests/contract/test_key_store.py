@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.access import ApiKey
 from recollect.errors import NotFound
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.key_store import SqlKeyStore
-from recollect.memory.access import ApiKey
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.people import SqlKeyStore
 from recollect.service.ports import KeyStore
 from tests.fakes import START, FakeKeyStore
 

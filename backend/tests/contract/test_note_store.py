@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.note_store import SqlNoteStore
-from recollect.memory.note import Note
+from recollect.domain.model import Note
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.files import SqlNoteStore
 from recollect.service.ports import NoteStore
 from tests.fakes import FakeNoteStore
 

@@ -7,14 +7,12 @@ from typing import Protocol
 
 import pytest
 
+from recollect.domain.job import PEOPLE, Job
+from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset
 from recollect.errors import NotFound
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.infra.sql.people_store import SqlPeopleStore
-from recollect.memory.job import PEOPLE, Job
-from recollect.memory.people_file import PeopleFile
-from recollect.memory.preferences import PREFERENCES, Preferences
-from recollect.memory.preset import PRESET, Preset
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.people import SqlPeopleStore
 from recollect.service.ports import PeopleFileStore, PeopleStore
 from tests.fake_people_store import FakePeopleStore
 from tests.fakes import START, FakeClock, FakeJobRunner

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from recollect.domain.job import BOUNDARY, PURGE, TRANSCRIBE, Job
+from recollect.domain.model import Append, NewTurn, Thread, ThreadPlace
 from recollect.errors import AlreadyExists, NotFound
-from recollect.memory.job import BOUNDARY, PURGE, TRANSCRIBE, Job
-from recollect.memory.model import Append, NewTurn, Thread
-from recollect.memory.thread_place import ThreadPlace
-from recollect.service.incognito import IncognitoEnds
+from recollect.service.forget.purge import IncognitoEnds
 from tests.contract.journals import BOUNDARY_DELAY_MS, BOUNDARY_EVERY, PAUSE_MS, Journal, said
 from tests.fakes import START
 

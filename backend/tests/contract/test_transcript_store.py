@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from recollect.memory.identity import message_key, thread_key
-from recollect.memory.job import TAKE_IN, vault_lane
-from recollect.memory.model import Append, NewTurn
-from recollect.memory.transcript_state import KnownPart, StoredPart
+from recollect.domain.identity import message_key, thread_key
+from recollect.domain.job import TAKE_IN, vault_lane
+from recollect.domain.model import Append, NewTurn
+from recollect.domain.vault_file import KnownPart, StoredPart
 from tests.contract.journals import Journal, cell_of, said
 from tests.fakes import START
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.identity import text_digest
+from recollect.domain.paths import transcript_path
+from recollect.domain.vault_file import FileStamp
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.file_swap import put_in_place
 from recollect.infra.vault import Vault as DiskVault
-from recollect.infra.vault_files import stamp_of
-from recollect.memory.identity import text_digest
-from recollect.memory.vault_file import FileStamp
-from recollect.memory.vault_paths import transcript_path
+from recollect.infra.vault_read import put_in_place, stamp_of
 from recollect.service.ports import Vault
 from tests.fakes import FakeVault
 
@@ -469,7 +468,7 @@ async def test_a_disk_that_cannot_exchange_files_is_written_all_the_same(
     def refuse(_one: Path, _other: Path) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("recollect.infra.file_swap._exchange", refuse)
+    monkeypatch.setattr("recollect.infra.vault_read._exchange", refuse)
     for text in ("old", "new"):
         await disk.write("x.md", text, frozenset({text_digest("old")}))
     assert (disk.root / "x.md").read_text() == "new"

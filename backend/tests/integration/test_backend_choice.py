@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from recollect.context.llm import ChatCall, Delta
+from recollect.domain.llm import ChatCall, Delta
 from recollect.errors import BackendDown, HomeUnusable, InvalidInput
-from recollect.infra.backends.discovery import Discovery
-from recollect.infra.backends.endpoint import Endpoint
-from recollect.infra.backends.found import FoundBackend
+from recollect.infra.backends.configured import Backends
+from recollect.infra.backends.discovery import Discovery, FoundBackend
+from recollect.infra.backends.server import Endpoint
 from recollect.settings import load_settings
-from recollect.wiring.backends import Backends
 from tests.standin_engines import StandInEngine
 
 PLENTY = 10.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from recollect.context.llm import ChatCall, Delta, StreamEvent
+from recollect.domain.llm import ChatCall, Delta, StreamEvent
 from recollect.errors import (
     BackendDown,
     ModelRefused,
@@ -21,8 +21,8 @@ from recollect.errors import (
     RateLimited,
     StreamBroken,
 )
-from recollect.infra.backends.backend import HttpBackend
-from recollect.infra.backends.endpoint import Endpoint, Patience
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.server import Endpoint, Patience
 from tests.eventually import eventually
 from tests.standin_engines import StandInEngine
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect.context.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.errors import UnknownModel
-from recollect.infra.backends.backend import HttpBackend
-from recollect.infra.backends.endpoint import Endpoint, Patience
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.server import Endpoint, Patience
 from tests.processes import StandInModel
 from tests.standin_engines import StandInEngine
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from recollect.domain.boundary import BoundaryAnswer, parse_answer
+from recollect.domain.boundary_prompt import ANSWER_SCHEMA, boundary_prompt
+from recollect.domain.job import Preempted
+from recollect.domain.model import Turn
 from recollect.errors import ModelUnavailable
-from recollect.infra.backends.backend import HttpBackend
-from recollect.infra.backends.endpoint import Endpoint
-from recollect.memory.boundary import BoundaryAnswer, parse_answer
-from recollect.memory.boundary_prompt import ANSWER_SCHEMA, boundary_prompt
-from recollect.memory.job import Preempted
-from recollect.memory.model import Turn
-from recollect.service.background_model import MAX_ANSWER_BYTES, BackgroundModel
-from recollect.service.gate import Gate
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.server import Endpoint
+from recollect.service.models.background import MAX_ANSWER_BYTES, BackgroundModel
+from recollect.service.models.gate import Gate
 from tests.background import model_on
 from tests.processes import StandInModel
 

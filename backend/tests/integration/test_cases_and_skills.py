@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.memory.extraction.skill import Skill
-from recollect.memory.extraction.skill_file import parse_skill
-from recollect.memory.job import SKILLS, Job
-from recollect.memory.strategy import STRATEGY
+from recollect.domain.extraction.skill import Skill
+from recollect.domain.job import SKILLS, Job
+from recollect.domain.markdown.skill_file import parse_skill
+from recollect.domain.strategy import STRATEGY
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, states, vault_files

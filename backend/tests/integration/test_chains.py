@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.chain_rows import AT_ONCE
-from recollect.infra.sql.chain_store import BEHIND, MOST_SIGHTINGS, SqlChainStore
-from recollect.infra.sql.chat_store import SqlChatStore
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.memory.chat import AnswerText, Asked
-from recollect.memory.model import Append, NewTurn
-from recollect.memory.resent import Sighting, said_digest
+from recollect.domain.chat import AnswerText, Asked
+from recollect.domain.history_matching import Sighting, said_digest
+from recollect.domain.model import Append, NewTurn
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.history_matching import AT_ONCE, BEHIND, MOST_SIGHTINGS, SqlChainStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
 from tests.fakes import START, FakeClock
 
 SCHEDULE = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)

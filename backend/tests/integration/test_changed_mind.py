@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.memory.access import Caller
-from recollect.memory.extraction import rules
-from recollect.memory.extraction.draft import CellText, Extraction
-from recollect.memory.extraction.rules import extract_by_rules
-from recollect.memory.known_entry import EntryChange, KnownEntry
+from recollect.domain.access import Caller
+from recollect.domain.entries.entry import EntryChange, KnownEntry
+from recollect.domain.extraction import rules
+from recollect.domain.extraction.draft import CellText, Extraction
+from recollect.domain.extraction.rules import extract_by_rules
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from recollect.app import open_app
+from recollect.domain.access import Caller
+from recollect.domain.model import NewTurn
 from recollect.errors import StorageUnavailable
-from recollect.memory.access import Caller
-from recollect.memory.model import NewTurn
-from recollect.service.answering import Patience
-from recollect.service.chat_request import ChatRequest
+from recollect.service.chat.receive_stream import Patience
+from recollect.service.chat.request import ChatRequest
 from recollect.settings import Settings
 from tests.eventually import eventually
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from recollect.errors import StorageUnavailable, Unavailable
-from recollect.infra.sql.database import Database, Operation
-from recollect.infra.sql.rows import rows
+from recollect.infra.journal.database import Database, Operation
+from recollect.infra.journal.rows import rows
 
 KEEP = "CREATE TABLE words (word TEXT NOT NULL UNIQUE CHECK (word != 'bad'))"
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect.memory.known_entry import CASES, PROFILE, EntryChange, KnownEntry
-from recollect.memory.line_values import write_time
+from recollect.domain.entries.entry import CASES, PROFILE, EntryChange, KnownEntry
+from recollect.domain.markdown.front_matter import write_time
 from tests.http_client import START, Home, Json, bearer, client_of, opened
 from tests.unit.made_entries import DAY, WHEN, known
 

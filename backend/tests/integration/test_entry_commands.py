@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from recollect.domain.entries.entry import PROFILE, EntryChange
 from recollect.entrypoints.cli.main import cli
-from recollect.memory.known_entry import PROFILE, EntryChange
 from tests.http_client import QUICK, opened
 from tests.processes import Server, recollect, recollect_json
 from tests.unit.made_entries import DAY, WHEN, known

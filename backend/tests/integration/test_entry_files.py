@@ -8,21 +8,20 @@ from typing import Protocol
 
 import pytest
 
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_file_store import SqlEntryFileStore
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.job_store import SqlJobStore
+from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry, Source
+from recollect.domain.job import ENTRIES, Job, Unfinished
+from recollect.domain.markdown.entry_file import EntryFile, parse_entries, render_entries
+from recollect.domain.model import Entry, NewTurn, Note
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.vault import Vault
-from recollect.memory.entries import EntryFile, parse_entries, render_entries
-from recollect.memory.job import ENTRIES, Job, Unfinished
-from recollect.memory.known_entry import FACTS, EntryChange, KnownEntry, Source
-from recollect.memory.model import Entry, NewTurn
-from recollect.memory.note import Note
 from recollect.service import ports
-from recollect.service.entry_files import EntryFiles
-from recollect.service.import_entries import import_entries
-from recollect.service.take_in import EditReports
-from recollect.service.verify_entries import entry_problems
+from recollect.service.vault.entry_files import EntryFiles
+from recollect.service.vault.entry_import import import_entries
+from recollect.service.vault.transcripts import EditReports
+from recollect.service.verify import entry_problems
 from tests.contract.journals import sqlite_journal
 from tests.fake_entries import FakeEntryStore
 from tests.fakes import START, FakeClock, FakeJournal, FakeNoteStore, FakeVault

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_file_store import SqlEntryFileStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
-from recollect.service.verify_entries import entry_problems
+from recollect.service.verify import entry_problems
 from tests import forking
 from tests.entry_writer import START, write
 

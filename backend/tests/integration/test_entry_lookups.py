@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.infra.sql import entry_store, index_ledger, note_store
-from recollect.infra.sql.database import Database
+from recollect.infra.journal import entries as entry_store
+from recollect.infra.journal import files as note_store
+from recollect.infra.journal import index as index_ledger
+from recollect.infra.journal.database import Database
 
 BOUND = {"space": "default", "thread_key": "k", "turns": "[1]"}
 NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest": "d"}

@@ -9,13 +9,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.forget_store import SqlForgetting
-from recollect.memory.chat import Asked
-from recollect.memory.identity import thread_key
-from recollect.memory.kept_answer import KeptAnswer
-from recollect.memory.known_entry import EntryChange, KnownEntry
-from recollect.memory.model import NewTurn
+from recollect.domain.chat import Asked
+from recollect.domain.entries.entry import EntryChange, KeptAnswer, KnownEntry
+from recollect.domain.identity import thread_key
+from recollect.domain.model import NewTurn
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.forgetting import SqlForgetting
 from tests.http_client import START, Home, Json, opened
 from tests.unit.made_entries import DAY, WHEN, known
 

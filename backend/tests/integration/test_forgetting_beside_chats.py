@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from recollect.context.prefix import prompt_bytes
-from recollect.infra.sql.append import Schedule
-from recollect.infra.sql.chat_store import SqlChatStore
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.forget_store import SqlForgetting
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.infra.sql.thread_store import SqlThreadStore
-from recollect.memory.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
-from recollect.memory.forgetting import SETTLE, Task, task_of
-from recollect.memory.identity import thread_key
-from recollect.memory.model import Append, NewTurn
+from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
+from recollect.domain.forgetting import SETTLE, Task, task_of
+from recollect.domain.identity import thread_key
+from recollect.domain.model import Append, NewTurn
+from recollect.domain.prompt import prompt_bytes
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
 from tests.fakes import FakeClock
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)

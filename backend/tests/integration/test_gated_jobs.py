@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect.context.llm import ChatCall
+from recollect.domain.job import Job
+from recollect.domain.llm import ChatCall
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
-from recollect.infra.sql.job_store import SqlJobStore
-from recollect.memory.job import Job
-from recollect.service.background_model import BackgroundModel
-from recollect.service.gate import Gate
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
+from recollect.service.models.background import BackgroundModel
+from recollect.service.models.gate import Gate
 from tests.background import always, silent
 from tests.eventually import eventually
 from tests.fake_backend import FakeBackend

@@ -11,9 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from recollect.domain.job import Job
+from recollect.domain.model import MAX_TIMESTAMP, Append, Receipt
 from recollect.entrypoints.logs import logging_to_stderr
-from recollect.memory.job import Job
-from recollect.memory.model import MAX_TIMESTAMP, Append, Receipt
 from tests.http_client import START, Home, Json, client_of, message, opened, thread_path
 
 TURN_FIELDS = {

@@ -7,8 +7,8 @@ import httpx2
 import pytest
 
 from recollect.infra.backends import server
-from recollect.infra.backends.endpoint import Endpoint
-from recollect.infra.http_pools import closing_to_the_end
+from recollect.infra.backends.server import Endpoint
+from recollect.infra.http import closing_to_the_end
 from tests.eventually import eventually
 
 MANY = 9

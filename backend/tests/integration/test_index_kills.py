@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from recollect.infra.lance.index import LanceIndex
+from recollect.infra.index.store import LanceIndex
 from tests.forking import Forked
 from tests.index_writer import OWNER
 

@@ -11,14 +11,8 @@ from typing import Any
 import pytest
 
 from recollect.app import App, open_app
-from recollect.errors import StorageUnavailable
-from recollect.failpoints import FailPoints
-from recollect.infra.job_engine import Handler, JobEngine
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.job_rows import NewJob, queue_jobs, queued_job_id
-from recollect.infra.sql.job_store import CLAIM, MAX_INTERRUPTIONS, NEXT_DUE, SqlJobStore
-from recollect.memory.identity import thread_key
-from recollect.memory.job import (
+from recollect.domain.identity import thread_key
+from recollect.domain.job import (
     BOUNDARY,
     FLUSH,
     PURGE,
@@ -29,8 +23,14 @@ from recollect.memory.job import (
     cells_lane,
     vault_lane,
 )
-from recollect.memory.model import Append, NewTurn
-from recollect.memory.strategy import CAUSES
+from recollect.domain.model import Append, NewTurn
+from recollect.domain.strategy import CAUSES
+from recollect.errors import StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.infra.job_engine import Handler, JobEngine
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.jobs import CLAIM, MAX_INTERRUPTIONS, NEXT_DUE, SqlJobStore
+from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
 from recollect.settings import JobSettings, MemorizeSettings, Settings
 from tests.eventually import eventually
 from tests.fakes import START, FakeClock

@@ -15,11 +15,11 @@ import lancedb
 import numpy as np
 import pytest
 
+from recollect.domain.recall.rows import Generation, IndexRow, Vectors
 from recollect.errors import IndexUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.lance import owner_table
-from recollect.infra.lance.index import LanceIndex, table_name
-from recollect.memory.index_row import Generation, IndexRow, Vectors
+from recollect.infra.index import tables as owner_table
+from recollect.infra.index.store import LanceIndex, table_name
 from tests.forking import BACKEND
 
 G = "g1"
@@ -510,7 +510,7 @@ async def test_more_owners_than_stay_open_keep_their_rows(index: LanceIndex) -> 
 def test_lancedb_is_imported_only_when_rows_are_touched(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys; from pathlib import Path\n"
-        "from recollect.infra.lance.index import LanceIndex; from recollect.memory.index_row import Generation\n"
+        "from recollect.infra.index.store import LanceIndex; from recollect.domain.recall.rows import Generation\n"
         "async def main():\n"
         f"    index = LanceIndex(Path({str(tmp_path / 'index')!r}))\n"
         "    await index.create(Generation('g1', 1)); await index.promote('g1'); await index.live()\n"

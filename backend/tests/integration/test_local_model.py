@@ -13,8 +13,7 @@ import httpx2
 import pytest
 
 from recollect.errors import ModelUnavailable
-from recollect.infra.local_model.child import LocalModel
-from recollect.infra.local_model.setup import SMOLLM2, is_set_up
+from recollect.infra.backends.local_model import SMOLLM2, LocalModel, is_set_up
 from tests.eventually import eventually
 from tests.forking import BACKEND
 from tests.llama_cpp import CUT_MODEL, FULL_MODEL, MODELS, cut_model

@@ -18,7 +18,7 @@ import onnx
 import pytest
 
 from recollect.errors import EmbedderUnavailable
-from recollect.infra.embedding.onnx import OnnxEmbedder
+from recollect.infra.embedders.onnx import OnnxEmbedder
 from tests.embedding_model import model_folder
 from tests.forking import BACKEND
 from tests.tiny_minilm import tokenizer_json
@@ -196,8 +196,8 @@ async def test_a_bulk_lets_others_in_between_and_ends_when_it_is_cancelled(
 
 def test_nothing_heavy_is_imported_before_the_first_use() -> None:
     code = (
-        "import sys; from pathlib import Path; from recollect.infra.embedding.onnx import OnnxEmbedder; "
-        "import recollect.infra.embedding.openai, recollect.infra.embedding.setup; OnnxEmbedder(Path('none')); "
+        "import sys; from pathlib import Path; from recollect.infra.embedders.onnx import OnnxEmbedder; "
+        "import recollect.infra.embedders.openai, recollect.infra.embedders.setup; OnnxEmbedder(Path('none')); "
         "print(sorted({'onnx', 'onnxruntime', 'tokenizers'} & set(sys.modules)))"
     )
     done = subprocess.run(

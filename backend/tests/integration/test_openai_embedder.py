@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recollect.errors import EmbedderUnavailable, TextRefused
-from recollect.infra.embedding.openai import MAX_CHARS, OpenAiEmbedder
+from recollect.infra.embedders.openai import MAX_CHARS, OpenAiEmbedder
 from tests.fake_index import DIMENSIONS, word_vectors
 from tests.processes import StandInModel
 

@@ -9,11 +9,11 @@ from typing import Any
 import openai
 import pytest
 
-from recollect.context.llm import Delta, Finished
-from recollect.entrypoints.http.openai_answers import completion, headers_of, what_went_wrong
-from recollect.memory.chat import Accepted
-from recollect.memory.model import Status, Thread, Turn
-from recollect.service.live_turns import LiveTurn
+from recollect.domain.chat import Accepted
+from recollect.domain.llm import Delta, Finished
+from recollect.domain.model import Status, Thread, Turn
+from recollect.entrypoints.http.openai_schemas import completion, headers_of, what_went_wrong
+from recollect.service.chat.stream import LiveTurn
 from tests.chatting import joined, turns, with_backend
 from tests.fakes import START
 from tests.openai_clients import openai_client, user_says

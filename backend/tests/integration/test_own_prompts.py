@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.service.prompt_texts import shipped_prompt
+from recollect.service.remember.extract import shipped_prompt
 from tests.http_client import Json
 from tests.processes import StandInModel
 from tests.remembering import FACTS_OF_TALK, flush, remember, remembering, said, states, tell, texts

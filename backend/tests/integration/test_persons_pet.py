@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.memory.access import Caller
-from recollect.memory.known_entry import KnownEntry
+from recollect.domain.access import Caller
+from recollect.domain.entries.entry import KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files

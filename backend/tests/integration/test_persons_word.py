@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.memory.access import Caller
+from recollect.domain.access import Caller
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, entries, remember, remembering, said, texts, vault_files

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from recollect.app import App, open_app
+from recollect.domain.chat import Asked
+from recollect.domain.model import Append, NewTurn
 from recollect.entrypoints.http.server import create_server
-from recollect.infra.sql.chat_rows import PATH_PAGE
-from recollect.memory.chat import Asked
-from recollect.memory.model import Append, NewTurn
+from recollect.infra.journal.chat_rows import PATH_PAGE
 from recollect.settings import Settings
 from tests.fakes import FakeClock
 from tests.http_client import ADDRESS, Json

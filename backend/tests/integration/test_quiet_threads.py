@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from recollect.service.quiet_threads import QuietThreads
+from recollect.service.remember.boundaries import QuietThreads
 from tests.http_client import Home
 from tests.remembering import MINUTE, remembering, said, tell, texts
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from recollect.app import App
-from recollect.memory.model import Coverage, Thread, Turn
+from recollect.domain.model import Coverage, Thread, Turn
 from tests.http_client import (
     QUICK,
     Home,

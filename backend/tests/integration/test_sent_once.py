@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from recollect.context.llm import ChatCall, Delta
+from recollect.domain.llm import ChatCall, Delta
 from recollect.errors import StreamBroken
-from recollect.infra.backends.backend import HttpBackend
-from recollect.infra.backends.endpoint import Endpoint
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.server import Endpoint
 
 CALL = ChatCall([{"role": "user", "content": "once only"}])
 MODELS = b'{"data": [{"id": "m"}]}'

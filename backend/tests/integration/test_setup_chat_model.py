@@ -6,9 +6,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from recollect.entrypoints.cli import setting_up
+from recollect.entrypoints.cli import setup as setting_up
 from recollect.errors import ModelUnavailable
-from recollect.infra.local_model.setup import SMOLLM2
+from recollect.infra.backends.local_model import SMOLLM2
 from tests.llama_cpp import FULL_MODEL
 
 pytestmark = pytest.mark.usefixtures("home")

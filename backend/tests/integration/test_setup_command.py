@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from recollect.entrypoints.cli import setting_up
+from recollect.entrypoints.cli import setup as setting_up
 from recollect.errors import StorageUnavailable
 from tests.embedding_model import model_folder
 

@@ -6,19 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.extraction.skill import Skill
+from recollect.domain.job import Unfinished
+from recollect.domain.vault_file import VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.entry_file_store import SqlEntryFileStore
-from recollect.infra.sql.entry_store import SqlEntryStore
-from recollect.infra.sql.skill_files import SqlSkillFiles
-from recollect.memory.extraction.skill import Skill
-from recollect.memory.job import Unfinished
-from recollect.memory.vault_file import VaultFile
-from recollect.service.skill_follower import SkillFollower
-from recollect.service.skill_graves import SkillGraves
-from recollect.service.skill_shelf import SkillShelf
-from recollect.service.take_in import EditReports
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
+from recollect.service.vault.transcripts import EditReports
 from tests.fakes import START, FakeClock, FakeVault
 
 OWNER = "default/agents/coder"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.memory.access import Caller
-from recollect.memory.extraction.case import OTHER_TOOL
-from recollect.memory.extraction.grounding import UNTOLD_NAME, UNTOLD_NUMBER
-from recollect.memory.extraction.skill import Skill
-from recollect.memory.extraction.skill_file import parse_skill
+from recollect.domain.access import Caller
+from recollect.domain.extraction.case import OTHER_TOOL
+from recollect.domain.extraction.grounding import UNTOLD_NAME, UNTOLD_NUMBER
+from recollect.domain.extraction.skill import Skill
+from recollect.domain.markdown.skill_file import parse_skill
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, vault_files

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.memory.access import Caller
-from recollect.memory.known_entry import KnownEntry
-from recollect.memory.strategy import HELD, STRATEGY
+from recollect.domain.access import Caller
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.strategy import HELD, STRATEGY
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import (
@@ -222,7 +222,7 @@ async def test_the_mode_says_whose_memory_is_made(mode: str, made: list[str], tm
 async def test_the_profile_leaves_a_receipt_with_every_memcell_that_set_it_off(
     most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.infra.sql.entry_jobs._MOST_CAUSES", most)
+    monkeypatch.setattr("recollect.infra.journal.entry_rows._MOST_CAUSES", most)
     async with remembering(tmp_path, strategies={"profile": {"idle_seconds": 600}}) as home:
         await close(home, "t1", said(BERLIN))
         await eventually(lambda: jobs_of(home, "profile"))
@@ -254,7 +254,7 @@ async def test_a_flush_does_not_take_a_profile_that_failed_for_success(
     def broken(*_: object) -> list[KnownEntry]:
         raise ValueError("the page is torn")
 
-    monkeypatch.setattr("recollect.service.profiles.profile_of", broken)
+    monkeypatch.setattr("recollect.service.remember.profile.profile_of", broken)
     async with remembering(tmp_path, jobs={"max_attempts": 1}) as home:
         flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
         assert flushed["status"] != "done"

@@ -5,9 +5,9 @@ from pathlib import Path
 import lancedb
 import pytest
 
+from recollect.domain.recall.rows import Generation
 from recollect.errors import IndexUnavailable
-from recollect.infra.lance.index import LanceIndex
-from recollect.memory.index_row import Generation
+from recollect.infra.index.store import LanceIndex
 from tests.unit.made_rows import said
 
 OWNER = "default/users/ann"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recollect.memory.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn
 from tests.http_client import START, Home, Json, message, opened
 from tests.processes import Server
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.identity import text_digest
+from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, Listing
 from recollect.errors import StorageUnavailable
 from recollect.infra.vault import Vault
-from recollect.infra.vault_links import VaultLinks
-from recollect.memory.identity import text_digest
-from recollect.memory.vault_marks import NOT_FOLLOWED, UNREADABLE, Listing
+from recollect.infra.vault_read import VaultLinks
 
 ANN, BOB = "default/users/ann", "default/users/bob"
 SECRET = "heron"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recollect.app import App
-from recollect.service.health import Health, check_health
+from recollect.service.operations import Health, check_health
 from tests.eventually import eventually
 from tests.http_client import Home, opened
 

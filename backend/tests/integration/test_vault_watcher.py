@@ -12,16 +12,14 @@ from pathlib import Path
 import pytest
 
 from recollect.infra.inotify import Inotify
-from recollect.infra.vault_notifications import notified_changes
-from recollect.infra.vault_watcher import Changes, VaultWatcher
-from recollect.infra.watched_folders import watched_changes
+from recollect.infra.watcher import Changes, VaultWatcher, notified_changes, watched_changes
 from tests.eventually import eventually
 
 SEEN_SECONDS = 2.0
 CANNOT_WATCH = """
 import asyncio, sys
 from pathlib import Path
-from recollect.infra.vault_watcher import VaultWatcher
+from recollect.infra.watcher import VaultWatcher
 
 async def look():
     watcher = VaultWatcher(Path(sys.argv[1]))

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from recollect.domain.access import Caller
 from recollect.errors import IndexUnavailable
-from recollect.memory.access import Caller
-from recollect.service.recall import Found, Search
+from recollect.service.recall.search import Found, Search
 from tests.disks import Disk, needs_mounts, served_on
 from tests.eventually import eventually
 from tests.http_client import Json, message, opened

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.memory import vault_paths
+from recollect.domain import paths as vault_paths
 from tests.http_client import START, Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
 from tests.stress.utils import (

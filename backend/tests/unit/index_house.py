@@ -5,22 +5,21 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from recollect.domain.access import Caller
+from recollect.domain.identity import text_digest
+from recollect.domain.model import Append, NewTurn, Note
+from recollect.domain.recall.hits import Selection
+from recollect.domain.recall.rows import IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable, TextRefused
 from recollect.failpoints import FailPoints
-from recollect.memory.access import Caller
-from recollect.memory.hits import Selection
-from recollect.memory.identity import text_digest
-from recollect.memory.index_row import IndexRow, StoredRows, Vectors
-from recollect.memory.model import Append, NewTurn
-from recollect.memory.note import Note
-from recollect.service.corpora import Corpora
-from recollect.service.index_meaning import MeaningIndexer
-from recollect.service.index_words import WordIndexer
-from recollect.service.indexer import Indexer
-from recollect.service.owner_locks import OwnerLocks
-from recollect.service.recall import Found, Recall, Search
-from recollect.service.reindex import Reindexer
-from recollect.service.verify_index import IndexVerifier
+from recollect.service.coordination import OwnerLocks
+from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.embedding import MeaningIndexer
+from recollect.service.recall.indexer import Indexer
+from recollect.service.recall.reindex import Reindexer
+from recollect.service.recall.search import Found, Recall, Search
+from recollect.service.recall.verify import IndexVerifier
+from recollect.service.recall.words import WordIndexer
 from tests.fake_index import FakeEmbedder
 from tests.fake_index_ledger import FakeIndexLedger
 from tests.fake_index_store import FakeIndexStore

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recollect.memory.extraction.draft import CellText, Draft, Extraction, Kind
-from recollect.memory.extraction.grounding import ground
-from recollect.memory.model import Role, Turn
+from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind
+from recollect.domain.extraction.grounding import ground
+from recollect.domain.model import Role, Turn
 
 NOON = 1_778_241_600_000
 """8 May 2026, a Friday, 12:00 UTC."""

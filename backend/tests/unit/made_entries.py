@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from recollect.memory.known_entry import FACTS, KnownEntry, Source
-from recollect.memory.model import Entry
+from recollect.domain.entries.entry import FACTS, KnownEntry, Source
+from recollect.domain.model import Entry
 
 ANN = "default/users/ann"
 DAY = 24 * 60 * 60 * 1000

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from recollect.memory.corpus import Corpus
-from recollect.memory.hits import Hit, Selection, choose
-from recollect.memory.index_row import TURN, IndexRow, Vectors
-from recollect.memory.known_entry import FACTS
-from recollect.memory.query import read_query
-from recollect.memory.rank import Scores, Weights, score
-from recollect.memory.searchable import source_of, words_of
+from recollect.domain.entries.entry import FACTS
+from recollect.domain.recall.corpus import Corpus
+from recollect.domain.recall.hits import Hit, Selection, choose
+from recollect.domain.recall.query import read_query
+from recollect.domain.recall.rank import Scores, Weights, score
+from recollect.domain.recall.rows import TURN, IndexRow, Vectors, source_of, words_of
 
 T0 = 1_684_000_000_000
 """13 May 2023."""

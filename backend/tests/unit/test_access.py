@@ -2,8 +2,8 @@
 
 import pytest
 
+from recollect.domain.access import Caller, secret_hash
 from recollect.errors import NotFound
-from recollect.memory.access import Caller, secret_hash
 
 
 @pytest.mark.parametrize(

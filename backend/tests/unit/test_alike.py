@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from recollect.domain.entries.entry import FACTS, FORESIGHT, PROFILE, EntryChange, KnownEntry, Source
+from recollect.domain.entries.merge_drafts import Known
+from recollect.domain.job import Job
+from recollect.domain.model import Entry
+from recollect.domain.recall.rows import Vectors
 from recollect.failpoints import FailPoints
-from recollect.memory.index_row import Vectors
-from recollect.memory.job import Job
-from recollect.memory.known_entry import FACTS, FORESIGHT, PROFILE, EntryChange, KnownEntry, Source
-from recollect.memory.model import Entry
-from recollect.memory.remembered import Known
-from recollect.service.owner_locks import OwnerLocks
-from recollect.service.profiles import Profiles
-from recollect.service.remember import Remembering
+from recollect.service.coordination import OwnerLocks
+from recollect.service.remember.consolidate import Remembering
+from recollect.service.remember.profile import Profiles
 from tests.fake_entries import FakeEntryStore
 from tests.fakes import START, FakeJournal
 

@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from recollect.context.llm import BackendFacts, ChatCall, Delta, Usage
-from recollect.infra.backends.dialect import Outgoing, StrangeAnswerError
-from recollect.infra.backends.engines.anthropic import MessageReader
-from recollect.infra.backends.engines.ollama import Ollama, OllamaReader
-from recollect.infra.backends.engines.openai_compatible import CompletionReader
-from recollect.infra.backends.engines.tool_calls import ToolCalls
-from recollect.infra.backends.listings import count_of
+from recollect.domain.llm import BackendFacts, ChatCall, Delta, Usage
+from recollect.infra.backends.anthropic import MessageReader
+from recollect.infra.backends.dialect import Outgoing, StrangeAnswerError, ToolCalls, count_of
+from recollect.infra.backends.ollama import Ollama, OllamaReader
+from recollect.infra.backends.openai_compatible import CompletionReader
 
 NO_COUNTS = ["n/a", "12", None, True, -5, 1.5, float("nan"), float("inf"), [1], {"a": 1}, 10**30]
 

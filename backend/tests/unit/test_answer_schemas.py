@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.memory import boundary_prompt
-from recollect.memory.extraction import answer, case, skill_model
-from recollect.memory.model import JsonObject
+from recollect.domain import boundary_prompt
+from recollect.domain.extraction import answer, case
+from recollect.domain.extraction import skill_making as skill_model
+from recollect.domain.model import JsonObject
 
 SCHEMAS = {
     "boundaries": boundary_prompt.ANSWER_SCHEMA,

@@ -6,12 +6,12 @@ from typing import cast
 
 import pytest
 
-from recollect.context.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.domain.chat import Accepted, AnswerText
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.domain.model import Thread, Turn
 from recollect.errors import ModelTooSlow, Unavailable
-from recollect.memory.chat import Accepted, AnswerText
-from recollect.memory.model import Thread, Turn
-from recollect.service.answering import Outcome, Patience, stream_llm
-from recollect.service.live_turns import LiveTurn
+from recollect.service.chat.receive_stream import Outcome, Patience, stream_llm
+from recollect.service.chat.stream import LiveTurn
 from recollect.service.ports import ChatStore
 from tests.fake_backend import FakeBackend
 from tests.fakes import START

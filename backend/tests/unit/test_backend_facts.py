@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect.context.llm import ChatCall, Delta, StreamEvent
+from recollect.domain.llm import ChatCall, Delta, StreamEvent
 from recollect.errors import (
     BackendDown,
     ModelRefused,
@@ -20,8 +20,8 @@ from recollect.errors import (
     StreamBroken,
     UnknownModel,
 )
-from recollect.infra.backends.backend import HttpBackend
-from recollect.infra.backends.endpoint import Endpoint, Patience
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.server import Endpoint, Patience
 
 CALL = ChatCall([{"role": "user", "content": "Hello there"}], session="c0ffee", slot=0)
 NOT_FOUND = httpx2.Response(404, json={"error": "not found"})

@@ -4,14 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.context.llm import BackendKind
-from recollect.context.model_names import find_model, is_alias, nearest_names, shown_name
+from recollect.domain.llm import BackendKind, find_model, is_alias, nearest_names, shown_name
 from recollect.infra.backends.address import api_root, cloud_kind, host_and_port, is_local, server_root
-from recollect.infra.backends.chat_templates import drops_reasoning, wants_alternation
-from recollect.infra.backends.lines import EndlessLineError, JsonLines, ServerSentEvents
-from recollect.infra.backends.refusals import Quoter, body_error
-from recollect.infra.backends.thinking import ThoughtSplitter
-from recollect.infra.backends.token_guess import guess_tokens
+from recollect.infra.backends.dialect import (
+    EndlessLineError,
+    JsonLines,
+    ServerSentEvents,
+    drops_reasoning,
+    guess_tokens,
+    wants_alternation,
+)
+from recollect.infra.backends.server import Quoter, body_error
+from recollect.infra.backends.stream import ThoughtSplitter
 from recollect.settings import BackendKind as BackendKindSetting
 
 # --- addresses ------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Backends are shown with what they told; one that is down is shown with what is wrong."""
 
 from recollect.errors import BackendDown
-from recollect.service.backend_view import look_at_backends
-from recollect.service.slot_maps import SlotMaps
+from recollect.service.models.slots import SlotMaps
+from recollect.service.operations import look_at_backends
 from tests.fake_backend import FakeBackend
 
 

@@ -6,7 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from recollect.context.llm import ChatCall, Delta, Finished, StreamEvent, Usage
+from recollect.domain.identity import thread_key
+from recollect.domain.job import Preempted
+from recollect.domain.llm import ChatCall, Delta, Finished, StreamEvent, Usage
+from recollect.domain.model import JsonObject
 from recollect.errors import (
     BackendDown,
     InvalidInput,
@@ -17,17 +20,14 @@ from recollect.errors import (
     StreamBroken,
     UnknownModel,
 )
-from recollect.memory.identity import thread_key
-from recollect.memory.job import Preempted
-from recollect.memory.model import JsonObject
-from recollect.service.background_model import (
+from recollect.service.models.background import (
     MAX_ANSWER_BYTES,
     Answer,
     BackgroundModel,
     ChatPrefix,
     ThreadModel,
 )
-from recollect.service.gate import Gate
+from recollect.service.models.gate import Gate
 from recollect.service.ports import Backend
 from tests.background import Script, answering, backend_of, model_on, saying, silent
 from tests.eventually import eventually

@@ -1,10 +1,9 @@
 """What a search returns, as the measurement of recall counts it."""
 
 import pytest
-
-from recollect.entrypoints.cli.bench_home import Doors
-from recollect.memory.recall_metrics import score
-from recollect.service.bench_recall import Query
+from recall_home import Doors
+from recall_measure import Query
+from recall_metrics import score
 
 
 class Answering:

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from recollect.entrypoints.cli.recall_data import read_conversations
-from recollect.errors import IndexUnavailable, InvalidInput
-from recollect.memory.recall_metrics import Hit
-from recollect.service.bench_recall import (
+from recall_data import read_conversations
+from recall_measure import (
     BASELINE,
     HOPELESS_AFTER_SECONDS,
     RECOLLECT,
@@ -27,6 +24,9 @@ from recollect.service.bench_recall import (
     RecallReport,
     measure_recall,
 )
+from recall_metrics import Hit
+
+from recollect.errors import IndexUnavailable, InvalidInput
 from recollect.service.ports import Progress
 
 

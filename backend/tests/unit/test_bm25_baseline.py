@@ -4,10 +4,9 @@ from itertools import pairwise
 from math import log
 
 import pytest
+from bm25_baseline import Bm25, words
 from hypothesis import given
 from hypothesis import strategies as st
-
-from recollect.memory.bm25_baseline import Bm25, words
 
 TEXTS = ["the cat sat", "the dog sat", "the cat and the other cat met a dog"]
 

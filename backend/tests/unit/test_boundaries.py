@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from recollect.context.llm import ChatCall
+from recollect.domain.access import Caller
+from recollect.domain.boundary import BoundaryRules
+from recollect.domain.boundary_prompt import ANSWER_SCHEMA, PROMPT_TURNS
+from recollect.domain.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
+from recollect.domain.llm import ChatCall
+from recollect.domain.model import Append, NewTurn
 from recollect.errors import BackendDown, NotFound
 from recollect.failpoints import FailPoints
-from recollect.memory.access import Caller
-from recollect.memory.boundary import BoundaryRules
-from recollect.memory.boundary_prompt import ANSWER_SCHEMA, PROMPT_TURNS
-from recollect.memory.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
-from recollect.memory.model import Append, NewTurn
-from recollect.service.boundaries import Boundaries
-from recollect.service.flush import Flushed, flush_thread
-from recollect.service.gate import Gate
+from recollect.service.models.gate import Gate
+from recollect.service.remember.boundaries import Boundaries
+from recollect.service.threads import Flushed, flush_thread
 from tests.background import Script, answering, model_on, saying, silent
 from tests.eventually import eventually
 from tests.fake_backend import FakeBackend

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.boundary import (
+from recollect.domain.boundary import (
     BoundaryAnswer,
     BoundaryRules,
     Cut,
@@ -19,8 +19,8 @@ from recollect.memory.boundary import (
     memcell_id,
     parse_answer,
 )
-from recollect.memory.boundary_prompt import PROMPT_CHARS, PROMPT_TURNS, boundary_prompt
-from recollect.memory.model import Role, Turn
+from recollect.domain.boundary_prompt import PROMPT_CHARS, PROMPT_TURNS, boundary_prompt
+from recollect.domain.model import Role, Turn
 
 NOON = 1_778_241_600_000
 MINUTE = 60_000

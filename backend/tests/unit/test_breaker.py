@@ -1,6 +1,6 @@
 """What fails again and again is left alone for a while."""
 
-from recollect.service.breaker import Breaker
+from recollect.service.coordination import Breaker
 
 
 class Seconds:

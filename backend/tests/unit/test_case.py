@@ -6,24 +6,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from recollect.memory.extraction.answer import plain_line
-from recollect.memory.extraction.case import (
+from recollect.domain.extraction.answer import plain_line
+from recollect.domain.extraction.case import (
     CASE_SCHEMA,
     OTHER_TOOL,
     Step,
+    case_by_rules,
     case_messages,
     ground_case,
     has_trajectory,
+    looks_like_an_error,
     parse_case_answer,
     read_steps,
     render_steps,
     tools_called,
 )
-from recollect.memory.extraction.case_rules import case_by_rules, looks_like_an_error
-from recollect.memory.extraction.draft import CellText, Draft
-from recollect.memory.extraction.grounding import UNKNOWN_TURN, UNTOLD_NAME, UNTOLD_NUMBER
-from recollect.memory.extraction.prompts import PROMPT_CHARS
-from recollect.memory.model import JsonObject, Turn
+from recollect.domain.extraction.draft import CellText, Draft
+from recollect.domain.extraction.grounding import UNKNOWN_TURN, UNTOLD_NAME, UNTOLD_NUMBER
+from recollect.domain.extraction.prompts import PROMPT_CHARS
+from recollect.domain.model import JsonObject, Turn
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_cells import Said, call, cell_of, said, turn_of
 

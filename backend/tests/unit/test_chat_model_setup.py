@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import ModelUnavailable, StorageUnavailable
-from recollect.infra.local_model.setup import GgufSource, is_set_up, model_file, set_up_chat_model
+from recollect.infra.backends.local_model import GgufSource, is_set_up, model_file, set_up_chat_model
 
 CONTENT = b"GGUF" + bytes(2000)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.consolidate import (
+from recollect.domain.entries.consolidate import (
     is_denial,
     is_functional,
     is_perhaps_same,
@@ -14,9 +14,8 @@ from recollect.memory.consolidate import (
     merged,
     worth_comparing,
 )
-from recollect.memory.known_entry import KnownEntry, Source, Wording
-from recollect.memory.model import Entry
-from recollect.memory.text_key import text_key
+from recollect.domain.entries.entry import KnownEntry, Source, Wording, text_key
+from recollect.domain.model import Entry
 
 DAY = 86_400_000
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 
-from recollect.context.context_block import HEADING, Memory, memory_line, render_memories
+from recollect.domain.prompt import HEADING, Memory, memory_line, render_memories
 from tests.unit.awkward_text import texts
 
 MAY_8 = 1_778_248_980_000

@@ -6,17 +6,21 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.context.clock import clock_line, current_datetime_context_message
-from recollect.context.context_builder import (
+from recollect.domain.model import JsonObject, Role, Turn
+from recollect.domain.prompt import (
     NO_RESULT,
     SAFETY_POLICY,
     Instructions,
     PastTurn,
     build_contextual_messages,
+    clock_line,
+    common_prefix,
     context_block,
+    current_datetime_context_message,
+    first_difference,
+    prefix_digest,
+    prompt_bytes,
 )
-from recollect.context.prefix import common_prefix, first_difference, prefix_digest, prompt_bytes
-from recollect.memory.model import JsonObject, Role, Turn
 
 NOW = 1_763_211_780_000
 PLAIN = Instructions(("Be kind.",))

@@ -1,9 +1,11 @@
-"""The conventions in .claude/ name real places: each path and glob in them matches something in the repository."""
+"""The conventions in .claude/ name real places, and the code has no import circle."""
 
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 from ruamel.yaml import YAML
 
@@ -79,3 +81,10 @@ def test_paths_are_told_from_other_words_in_backticks() -> None:
 def test_a_path_that_is_gone_is_noticed() -> None:
     assert not exists("backend/recollect/helpers.py")
     assert not exists("backend/recollect/helpers/**")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions count: they only hide a circle."""
+    graph = grimp.build_graph("recollect", cache_dir=None)
+    imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    TopologicalSorter(imports).prepare()

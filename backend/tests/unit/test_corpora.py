@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.index_row import IndexRow, StoredRows
-from recollect.memory.searchable import words_of
-from recollect.service.corpora import OwnerCorpus
+from recollect.domain.recall.rows import IndexRow, StoredRows, words_of
+from recollect.service.recall.corpus_cache import OwnerCorpus
 from tests.eventually import eventually
 from tests.unit.index_house import OWNER, House
 

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.corpus import HEAD_WORDS, Corpus
-from recollect.memory.corpus_view import SESSION_GAP_MS, View
-from recollect.memory.index_row import IndexRow, Vectors
-from recollect.memory.neighbourhood import neighbourhood
-from recollect.memory.query import Query, read_query
-from recollect.memory.rank import Floats, score
-from recollect.memory.searchable import words_of
+from recollect.domain.recall.corpus import HEAD_WORDS, Corpus
+from recollect.domain.recall.corpus_view import SESSION_GAP_MS, View, neighbourhood
+from recollect.domain.recall.query import Query, read_query
+from recollect.domain.recall.rank import Floats, score
+from recollect.domain.recall.rows import IndexRow, Vectors, words_of
 from tests.unit.awkward_text import unhurried
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, said, unit
 

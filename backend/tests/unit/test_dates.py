@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.memory.date_ranges import spans_in, without_times
-from recollect.memory.dates import Span
-from recollect.memory.model import MAX_TIMESTAMP
+from recollect.domain.model import MAX_TIMESTAMP
+from recollect.domain.recall.dates import Span
+from recollect.domain.recall.query import spans_in, without_times
 from tests.unit.awkward_text import texts
 
 DAY_MS = 86_400_000

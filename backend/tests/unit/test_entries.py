@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from recollect.memory.entries import EntryFile, parse_entries, render_entries
-from recollect.memory.model import MAX_TIMESTAMP, Entry
+from recollect.domain.markdown.entry_file import EntryFile, parse_entries, render_entries
+from recollect.domain.model import MAX_TIMESTAMP, Entry
 from tests.unit.awkward_text import texts, unhurried, words
 
 DESIGN_SAMPLE = """\

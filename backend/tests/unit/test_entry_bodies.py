@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from recollect.entrypoints.http.entry_bodies import EntryChanges, UndoBody
-from recollect.memory.entry_edit import EntryEdit
+from recollect.domain.entries.edit import EntryEdit
+from recollect.entrypoints.http.entry_schemas import EntryChanges, UndoBody
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.memory.entries import EntryFile, parse_entries, render_entries, render_entry
-from recollect.memory.entry_document import (
+from recollect.domain.markdown.entry_document import (
     is_bare,
     read_document,
     read_entry_file,
     section_digest,
     splice,
 )
-from recollect.memory.model import MAX_TIMESTAMP, Entry
+from recollect.domain.markdown.entry_file import EntryFile, parse_entries, render_entries, render_entry
+from recollect.domain.model import MAX_TIMESTAMP, Entry
 from tests.unit.awkward_text import texts, unhurried, words
 
 PATH = "default/users/ann/facts/2026-05-08.md"

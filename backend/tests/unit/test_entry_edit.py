@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.memory.entry_edit import EntryEdit, edited
+from recollect.domain.entries.edit import EntryEdit, edited
 from tests.unit.made_entries import WHEN, known
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.hits import Hit, Scope, Selection, choose
-from recollect.memory.index_row import IndexRow
-from recollect.memory.known_entry import PROFILE
-from recollect.memory.query import read_query
+from recollect.domain.entries.entry import PROFILE
+from recollect.domain.recall.hits import Hit, Scope, Selection, choose
+from recollect.domain.recall.query import read_query
+from recollect.domain.recall.rows import IndexRow
 from tests.unit.made_rows import T0, corpus_of, found, remembered, said, scores_of
 
 TALK = (

@@ -5,15 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.access import Caller
-from recollect.memory.entries import EntryFile, render_entries
-from recollect.memory.entry_paths import source_link
-from recollect.memory.hits import Scope, Selection
-from recollect.memory.identity import text_digest
-from recollect.memory.index_row import IndexRow
-from recollect.memory.model import Entry
-from recollect.memory.note import Note
-from recollect.service.recall import Found, Search
+from recollect.domain.access import Caller
+from recollect.domain.identity import text_digest
+from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.model import Entry, Note
+from recollect.domain.paths import source_link
+from recollect.domain.recall.hits import Scope, Selection
+from recollect.domain.recall.rows import IndexRow
+from recollect.service.recall.search import Found, Search
 from tests.fakes import START
 from tests.unit.index_house import OWNER, House
 

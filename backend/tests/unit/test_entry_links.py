@@ -1,6 +1,7 @@
 """What entries say of one another is told on both sides, and of nothing that is gone."""
 
-from recollect.memory.entry_links import (
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.entries.links import (
     origin_ids,
     partners,
     relinked,
@@ -8,8 +9,7 @@ from recollect.memory.entry_links import (
     taken_out,
     without_origin,
 )
-from recollect.memory.known_entry import KnownEntry
-from recollect.memory.line_values import write_time
+from recollect.domain.markdown.front_matter import write_time
 from tests.unit.made_entries import DAY, WHEN, entry, known
 
 UNTIL = write_time(WHEN + DAY)

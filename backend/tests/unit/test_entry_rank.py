@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.index_row import IndexRow
-from recollect.memory.known_entry import EPISODES
-from recollect.memory.rank import Weights
+from recollect.domain.entries.entry import EPISODES
+from recollect.domain.recall.rank import Weights
+from recollect.domain.recall.rows import IndexRow
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, remembered, said, scores_of, unit
 
 DAY = 24 * 60 * MINUTE

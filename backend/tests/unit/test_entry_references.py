@@ -2,10 +2,10 @@
 
 import pytest
 
-from recollect.memory.entries import EntryFile, parse_entries, render_entries
-from recollect.memory.entry_document import read_document, section_digest, splice
-from recollect.memory.entry_references import linkable
-from recollect.memory.model import Entry
+from recollect.domain.entries.links import linkable
+from recollect.domain.markdown.entry_document import read_document, section_digest, splice
+from recollect.domain.markdown.entry_file import EntryFile, parse_entries, render_entries
+from recollect.domain.model import Entry
 
 OWNER = "users/ann"
 PATH = "default/users/ann/facts/2026-05-08.md"

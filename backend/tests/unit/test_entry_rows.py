@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.entries import EntryFile, render_entries
-from recollect.memory.entry_paths import source_link
-from recollect.memory.model import Entry, Thread, Turn
-from recollect.memory.note import Note
-from recollect.memory.searchable import file_rows, source_of, turn_row
+from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.model import Entry, Note, Thread, Turn
+from recollect.domain.paths import source_link
+from recollect.domain.recall.rows import file_rows, source_of, turn_row
 
 OWNER = "default/users/ann"
 FILE = Note(f"{OWNER}/facts/2026-05-08.md", OWNER, "digest", 1)

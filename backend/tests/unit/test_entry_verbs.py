@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.errors import Conflict, InvalidInput, NotFound
-from recollect.memory.access import Caller
-from recollect.memory.entry_edit import EntryEdit
-from recollect.memory.known_entry import (
+from recollect.domain.access import Caller
+from recollect.domain.entries.edit import EntryEdit
+from recollect.domain.entries.entry import (
     CASES,
     FACTS,
     PROFILE,
@@ -20,8 +19,9 @@ from recollect.memory.known_entry import (
     KnownEntry,
     Wording,
 )
-from recollect.memory.matters import matter_key as key_of_matter
-from recollect.memory.model import Append, Memcell, NewTurn
+from recollect.domain.entries.matters import matter_key as key_of_matter
+from recollect.domain.model import Append, Memcell, NewTurn
+from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.service.entries import Entries, EntryFilter
 from tests.fakes import START, FakeJournal
 from tests.unit.made_entries import ANN, DAY, WHEN, known

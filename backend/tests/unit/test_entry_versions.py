@@ -2,10 +2,10 @@
 
 import pytest
 
+from recollect.domain.entries.edit import Version, is_made_of, restored, versions
+from recollect.domain.entries.entry import Actor, EntryVersion, Source
+from recollect.domain.model import Entry
 from recollect.errors import Conflict, InvalidInput
-from recollect.memory.entry_versions import Version, is_made_of, restored, versions
-from recollect.memory.known_entry import Actor, EntryVersion, Source
-from recollect.memory.model import Entry
 from tests.unit.made_entries import entry, known
 
 BERLIN = entry(text="Ann lives in Berlin.")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.extraction.answer import ANSWER_SCHEMA, MAX_FACTS, MAX_PLANS, parse_memcell_answer
-from recollect.memory.extraction.answer_json import MAX_ANSWER, find_object
-from recollect.memory.extraction.draft import ATTRIBUTES, Extraction
-from recollect.memory.extraction.repair import repair_messages
-from recollect.memory.model import JsonObject
+from recollect.domain.extraction.answer import ANSWER_SCHEMA, MAX_FACTS, MAX_PLANS, parse_memcell_answer
+from recollect.domain.extraction.answer_json import MAX_ANSWER, find_object
+from recollect.domain.extraction.draft import ATTRIBUTES, Extraction
+from recollect.domain.extraction.prompts import repair_messages
+from recollect.domain.model import JsonObject
 from tests.unit.awkward_text import unhurried
 from tests.unit.made_cells import NOON, SECOND, cell_of, turn_of
 

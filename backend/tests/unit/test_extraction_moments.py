@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.memory.extraction.moments import Moment, moments_in, written_out
-from recollect.memory.extraction.stretch import Leaning
+from recollect.domain.extraction.moments import Moment, moments_in, written_out
+from recollect.domain.extraction.stretch import Leaning
 
 FRIDAY = int(datetime(2026, 5, 8, 12, 0, tzinfo=UTC).timestamp() * 1000)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.extraction.answer import parse_memcell_answer
-from recollect.memory.extraction.case import case_messages, parse_case_answer
-from recollect.memory.extraction.draft import ATTRIBUTES
-from recollect.memory.extraction.prompts import (
+from recollect.domain.extraction.answer import parse_memcell_answer
+from recollect.domain.extraction.case import case_messages, parse_case_answer
+from recollect.domain.extraction.draft import ATTRIBUTES
+from recollect.domain.extraction.prompts import (
     PROMPT_CHARS,
     PROMPT_TURNS,
     TEMPLATE_CHARS,
@@ -19,8 +19,8 @@ from recollect.memory.extraction.prompts import (
     memcell_messages,
     prompt_digest,
 )
-from recollect.memory.extraction.skill import Case
-from recollect.memory.extraction.skill_model import parse_skill_answer, skill_messages
+from recollect.domain.extraction.skill import Case
+from recollect.domain.extraction.skill_making import parse_skill_answer, skill_messages
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_cells import call, cell_of, grounded, said, turn_of
 

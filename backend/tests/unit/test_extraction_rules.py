@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.extraction.draft import ATTRIBUTES, CellText, Draft
-from recollect.memory.extraction.rules import extract_by_rules
-from recollect.memory.model import Role, Turn
+from recollect.domain.extraction.draft import ATTRIBUTES, CellText, Draft
+from recollect.domain.extraction.rules import extract_by_rules
+from recollect.domain.model import Role, Turn
 
 FRIDAY = int(datetime(2026, 5, 8, 12, 0, tzinfo=UTC).timestamp() * 1000)
 

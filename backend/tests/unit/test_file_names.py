@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.file_names import file_name
+from recollect.domain.paths import file_name
 from tests.unit.awkward_text import texts
 
 _AWKWARD = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.memory.extraction.first_person import told_of
+from recollect.domain.extraction.first_person import told_of
 
 
 @pytest.mark.parametrize(

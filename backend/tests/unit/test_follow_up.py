@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect.memory.identity import thread_key
-from recollect.memory.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
-from recollect.memory.model import JsonObject, Status, Thread, Turn
-from recollect.service.follow_up import (
+from recollect.domain.identity import thread_key
+from recollect.domain.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
+from recollect.domain.model import JsonObject, Status, Thread, Turn
+from recollect.service.chat.post_turn_jobs import (
     FinishedTurn,
     Leaving,
     SkillStrategy,

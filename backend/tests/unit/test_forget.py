@@ -4,16 +4,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from recollect.domain.access import Caller
+from recollect.domain.forgetting import parse_tombstones
+from recollect.domain.identity import message_key, thread_key
+from recollect.domain.job import PURGE, TRANSCRIBE
+from recollect.domain.model import Append, NewTurn
+from recollect.domain.paths import forgotten_path, thread_folder
 from recollect.errors import IndexUnavailable, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.memory.access import Caller
-from recollect.memory.identity import message_key, thread_key
-from recollect.memory.job import PURGE, TRANSCRIBE
-from recollect.memory.model import Append, NewTurn
-from recollect.memory.tombstones import parse_tombstones
-from recollect.memory.vault_paths import forgotten_path, thread_folder
-from recollect.service.forget import Purger, delete_thread
-from recollect.service.transcribe import Transcriber
+from recollect.service.forget.forget import Purger, delete_thread
+from recollect.service.vault.transcripts import Transcriber
 from tests.fakes import START, FakeJournal, FakeVault
 
 KEY = thread_key("default", "t1")

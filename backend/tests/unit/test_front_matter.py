@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from recollect.memory.front_matter import Scalar, read_header, render_front_matter, split_front_matter
+from recollect.domain.markdown.front_matter import (
+    Scalar,
+    read_header,
+    render_front_matter,
+    split_front_matter,
+)
 from tests.unit.awkward_text import texts, unhurried
 
 _keys = st.from_regex(r"[a-z_]{1,10}", fullmatch=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from recollect.domain.job import Preempted
 from recollect.errors import BackendDown, StreamBroken
-from recollect.memory.job import Preempted
-from recollect.service.gate import Gate, GateState
+from recollect.service.models.gate import Gate, GateState
 from recollect.service.ports import Backend
 from tests.background import backend_of
 from tests.fake_backend import FakeBackend

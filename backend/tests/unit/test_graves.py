@@ -1,9 +1,9 @@
 """What a person deleted stays deleted: the list of it in the vault."""
 
-from recollect.memory.buried_file import buried_path, is_buried_path, parse_buried, render_buried
-from recollect.memory.job import GRAVES, Job
-from recollect.memory.known_entry import Buried
-from recollect.service.graves import Graves, import_graves
+from recollect.domain.entries.entry import Buried
+from recollect.domain.forgetting import buried_path, is_buried_path, parse_buried, render_buried
+from recollect.domain.job import GRAVES, Job
+from recollect.service.vault.entry_import import Graves, import_graves
 from tests.fake_entries import FakeEntryStore
 from tests.fakes import FakeJournal, FakeVault
 

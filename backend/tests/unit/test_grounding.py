@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.extraction.draft import Draft, Extraction, Refused
-from recollect.memory.extraction.grounding import (
+from recollect.domain.extraction.draft import Draft, Extraction, Refused
+from recollect.domain.extraction.grounding import (
     NO_PERSON,
     NO_TURN,
     OTHER_WORDS,

@@ -5,10 +5,8 @@ import time
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from recollect.memory.extraction.draft import CellText, Extraction
-from recollect.memory.extraction.grounding import (
-    ground,
-)
+from recollect.domain.extraction.draft import CellText, Extraction
+from recollect.domain.extraction.grounding import ground
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_cells import cell_of, grounded, refusal, said, statement
 

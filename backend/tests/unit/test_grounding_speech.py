@@ -2,8 +2,8 @@
 
 import pytest
 
-from recollect.memory.extraction.draft import Refused
-from recollect.memory.extraction.grounding import (
+from recollect.domain.extraction.draft import Refused
+from recollect.domain.extraction.grounding import (
     ONLY_ASSISTANT,
     ONLY_COMMANDED,
     ONLY_RECALLED,

@@ -5,19 +5,17 @@ from typing import Any
 
 import pytest
 
+from recollect.domain.identity import text_digest
+from recollect.domain.job import TAKE_IN, TRANSCRIBE, Job
+from recollect.domain.markdown.transcript import parse_part
+from recollect.domain.model import NOTE_BYTES, Append, NewTurn, Turn
+from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.memory.identity import text_digest
-from recollect.memory.job import TAKE_IN, TRANSCRIBE, Job
-from recollect.memory.model import Append, NewTurn, Turn
-from recollect.memory.note import NOTE_BYTES
-from recollect.memory.transcript import parse_part
-from recollect.memory.vault_file import FileStamp, VaultFile
-from recollect.service.file_follower import FileFollower
-from recollect.service.hand_edits import HandEdits
 from recollect.service.rebuild import rebuild
-from recollect.service.take_in import EditReports
-from recollect.service.transcribe import Transcriber
+from recollect.service.vault.reader import FileFollower
+from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.transcripts import EditReports, Transcriber
 from recollect.service.verify import Verifier
 from tests.eventually import eventually
 from tests.fakes import START, FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher

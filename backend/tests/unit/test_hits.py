@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.corpus import Corpus
-from recollect.memory.hits import PASSAGE_CHARS, STRETCH, Hit, Scope, Selection, choose, tokens
-from recollect.memory.index_row import NOTE, IndexRow
-from recollect.memory.rank import Scores
+from recollect.domain.recall.corpus import Corpus
+from recollect.domain.recall.hits import PASSAGE_CHARS, STRETCH, Hit, Scope, Selection, choose, tokens
+from recollect.domain.recall.rank import Scores
+from recollect.domain.recall.rows import NOTE, IndexRow
 from tests.unit.awkward_text import unhurried
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, said, unit
 

@@ -1,7 +1,7 @@
 """Images count before the model has counted them."""
 
-from recollect.context.image_tokens import IMAGE_TOKENS, image_tokens
-from recollect.memory.model import JsonObject
+from recollect.domain.images import IMAGE_TOKENS, image_tokens
+from recollect.domain.model import JsonObject
 
 IMAGE = {"type": "image_url", "image_url": {"url": "vault:images/ab.png"}}
 TEXT = {"type": "text", "text": "what is this?"}

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidInput
-from recollect.memory.images import (
+from recollect.domain.images import (
     GONE,
     data_url,
     image_name,
@@ -22,6 +21,7 @@ from recollect.memory.images import (
     replaced_texts,
     take_out,
 )
+from recollect.errors import InvalidInput
 
 PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAA=")
 URL = data_url(image_name(PIXEL, "gif"), PIXEL)

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.index_row import Generation
-from recollect.memory.note import Note
-from recollect.memory.searchable import FORMAT
-from recollect.service import persistent_loop
-from recollect.service.index_health import index_problem
+from recollect.domain.model import Note
+from recollect.domain.recall.rows import FORMAT, Generation
+from recollect.service import coordination as persistent_loop
+from recollect.service.recall.verify import index_problem
 from tests.eventually import eventually
 from tests.fakes import START
 from tests.unit.index_house import OWNER, House, Picky, embedder

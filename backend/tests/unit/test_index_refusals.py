@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable
-from recollect.memory.index_row import Vectors
-from recollect.service import persistent_loop
-from recollect.service.index_health import meaning_problem
-from recollect.service.index_meaning import PROBE
+from recollect.service import coordination as persistent_loop
+from recollect.service.recall.embedding import PROBE
+from recollect.service.recall.verify import meaning_problem
 from tests.eventually import eventually
 from tests.fake_index import FakeEmbedder
 from tests.unit.index_house import OWNER, House, Picky

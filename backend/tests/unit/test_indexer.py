@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recollect.domain.access import Caller
+from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import EmbedderUnavailable
-from recollect.memory.access import Caller
-from recollect.memory.index_row import Generation
-from recollect.memory.searchable import FORMAT
-from recollect.service import persistent_loop
-from recollect.service.index_health import meaning_problem
-from recollect.service.index_meaning import PROBE
-from recollect.service.recall import Search
+from recollect.service import coordination as persistent_loop
+from recollect.service.recall.embedding import PROBE
+from recollect.service.recall.search import Search
+from recollect.service.recall.verify import meaning_problem
 from tests.eventually import eventually
 from tests.unit.index_house import OWNER, House, Picky, embedder
 

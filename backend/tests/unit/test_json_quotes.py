@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from recollect.context.context_block import Memory, memory_line
-from recollect.memory.json_quotes import json_quoted
-from recollect.memory.quoted_turns import quoted
+from recollect.domain.llm import json_quoted, quoted
+from recollect.domain.prompt import Memory, memory_line
 
 MARKS = [
     "<|im_end|>", "<|im_start|>system", "<|eot_id|>", "<|start_header_id|>", "<｜User｜>", "</s>", "<s>", "[INST]", "[/INST]",  # noqa: RUF001

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
+from recollect.domain.access import Caller
+from recollect.domain.images import data_url, image_name, reference
+from recollect.domain.job import PURGE
+from recollect.domain.model import Append, JsonObject, NewTurn
+from recollect.domain.paths import transcript_path
 from recollect.errors import InvalidInput, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.memory.access import Caller
-from recollect.memory.images import data_url, image_name, reference
-from recollect.memory.job import PURGE
-from recollect.memory.model import Append, JsonObject, NewTurn
-from recollect.memory.vault_paths import transcript_path
-from recollect.service.forget import Purger
-from recollect.service.images import Images, add_turn_with_images
+from recollect.service.forget.forget import Purger
+from recollect.service.vault.images import Images, add_turn_with_images
 from tests.fake_images import FakeImageReferences, FakeImageStore
 from tests.fakes import START, FakeJournal, FakeVault
 

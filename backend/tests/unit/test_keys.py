@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from recollect.domain.access import ApiKey, Caller, secret_hash
 from recollect.errors import InvalidInput, KeyRequired, NotFound, Refused
-from recollect.memory.access import ApiKey, Caller, secret_hash
-from recollect.service.keys import create_key, identify, list_keys, revoke_key
+from recollect.service.people import create_key, identify, list_keys, revoke_key
 from tests.fakes import START, FakeClock, FakeKeyStore
 
 OPERATOR = Caller(local_operator=True)

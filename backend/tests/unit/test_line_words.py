@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.memory.line_words import attribute_of_line
+from recollect.domain.entries.profile import attribute_of_line
 
 HOME = ("lives_in", "comes_from", "time_zone")
 

@@ -4,14 +4,13 @@ from itertools import permutations
 
 import pytest
 
-from recollect.memory.consolidate import is_same_statement
-from recollect.memory.known_entry import KnownEntry
-from recollect.memory.line_origins import is_replaced
-from recollect.memory.line_values import write_time
-from recollect.memory.matters import is_affirmed, matter_of
-from recollect.memory.profile import profile_of
-from recollect.memory.remembered import Known, remember
-from recollect.memory.succession import in_succession, settled
+from recollect.domain.entries.consolidate import is_same_statement
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.entries.matters import is_affirmed, matter_of
+from recollect.domain.entries.merge_drafts import Known, remember
+from recollect.domain.entries.profile import is_replaced, profile_of
+from recollect.domain.entries.succession import in_succession, settled
+from recollect.domain.markdown.front_matter import write_time
 from tests.unit.made_entries import ANN, DAY, known
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from recollect.domain.model import Append, NewTurn
 from recollect.errors import NotFound
-from recollect.memory.model import Append, NewTurn
-from recollect.service.memorize import memorize
+from recollect.service.threads import memorize
 from tests.fakes import START, FakeJournal
 
 

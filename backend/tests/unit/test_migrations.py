@@ -11,12 +11,12 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
 
+from recollect.domain.entries.entry import EPISODES, FACTS, KnownEntry
+from recollect.domain.entries.matters import matter_key
+from recollect.domain.model import Entry
 from recollect.errors import SchemaTooNew
-from recollect.infra.sql.database import Database
-from recollect.infra.sql.migrate import HEAD, current_revision, migrations_folder, upgrade_schema
-from recollect.memory.known_entry import EPISODES, FACTS, KnownEntry
-from recollect.memory.matters import matter_key
-from recollect.memory.model import Entry
+from recollect.infra.journal.connection import HEAD, current_revision, migrations_folder, upgrade_schema
+from recollect.infra.journal.database import Database
 
 COLUMNS = {
     "threads": {"space", "thread_id", "user_id", "title", "tags_json", "preset", "backend", "incognito"},

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from recollect.errors import EmbedderUnavailable, StorageUnavailable
-from recollect.infra.embedding.onnx import OnnxEmbedder
-from recollect.infra.embedding.setup import ModelSource, is_set_up, set_up_model
+from recollect.infra.embedders.onnx import OnnxEmbedder
+from recollect.infra.embedders.setup import ModelSource, is_set_up, set_up_model
 from tests.forking import BACKEND
 from tests.tiny_minilm import make_tiny_wheel
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from recollect.context.llm import BackendFacts
+from recollect.domain.llm import BackendFacts
 from recollect.errors import BackendDown
-from recollect.service.model_choice import chosen_model
+from recollect.service.models.choice import chosen_model
 from tests.fake_backend import FakeBackend
 
 

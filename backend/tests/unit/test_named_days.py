@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from recollect.memory.extraction.answer import parse_memcell_answer
-from recollect.memory.extraction.grounding import ground
+from recollect.domain.extraction.answer import parse_memcell_answer
+from recollect.domain.extraction.grounding import ground
 from tests.unit.made_cells import NOON, cell_of, said, turn_of
 
 DAY = 86_400_000

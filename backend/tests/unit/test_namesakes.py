@@ -2,8 +2,8 @@
 
 import pytest
 
-from recollect.memory.consolidate import same_attribute
-from recollect.memory.namesakes import relation_in
+from recollect.domain.entries.consolidate import same_attribute
+from recollect.domain.entries.matters import relation_in
 from tests.unit.made_entries import known
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from recollect.memory.note import NOTE_BYTES, Note
-from recollect.memory.searchable import note_rows
-from recollect.memory.vault_paths import is_note
-from recollect.service.notes import NoteFollower
-from recollect.service.take_in import EditReports
-from recollect.service.vault_reader import VaultReader
+from recollect.domain.model import NOTE_BYTES, Note
+from recollect.domain.paths import is_note
+from recollect.domain.recall.rows import note_rows
+from recollect.service.vault.notes import NoteFollower
+from recollect.service.vault.reader import VaultReader
+from recollect.service.vault.transcripts import EditReports
 from tests.fakes import FakeNoteStore, FakeVault
 
 FOLDER = "default/users/ann/notes"

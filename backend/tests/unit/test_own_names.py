@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.extraction.draft import CellText
-from recollect.memory.extraction.rules import own_names
+from recollect.domain.extraction.draft import CellText
+from recollect.domain.extraction.rules import own_names
 from tests.unit.made_cells import cell_of, grounded, said, statement, turn_of
 
 HELLO = "Hi! My name is Ann and I live in Berlin."

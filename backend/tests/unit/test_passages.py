@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.passages import best_passage
-from recollect.memory.words import words_asked_for, words_in
+from recollect.domain.recall.passages import best_passage
+from recollect.domain.recall.words import words_asked_for, words_in
 from tests.unit.awkward_text import texts
 
 FILLER = "Nothing much happened on that long and quiet day. "

@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from recollect.memory.identity import text_digest
-from recollect.memory.job import PEOPLE
-from recollect.memory.preferences import Preferences, render_preferences
-from recollect.memory.preset import Preset, parse_preset, render_preset
-from recollect.service.hand_edits import HandEdits
-from recollect.service.people_files import PeopleFiles
+from recollect.domain.identity import text_digest
+from recollect.domain.job import PEOPLE
+from recollect.domain.people import Preferences, Preset, parse_preset, render_preferences, render_preset
 from recollect.service.rebuild import RebuildReport, rebuild_people
-from recollect.service.take_in import EditReports
+from recollect.service.vault.people_files import PeopleFiles
+from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.transcripts import EditReports
 from tests.fake_people_store import FakePeopleStore
 from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
 

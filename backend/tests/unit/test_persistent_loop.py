@@ -3,8 +3,8 @@
 import pytest
 
 from recollect.errors import StorageUnavailable
-from recollect.service import persistent_loop
-from recollect.service.persistent_loop import PersistentLoop
+from recollect.service import coordination as persistent_loop
+from recollect.service.coordination import PersistentLoop
 from tests.eventually import eventually
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.context.clock import is_time_zone
+from recollect.domain.people import Preferences, parse_preferences, render_preferences
+from recollect.domain.prompt import is_time_zone
 from recollect.errors import InvalidInput
-from recollect.memory.preferences import Preferences, parse_preferences, render_preferences
 from tests.unit.awkward_text import texts, unhurried
 
 ANN = Preferences("default", "ann", auto_memory=False, time_zone="Europe/Lisbon", preset="Pirate")

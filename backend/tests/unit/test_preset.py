@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.domain.people import MAX_NAME, Preset, built_in_preset, parse_preset, preset_key, render_preset
 from recollect.errors import InvalidInput
-from recollect.memory.preset import MAX_NAME, Preset, built_in_preset, parse_preset, preset_key, render_preset
 from tests.unit.awkward_text import texts, unhurried
 
 PIRATE = Preset(

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from recollect.domain.access import Caller
+from recollect.domain.people import Preferences, Preset, built_in_preset
 from recollect.errors import InvalidInput, NotFound, Refused
-from recollect.memory.access import Caller
-from recollect.memory.preferences import Preferences
-from recollect.memory.preset import Preset, built_in_preset
-from recollect.service.preferences import change_preferences, get_preferences
-from recollect.service.presets import (
+from recollect.service.people import (
+    change_preferences,
     change_preset,
     delete_preset,
+    get_preferences,
     get_preset,
     list_presets,
     preset_in_force,

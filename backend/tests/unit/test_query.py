@@ -5,10 +5,9 @@ import time
 import pytest
 from hypothesis import given
 
-from recollect.memory.date_ranges import without_times
-from recollect.memory.dates import Span
-from recollect.memory.query import read_query, speakers_named
-from recollect.memory.words import words_asked_for
+from recollect.domain.recall.dates import Span
+from recollect.domain.recall.query import read_query, speakers_named, without_times
+from recollect.domain.recall.words import words_asked_for
 from tests.unit.awkward_text import texts
 
 NAMES = {"Ann": ("ann",), "Ann Lee": ("ann", "lee"), "Bob": ("bob",), "王小明": ("王小", "小明")}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.quoting import quote, unquote
+from recollect.domain.markdown.sections import quote, unquote
 from tests.unit.awkward_text import texts
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.corpus import Corpus
-from recollect.memory.hits import Selection
-from recollect.memory.index_row import NOTE, IndexRow, Vectors
-from recollect.memory.query import read_query
-from recollect.memory.rank import VARIANTS, Weights, score
+from recollect.domain.recall.corpus import Corpus
+from recollect.domain.recall.hits import Selection
+from recollect.domain.recall.query import read_query
+from recollect.domain.recall.rank import VARIANTS, Weights, score
+from recollect.domain.recall.rows import NOTE, IndexRow, Vectors
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, said, scores_of, unit
 

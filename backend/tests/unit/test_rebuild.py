@@ -2,16 +2,16 @@
 
 import pytest
 
+from recollect.domain.boundary import BoundaryRules
+from recollect.domain.identity import thread_key
+from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
+from recollect.domain.model import Append, NewTurn, Thread
+from recollect.domain.paths import forgotten_path
 from recollect.failpoints import FailPoints
-from recollect.memory.boundary import BoundaryRules
-from recollect.memory.identity import thread_key
-from recollect.memory.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
-from recollect.memory.model import Append, NewTurn, Thread
-from recollect.memory.vault_paths import forgotten_path
-from recollect.service.boundaries import Boundaries
-from recollect.service.forget import Purger
+from recollect.service.forget.forget import Purger
 from recollect.service.rebuild import RebuildReport, rebuild
-from recollect.service.transcribe import Transcriber
+from recollect.service.remember.boundaries import Boundaries
+from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier
 from tests.fakes import START, FakeJournal, FakeVault
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from recollect.domain.access import Caller
+from recollect.domain.recall.hits import STRETCH, Scope, Selection, tokens
+from recollect.domain.recall.rank import Scores, score
 from recollect.errors import InvalidInput
-from recollect.memory.access import Caller
-from recollect.memory.hits import STRETCH, Scope, Selection, tokens
-from recollect.memory.rank import Scores, score
-from recollect.service import recall
-from recollect.service.recall import Found, Search
+from recollect.service.recall import search as recall
+from recollect.service.recall.search import Found, Search
 from tests.unit.index_house import House
 
 LONG = "The dog ran on. " + "Nothing much happened on that day. " * 400

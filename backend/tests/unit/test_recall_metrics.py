@@ -1,8 +1,7 @@
 """Recall, counted by hand."""
 
 import pytest
-
-from recollect.memory.recall_metrics import (
+from recall_metrics import (
     Hit,
     Scores,
     distinct_ids,

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recollect.context.context_block import render_memories
+from recollect.domain.access import Caller
+from recollect.domain.model import Thread
+from recollect.domain.prompt import render_memories
+from recollect.domain.recall.hits import Hit
+from recollect.domain.recall.rows import IndexRow, Vectors
 from recollect.errors import IndexUnavailable
-from recollect.memory.access import Caller
-from recollect.memory.hits import Hit
-from recollect.memory.index_row import IndexRow, Vectors
-from recollect.memory.model import Thread
-from recollect.service.breaker import Breaker
-from recollect.service.recall import Found, Search
-from recollect.service.recall_source import Known, Recalled, RecallSource, careful_tokens, digest_of
+from recollect.service.chat.context import Known, Recalled, RecallSource, careful_tokens, digest_of
+from recollect.service.coordination import Breaker
+from recollect.service.recall.search import Found, Search
 from tests.eventually import eventually
 
 NOW = 1_780_000_000_000

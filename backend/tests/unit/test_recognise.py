@@ -4,10 +4,8 @@ from typing import cast
 
 import pytest
 
-from recollect.errors import InvalidInput, NotFound
-from recollect.memory.access import Caller
-from recollect.memory.model import Append, NewTurn, Role, Thread
-from recollect.memory.resent import (
+from recollect.domain.access import Caller
+from recollect.domain.history_matching import (
     Sighting,
     all_digest,
     best_of,
@@ -18,9 +16,11 @@ from recollect.memory.resent import (
     owner_root,
     said_digest,
 )
-from recollect.service.chat import Chat
-from recollect.service.chat_request import ChatRequest
-from recollect.service.recognise import Resent, ResentChat
+from recollect.domain.model import Append, NewTurn, Role, Thread
+from recollect.errors import InvalidInput, NotFound
+from recollect.service.chat.history_matching import Resent, ResentChat
+from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.turn import Chat
 from tests.fake_chain_store import FakeChainStore
 from tests.fakes import FakeJournal
 

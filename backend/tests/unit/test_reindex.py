@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from recollect.domain.recall.rows import FORMAT, Generation, StoredRows
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
-from recollect.memory.index_row import Generation, StoredRows
-from recollect.memory.searchable import FORMAT
-from recollect.service import persistent_loop
+from recollect.service import coordination as persistent_loop
 from tests.eventually import eventually
 from tests.fake_index import FakeEmbedder
 from tests.unit.index_house import OWNER, House, Picky, embedder

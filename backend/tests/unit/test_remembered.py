@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.consolidate import MANY_SOURCES, merged
-from recollect.memory.known_entry import Buried, KnownEntry, Source, entry_id
-from recollect.memory.model import Entry
-from recollect.memory.remembered import Known, Outcome, remember
+from recollect.domain.entries.consolidate import MANY_SOURCES, merged
+from recollect.domain.entries.entry import Buried, KnownEntry, Source, entry_id
+from recollect.domain.entries.merge_drafts import Known, Outcome, remember
+from recollect.domain.model import Entry
 
 OWNER = "default/users/ann"
 

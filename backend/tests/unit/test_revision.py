@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.memory.model import Memcell, Thread, TranscriptPart, Turn
-from recollect.memory.revision import Revision, compare
-from recollect.memory.transcript import parse_part, render_part
+from recollect.domain.markdown.revision import Revision, compare
+from recollect.domain.markdown.transcript import parse_part, render_part
+from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
 
 NOON = 1_778_241_600_000
 THREAD = Thread("default", "t1", "ann", NOON, NOON, title="Marta", tags=("family",))

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recollect.context.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.domain.model import Turn
 from recollect.errors import BackendDown, RateLimited, UnknownModel
-from recollect.memory.model import Turn
-from recollect.service.breaker import Breaker
-from recollect.service.rewriter import Rewriter, Rewritten
+from recollect.service.chat.rewrite import Rewriter, Rewritten
+from recollect.service.coordination import Breaker
 
 CLOUD = BackendFacts("openai", local=False)
 LOCAL = BackendFacts("llama.cpp", local=True)

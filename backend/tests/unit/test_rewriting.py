@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.context.rewriting import Rewrite, rewrite_by_rules
-from recollect.memory.model import Role, Turn
+from recollect.domain.followups.rewriting import Rewrite, rewrite_by_rules
+from recollect.domain.model import Role, Turn
 from tests.unit.awkward_text import texts
 
 TRUMP = ("Who is Donald Trump?", "Donald Trump is the 45th president. He was born in Queens to Fred Trump.")

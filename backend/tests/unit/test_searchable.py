@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.index_row import NOTE, TURN
-from recollect.memory.model import JsonObject, Thread, Turn
-from recollect.memory.note import Note
-from recollect.memory.searchable import meaning_of, note_rows, turn_row, words_of
-from recollect.memory.words import words_asked_for, words_in
+from recollect.domain.model import JsonObject, Note, Thread, Turn
+from recollect.domain.recall.rows import NOTE, TURN, meaning_of, note_rows, turn_row, words_of
+from recollect.domain.recall.words import words_asked_for, words_in
 from tests.unit.awkward_text import texts, unhurried
 
 THREAD = Thread("default", "t1", "ann", created=1, updated=2, agent_id="tutor", tags=("home",))

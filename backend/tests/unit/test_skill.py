@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.extraction.case import OTHER_TOOL
-from recollect.memory.extraction.grounding import UNTOLD_NAME, UNTOLD_NUMBER
-from recollect.memory.extraction.prompts import PROMPT_CHARS
-from recollect.memory.extraction.skill import (
+from recollect.domain.extraction.case import OTHER_TOOL
+from recollect.domain.extraction.grounding import UNTOLD_NAME, UNTOLD_NUMBER
+from recollect.domain.extraction.prompts import PROMPT_CHARS
+from recollect.domain.extraction.skill import (
     MAX_EXAMPLES,
     MAX_NAME,
     Case,
@@ -26,9 +26,13 @@ from recollect.memory.extraction.skill import (
     similar_cases,
     skill_name,
 )
-from recollect.memory.extraction.skill_model import SKILL_SCHEMA, parse_skill_answer, skill_messages
-from recollect.memory.extraction.skill_rules import improve_by_rules
-from recollect.memory.model import Entry
+from recollect.domain.extraction.skill_making import (
+    SKILL_SCHEMA,
+    improve_by_rules,
+    parse_skill_answer,
+    skill_messages,
+)
+from recollect.domain.model import Entry
 from tests.unit.awkward_text import texts, unhurried
 
 STEPS = "1. `read_log`: path = /var/log Result: the disk was full\n2. `delete_files`: pattern = old-* Result: 12 GB free"

@@ -8,16 +8,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recollect.memory.extraction.answer import plain_line
-from recollect.memory.extraction.skill import (
-    Case,
-    Example,
-    Skill,
+from recollect.domain.extraction.answer import plain_line
+from recollect.domain.extraction.skill import Case, Example, Skill
+from recollect.domain.extraction.skill_making import improve_by_rules
+from recollect.domain.markdown.skill_file import parse_skill, render_skill
+from recollect.domain.markdown.skill_merge import (
+    in_persons_words,
+    is_as_written,
+    merge_skill,
+    sealed,
+    without_forgotten,
 )
-from recollect.memory.extraction.skill_file import parse_skill, render_skill
-from recollect.memory.extraction.skill_forget import without_forgotten
-from recollect.memory.extraction.skill_merge import in_persons_words, is_as_written, merge_skill, sealed
-from recollect.memory.extraction.skill_rules import improve_by_rules
 from tests.unit.awkward_text import texts, unhurried
 
 STEPS = "1. `read_log`: path = /var/log Result: the disk was full\n2. `delete_files`: pattern = old-* Result: 12 GB free"

@@ -1,7 +1,7 @@
 """Slots belong to a server, by whatever names its backends go."""
 
-from recollect.context.llm import BackendFacts, Usage
-from recollect.service.slot_maps import SlotMaps
+from recollect.domain.llm import BackendFacts, Usage
+from recollect.service.models.slots import SlotMaps
 from tests.fake_backend import FakeBackend
 
 FACTS = BackendFacts("llama.cpp", local=True, slots=4)

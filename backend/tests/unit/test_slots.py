@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.context.llm import BackendFacts, Usage
-from recollect.service.slots import IDLE_SECONDS, MOST_THREADS, SlotMap, wants_thread_tag
+from recollect.domain.llm import BackendFacts, Usage
+from recollect.service.models.slots import IDLE_SECONDS, MOST_THREADS, SlotMap, wants_thread_tag
 
 
 class Clock:

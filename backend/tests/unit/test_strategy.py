@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.memory.strategy import STRATEGIES, ClosedCell, Trigger, Tuning, tuning_of
+from recollect.domain.strategy import STRATEGIES, ClosedCell, Trigger, Tuning, tuning_of
 
 NOON = 1_778_241_600_000
 """2026-05-08T12:00:00Z"""

@@ -4,10 +4,10 @@ from itertools import permutations
 
 import pytest
 
-from recollect.memory.known_entry import KnownEntry
-from recollect.memory.line_values import write_time
-from recollect.memory.profile import profile_of
-from recollect.memory.succession import in_succession, settled
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.entries.profile import profile_of
+from recollect.domain.entries.succession import in_succession, settled
+from recollect.domain.markdown.front_matter import write_time
 from tests.unit.made_entries import ANN, DAY, known
 
 

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from recollect.domain.job import SUMMARY, Job, Preempted
+from recollect.domain.model import Append, JsonObject, NewTurn, Turn
 from recollect.errors import BackendDown
-from recollect.memory.job import SUMMARY, Job, Preempted
-from recollect.memory.model import Append, JsonObject, NewTurn, Turn
-from recollect.service.background_model import Answer, ChatPrefix
-from recollect.service.gate import Gate
-from recollect.service.summaries import (
+from recollect.service.chat.followups import (
     SUMMARY_BYTES,
     Summariser,
     SummaryFailed,
@@ -18,6 +16,8 @@ from recollect.service.summaries import (
     summary_in,
     summary_prompt,
 )
+from recollect.service.models.background import Answer, ChatPrefix
+from recollect.service.models.gate import Gate
 from tests.background import answering, model_on, saying, silent
 from tests.eventually import eventually
 from tests.fake_backend import FakeBackend

@@ -95,11 +95,11 @@ def test_a_naive_or_local_time_is_refused_everywhere(code: str) -> None:
 )
 def test_another_zone_than_utc_is_refused_outside_the_edge_modules(code: str) -> None:
     assert problems(code)
-    assert problems(code, module="recollect/entrypoints/cli/rendering.py") == []
+    assert problems(code, module="recollect/entrypoints/cli/render.py") == []
 
 
 def test_a_conversion_to_the_machines_zone_is_refused_at_the_edges_too() -> None:
-    assert problems("when.astimezone()", module="recollect/entrypoints/cli/rendering.py")
+    assert problems("when.astimezone()", module="recollect/entrypoints/cli/render.py")
     assert problems("from journal import when\nwhen.astimezone()")
 
 
@@ -136,7 +136,7 @@ def test_aware_utc_passes(code: str) -> None:
     assert problems(code) == []
 
 
-@pytest.mark.parametrize("package", ["memory", "context"])
+@pytest.mark.parametrize("package", ["domain", "domain/recall"])
 def test_a_pure_package_takes_the_time_as_an_argument(package: str) -> None:
     assert problems("datetime.now(UTC)", module=f"recollect/{package}/boundary.py")
     assert problems("datetime.fromtimestamp(0, UTC)", module=f"recollect/{package}/boundary.py") == []

@@ -5,11 +5,18 @@ import json
 
 import pytest
 
+from recollect.domain.job import TITLE, Job, Preempted
+from recollect.domain.model import Append, NewTurn, Thread, Turn
 from recollect.errors import BackendDown, NotFound
-from recollect.memory.job import TITLE, Job, Preempted
-from recollect.memory.model import Append, NewTurn, Thread, Turn
-from recollect.service.gate import Gate
-from recollect.service.titles import MAX_TITLE, Titles, first_words, is_placeholder, title_in, title_prompt
+from recollect.service.chat.followups import (
+    MAX_TITLE,
+    Titles,
+    first_words,
+    is_placeholder,
+    title_in,
+    title_prompt,
+)
+from recollect.service.models.gate import Gate
 from tests.background import answering, model_on, saying, silent
 from tests.eventually import eventually
 from tests.fake_backend import FakeBackend

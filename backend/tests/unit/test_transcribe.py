@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from recollect.domain.boundary import memcell_id
+from recollect.domain.identity import text_digest
+from recollect.domain.job import TRANSCRIBE, Job
+from recollect.domain.markdown.transcript import parse_part
+from recollect.domain.model import Append, Memcell, NewTurn, Thread
+from recollect.domain.vault_file import StoredPart
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.memory.boundary import memcell_id
-from recollect.memory.identity import text_digest
-from recollect.memory.job import TRANSCRIBE, Job
-from recollect.memory.model import Append, Memcell, NewTurn, Thread
-from recollect.memory.transcript import parse_part
-from recollect.memory.transcript_state import StoredPart
-from recollect.service.forget import Purger
+from recollect.service.forget.forget import Purger
 from recollect.service.ports import TranscriptStore, Vault
-from recollect.service.transcribe import PART_CHARS, Transcriber
+from recollect.service.vault.transcripts import PART_CHARS, Transcriber
 from tests.fakes import START, FakeJournal, FakeTranscriptStore, FakeVault
 
 JOB = Job(1, TRANSCRIBE, "lane", "default", "t1")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from recollect.memory.model import (
+from recollect.domain.markdown.transcript import parse_part, render_part, render_turn
+from recollect.domain.model import (
     MAX_TIMESTAMP,
     ROLES,
     JsonObject,
@@ -16,7 +17,6 @@ from recollect.memory.model import (
     TranscriptPart,
     Turn,
 )
-from recollect.memory.transcript import parse_part, render_part, render_turn
 from tests.unit.awkward_text import texts, unhurried, words
 
 DESIGN_SAMPLE = """\

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from recollect.service.hand_edits import HandEdits
-from recollect.service.take_in import EditReports
+from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.transcripts import EditReports
 from tests.eventually import eventually
 from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
 

@@ -5,15 +5,14 @@ import logging
 
 import pytest
 
+from recollect.domain.model import Note
+from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
-from recollect.memory.note import Note
-from recollect.memory.vault_file import FileStamp, VaultFile
-from recollect.memory.vault_marks import NOT_FOLLOWED, UNREADABLE
-from recollect.service import persistent_loop
-from recollect.service.file_follower import FileFollower
-from recollect.service.hand_edits import HandEdits
-from recollect.service.take_in import EditReports
-from recollect.service.verify_index import UNPROVEN
+from recollect.service import coordination as persistent_loop
+from recollect.service.recall.verify import UNPROVEN
+from recollect.service.vault.reader import FileFollower
+from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.transcripts import EditReports
 from tests.eventually import eventually
 from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
 from tests.unit.index_house import OWNER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.memory.vault_loss import loss_in_words
+from recollect.domain.vault_file import loss_in_words
 
 
 @pytest.mark.parametrize(

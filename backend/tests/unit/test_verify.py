@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from recollect.domain.boundary import memcell_id
+from recollect.domain.model import Append, Memcell, NewTurn, Thread
 from recollect.failpoints import FailPoints
-from recollect.memory.boundary import memcell_id
-from recollect.memory.model import Append, Memcell, NewTurn, Thread
-from recollect.service.transcribe import Transcriber
+from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verification, Verifier
 from tests.fakes import START, FakeJournal, FakeVault
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.context.window import Window, answer_tokens, block_tokens, half, planned_cut, shares
-from recollect.memory.model import Role, Turn
+from recollect.domain.model import Role, Turn
+from recollect.domain.prompt import Window, answer_tokens, block_tokens, half, planned_cut, shares
 
 
 def turns(roles: str) -> list[Turn]:

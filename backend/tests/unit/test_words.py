@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.memory.words import words_asked_for, words_in
+from recollect.domain.recall.words import words_asked_for, words_in
 from tests.unit.awkward_text import texts
 
 FOUND = [

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
+from recollect.domain.chat import Accepted, Epoch, SentPrompt
+from recollect.domain.model import Thread, Turn
 from recollect.errors import StorageUnavailable
-from recollect.memory.chat import Accepted, Epoch, SentPrompt
-from recollect.memory.model import Thread, Turn
-from recollect.service import writing_down
+from recollect.service.chat import receive_stream as writing_down
+from recollect.service.chat.receive_stream import WritingDown
 from recollect.service.ports import ChatStore
-from recollect.service.writing_down import WritingDown
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
 PROMPT = SentPrompt(EPOCH, True, None, None, b"", 0, {})

@@ -1,8 +1,12 @@
-"""How commands reach a home: through the server that runs on it, or, when none does, in this process."""
+"""How commands reach a home: through the server that runs on it, else in this process."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +15,7 @@ import httpx2
 from recollect.entrypoints.headers import SPACE_HEADER
 from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
 from recollect.infra.home_lock import current_holder
+from recollect.service.ports import Progress
 from recollect.settings import Settings
 
 _IN_PROCESS = "http://127.0.0.1"
@@ -112,3 +117,212 @@ def _error(body: dict[str, Any]) -> RecollectError:
     detail = body.get("error", {})
     kind = {"not_found": NotFound, "invalid": InvalidInput}.get(detail.get("code", ""), RecollectError)
     return kind(detail.get("message", "the server answered with an error"), field=detail.get("field"))
+
+
+_SILENCE_SECONDS = 60.0
+"""An answer that is on its way gives a sign of life every quarter of a minute."""
+
+
+class LiveClient(HomeClient):
+    """Speaks the HTTP API, answers in events included."""
+
+    def __init__(self, client: httpx2.AsyncClient, address: str | None) -> None:
+        super().__init__(client)
+        self._http = client
+        self.address = address
+        """Of the server; None where the home was opened in this process."""
+
+    async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
+        """Each with its name, as they come."""
+        try:
+            async with self._http.stream("POST", path, json=body, timeout=_SILENCE_SECONDS) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise _refusal(response)
+                name = ""
+                async for line in response.aiter_lines():
+                    field, _, value = line.partition(": ")
+                    if field == "event":
+                        name = value
+                    elif field == "data":
+                        yield name, json.loads(value)
+        except httpx2.TransportError as error:
+            raise ServerUnreachable(
+                f"the server does not answer any more: {str(error) or type(error).__name__}"
+            ) from error
+
+
+@asynccontextmanager
+async def live_client(settings: Settings, space: str | None = None) -> AsyncIterator[LiveClient]:
+    """Talk to the server that runs on this home, or open the home here until the conversation ends."""
+    headers = {SPACE_HEADER: quote(space)} if space else {}
+    holder = current_holder(settings.home)
+    if holder is not None:
+        if holder.address is None:
+            raise HomeInUse(f"process {holder.pid} is using {settings.home}; try again when it is done")
+        async with _live_client(holder.address, holder.token, headers) as client:
+            yield LiveClient(client, holder.address)
+        return
+    # Imported here: talking to a server needs none of it, and it takes most of a second.
+    from recollect.app import open_app
+    from recollect.entrypoints.http.server import create_server
+
+    async with open_app(settings) as app:
+        transport = StreamingAsgiTransport(create_server(app))
+        async with _live_client(_IN_PROCESS, app.lock.token, headers, transport) as client:
+            yield LiveClient(client, None)
+
+
+class StreamingAsgiTransport(httpx2.AsyncBaseTransport):
+    """Calls an ASGI app; what it sends is handed on as it comes, where the library's own waits for the end."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        exchange = _Exchange(await request.aread())
+        exchange.begin(self._app, _scope(request))
+        status, headers = await exchange.start()
+        return httpx2.Response(status, headers=headers, stream=exchange)
+
+
+class _Exchange(httpx2.AsyncByteStream):
+    """One request and its answer. Closing it tells the app that its client went away."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+        self._sent: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._gone = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, app: Any, scope: dict[str, Any]) -> None:
+        self._task = asyncio.create_task(app(scope, self._receive, self._sent.put))
+        self._task.add_done_callback(lambda _: self._sent.put_nowait(None))
+
+    async def start(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        message = await self._sent.get()
+        if message is None:
+            await self.aclose()  # Raises what the app raised.
+            raise ServerUnreachable("it answered nothing")
+        return message["status"], list(message.get("headers", []))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while (message := await self._sent.get()) is not None:
+            if body := message.get("body"):
+                yield body
+            if not message.get("more_body"):
+                return
+
+    async def aclose(self) -> None:
+        self._gone.set()
+        if self._task is not None:
+            await self._task
+
+
+def _scope(request: httpx2.Request) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        "scheme": request.url.scheme,
+        "path": request.url.path,
+        "raw_path": request.url.raw_path.split(b"?")[0],
+        "query_string": request.url.query,
+        "server": (request.url.host, request.url.port),
+        "client": ("127.0.0.1", 0),
+        "root_path": "",
+    }
+
+
+def _live_client(
+    address: str,
+    token: str,
+    headers: dict[str, str],
+    transport: httpx2.AsyncBaseTransport | None = None,
+) -> httpx2.AsyncClient:
+    headers = {"Authorization": f"Bearer {token}", **headers}
+    return httpx2.AsyncClient(
+        base_url=address, headers=headers, timeout=600, transport=transport, trust_env=False
+    )
+
+
+def _refusal(response: httpx2.Response) -> RecollectError:
+    detail = response.json().get("error", {})
+    return RecollectError(detail.get("message", "the server answered with an error"))
+
+
+STATUSES = ("accepted", "duplicate", "forgotten")
+_BATCH = 100
+_BATCH_BYTES = 1_000_000
+
+
+def messages_of(text: str | None, file: Path | None, *, role: str, sender: str) -> list[dict[str, Any]]:
+    if (text is None) == (file is None):
+        raise InvalidInput("give either a message or --file, as in: recollect add 'Hello' --session t1")
+    if file is not None:
+        return _read_lines(file)
+    content = sys.stdin.read() if text == "-" else text
+    return [{"role": role, "sender_id": sender, "timestamp": time.time_ns() // 1_000_000, "content": content}]
+
+
+async def add_all(
+    client: HomeClient, session: str, user: str | None, messages: list[dict[str, Any]], progress: Progress
+) -> list[dict[str, Any]]:
+    """Add in batches, in order; returns a receipt per message."""
+    receipts: list[dict[str, Any]] = []
+    for batch in _batches(messages):
+        body = {"session_id": session, "user_id": user, "messages": batch}
+        answer = await client.call("POST", "/api/v1/memory/add", json=body)
+        receipts += answer["receipts"]
+        progress(len(receipts), len(messages))
+    return receipts
+
+
+def _batches(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """At most a hundred messages and about a megabyte at a time."""
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for message in messages:
+        length = len(json.dumps(message))
+        if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += length
+    if batch:
+        yield batch
+
+
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    """Every line is checked before the first is sent, so that a bad one stores nothing."""
+    from pydantic import ValidationError
+
+    from recollect.entrypoints.http.requests import Message
+
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} cannot be read: {error}") from error
+    messages = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                message = json.loads(line)
+                Message.model_validate(message)
+            except ValidationError as error:
+                first = error.errors()[0]
+                field = ".".join(str(part) for part in first["loc"]) or "message"
+                raise InvalidInput(f"{file}, line {number}, {field}: {first['msg']}") from error
+            except ValueError as error:
+                raise InvalidInput(f"{file}, line {number} is not valid JSON: {error}") from error
+            messages.append(message)
+    return messages

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recollect.errors import NotFound, RecollectError
 
 if TYPE_CHECKING:
-    from recollect.entrypoints.cli.live_client import LiveClient
+    from recollect.entrypoints.cli.client import LiveClient
 
 Json = dict[str, Any]
 TASTE = (

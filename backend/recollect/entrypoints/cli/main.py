@@ -3,31 +3,20 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import (
-    bench_memory,
-    chatting,
-    entries,
-    forgetting,
-    reprocessing,
-    searching,
-    setting_up,
-)
-from recollect.entrypoints.cli.benching import bench_cli
+from recollect.entrypoints.cli import chat, memory, search, setup
+from recollect.entrypoints.cli.options import Home, Json, Space, settings_for, with_home
 from recollect.entrypoints.cli.presets import presets_cli
 from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
-    from recollect.entrypoints.cli.client import HomeClient
-    from recollect.settings import Settings
+    pass
 
-T = TypeVar("T")
 cli = typer.Typer(
     name="recollect",
     help="A self-hosted memory server for LLM chat and agents.",
@@ -43,22 +32,13 @@ keys_cli = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=T
 cli.add_typer(jobs_cli, name="jobs")
 cli.add_typer(keys_cli, name="keys")
 cli.add_typer(presets_cli, name="presets")
-cli.add_typer(bench_cli, name="bench")
-cli.command(epilog=chatting.EPILOG)(chatting.chat)
-cli.command(epilog=searching.EPILOG)(searching.search)
-cli.command(epilog=searching.REINDEX_EPILOG)(searching.reindex)
-cli.command(epilog=setting_up.EPILOG)(setting_up.setup)
-cli.command(epilog=forgetting.EPILOG)(forgetting.forget)
-entries.add_commands(cli)
-cli.command(epilog=reprocessing.EPILOG)(reprocessing.reprocess)
-bench_cli.command(epilog=bench_memory.EPILOG)(bench_memory.memory)
-
-Home = Annotated[
-    Path | None,
-    typer.Option("--home", help="Folder of journal and vault; else RECOLLECT_HOME, else ~/.recollect."),
-]
-Space = Annotated[str, typer.Option("--space", help="The space to act in.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+cli.command(epilog=chat.EPILOG)(chat.chat)
+cli.command(epilog=search.EPILOG)(search.search)
+cli.command(epilog=search.REINDEX_EPILOG)(search.reindex)
+cli.command(epilog=setup.EPILOG)(setup.setup)
+cli.command(epilog=memory.FORGET_EPILOG)(memory.forget)
+memory.add_commands(cli)
+cli.command(epilog=memory.REPROCESS_EPILOG)(memory.reprocess)
 
 
 def main() -> None:
@@ -79,25 +59,6 @@ def main() -> None:
 def _fail(message: str) -> NoReturn:
     sys.stderr.write(f"recollect: {message}\n".encode("utf-8", "replace").decode())
     sys.exit(1)
-
-
-def settings_for(home: Path | None, **overrides: Any) -> "Settings":
-    from recollect.settings import load_settings
-
-    return load_settings(home=home, **overrides)
-
-
-def with_home(home: Path | None, work: "Callable[[HomeClient], Awaitable[T]]", space: str | None = None) -> T:
-    """Run `work` with a client of the home's server, or of the home itself where none runs."""
-    from recollect.entrypoints.cli.client import home_client
-
-    settings = settings_for(home)
-
-    async def run() -> T:
-        async with home_client(settings, space) as client:
-            return await work(client)
-
-    return asyncio.run(run())
 
 
 def _version(wanted: bool) -> None:
@@ -127,7 +88,7 @@ def serve(
     from recollect.app import open_app
     from recollect.entrypoints.http.server import run_server
     from recollect.entrypoints.logs import logging_to_stderr
-    from recollect.infra.process_memory import limit_arenas
+    from recollect.infra.home_lock import limit_arenas
 
     limit_arenas()
     settings = settings_for(home, host=host, port=port)
@@ -153,8 +114,8 @@ def add(
     json: Json = False,
 ) -> None:
     """Add one message, or a file of them, to a thread."""
-    from recollect.entrypoints.cli import adding
-    from recollect.entrypoints.cli.rendering import print_json, progress_bar, say
+    from recollect.entrypoints.cli import client as adding
+    from recollect.entrypoints.cli.render import print_json, progress_bar, say
 
     messages = adding.messages_of(
         text, file, role=role, sender=sender or (user or "me" if role == "user" else role)
@@ -179,7 +140,7 @@ def threads(
     json: Json = False,
 ) -> None:
     """List threads."""
-    from recollect.entrypoints.cli.rendering import print_json, print_table, shown_time
+    from recollect.entrypoints.cli.render import print_json, print_table, shown_time
 
     query: dict[str, Any] = {"limit": limit} | ({"user_id": user} if user else {})
     found = with_home(home, lambda client: client.call("GET", "/api/v1/threads", params=query), space)
@@ -216,8 +177,8 @@ def verify(
 
     Exit code 1 if not.
     """
-    from recollect.entrypoints.cli.forgetting import print_forgotten
-    from recollect.entrypoints.cli.rendering import print_json, print_verification, progress_bar
+    from recollect.entrypoints.cli.memory import print_forgotten
+    from recollect.entrypoints.cli.render import print_json, print_verification, progress_bar
 
     body = {"repair": repair, "forgotten": forgotten}
     with progress_bar("verifying") as progress:
@@ -233,7 +194,7 @@ def rebuild(home: Home = None, json: Json = False) -> None:
     """Bring the journal back from the vault alone."""
     from dataclasses import asdict
 
-    from recollect.entrypoints.cli.rendering import print_json, print_verification, progress_bar, say
+    from recollect.entrypoints.cli.render import print_json, print_verification, progress_bar, say
     from recollect.recovery import rebuild_home
 
     settings = settings_for(home)
@@ -264,7 +225,7 @@ def backup(
     """Save journal and vault as they are at one moment, while the server runs, and prove the file."""
     import shutil
 
-    from recollect.entrypoints.cli.rendering import print_json, progress_bar, say
+    from recollect.entrypoints.cli.render import print_json, progress_bar, say
 
     if target.exists():
         raise typer.BadParameter(f"{target} exists already", param_hint="TARGET")
@@ -289,7 +250,7 @@ def restore(
     """Unpack a backup into an empty home, and verify it."""
     from dataclasses import asdict
 
-    from recollect.entrypoints.cli.rendering import print_json, print_verification, progress_bar
+    from recollect.entrypoints.cli.render import print_json, print_verification, progress_bar
     from recollect.recovery import restore_home
 
     settings = settings_for(home)
@@ -312,7 +273,7 @@ def jobs(
     context.obj = home
     if context.invoked_subcommand is not None:
         return
-    from recollect.entrypoints.cli.rendering import print_json, print_table, shown_time
+    from recollect.entrypoints.cli.render import print_json, print_table, shown_time
 
     query = {"limit": 1000} | ({"state": state} if state else {})
     found = with_home(home, lambda client: client.call("GET", "/api/v1/jobs", params=query))
@@ -337,7 +298,7 @@ def retry(
     json: Json = False,
 ) -> None:
     """Give a dead job another chance, now."""
-    from recollect.entrypoints.cli.rendering import print_json, say
+    from recollect.entrypoints.cli.render import print_json, say
 
     job = with_home(home or context.obj, lambda client: client.call("POST", f"/api/v1/jobs/{job_id}/retry"))
     print_json(job) if json else say(f"job {job['job_id']} ({job['kind']}) waits to run again")
@@ -352,7 +313,7 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a key. It is shown once; from the first key on, every request needs one."""
-    from recollect.entrypoints.cli.rendering import print_json, say
+    from recollect.entrypoints.cli.render import print_json, say
 
     body = {"space": space, "user_id": user, "name": name}
     key = with_home(home, lambda client: client.call("POST", "/api/v1/keys", json=body))
@@ -362,7 +323,7 @@ def create(
 @keys_cli.command("list", epilog="Example: recollect keys list --json")
 def list_keys(home: Home = None, json: Json = False) -> None:
     """List keys, without their secrets."""
-    from recollect.entrypoints.cli.rendering import print_json, print_table, shown_time
+    from recollect.entrypoints.cli.render import print_json, print_table, shown_time
 
     found = with_home(home, lambda client: client.call("GET", "/api/v1/keys"))
     if json:
@@ -384,7 +345,7 @@ def revoke(
 ) -> None:
     """Revoke a key, at once and for good."""
     from recollect.entrypoints.cli.client import path_of
-    from recollect.entrypoints.cli.rendering import say
+    from recollect.entrypoints.cli.render import say
 
     key = with_home(home, lambda client: client.call("DELETE", path_of("/api/v1/keys", key_id)))
     say(f"revoked {key['key_id']}")

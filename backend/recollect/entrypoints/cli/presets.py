@@ -6,26 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
+from recollect.entrypoints.cli.options import Home, Json, Space, with_home
+
 presets_cli = typer.Typer(
     help="List, show, set and delete presets: named instructions for the model.", no_args_is_help=True
 )
 _PRESETS = "/api/v1/presets"
 _CLEARABLE = ("persona", "temperature", "max_tokens", "model", "backend")
 
-Home = Annotated[
-    Path | None,
-    typer.Option("--home", help="Folder of journal and vault; else RECOLLECT_HOME, else ~/.recollect."),
-]
-Space = Annotated[str, typer.Option("--space", help="The space to act in.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Name = Annotated[str, typer.Argument(help="The preset; upper and lower case are the same.")]
 
 
 @presets_cli.command("list", epilog="Example: recollect presets list --json")
 def list_presets(space: Space = "default", home: Home = None, json: Json = False) -> None:
     """List presets."""
-    from recollect.entrypoints.cli.main import with_home
-    from recollect.entrypoints.cli.rendering import print_json, print_table
+    from recollect.entrypoints.cli.render import print_json, print_table
 
     found = with_home(home, lambda client: client.call("GET", _PRESETS, params={"limit": 1000}), space)
     if json:
@@ -45,8 +40,7 @@ def list_presets(space: Space = "default", home: Home = None, json: Json = False
 def show(name: Name, space: Space = "default", home: Home = None, json: Json = False) -> None:
     """Print a preset: what is set, then its instructions."""
     from recollect.entrypoints.cli.client import path_of
-    from recollect.entrypoints.cli.main import with_home
-    from recollect.entrypoints.cli.rendering import print_json, say
+    from recollect.entrypoints.cli.render import print_json, say
 
     preset = with_home(home, lambda client: client.call("GET", path_of(_PRESETS, name)), space)
     if json:
@@ -84,8 +78,7 @@ def set_preset(
 ) -> None:
     """Create a preset, or change what is given of one that exists."""
     from recollect.entrypoints.cli.client import HomeClient, path_of
-    from recollect.entrypoints.cli.main import with_home
-    from recollect.entrypoints.cli.rendering import print_json, say
+    from recollect.entrypoints.cli.render import print_json, say
     from recollect.errors import NotFound
 
     given = {"persona": persona, "temperature": temperature, "max_tokens": max_tokens, "model": model, "backend": backend}  # fmt: skip
@@ -110,8 +103,7 @@ def set_preset(
 def delete(name: Name, space: Space = "default", home: Home = None) -> None:
     """Delete a preset, with its file in the vault."""
     from recollect.entrypoints.cli.client import path_of
-    from recollect.entrypoints.cli.main import with_home
-    from recollect.entrypoints.cli.rendering import say
+    from recollect.entrypoints.cli.render import say
 
     with_home(home, lambda client: client.call("DELETE", path_of(_PRESETS, name)), space)
     say(f"deleted {name}")

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from recollect.memory.access import ApiKey
-from recollect.memory.hits import Hit
-from recollect.memory.job import Job
-from recollect.memory.model import Coverage, Memcell, Receipt, Thread, Turn
-from recollect.service.flush import StrategyState
-from recollect.service.recall import Found
+from recollect.domain.access import ApiKey
+from recollect.domain.job import Job
+from recollect.domain.model import Coverage, Memcell, Receipt, Thread, Turn
+from recollect.domain.recall.hits import Hit
+from recollect.service.recall.search import Found
+from recollect.service.threads import StrategyState
 
 
 class ErrorDetail(BaseModel):

@@ -12,9 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from recollect.entrypoints.http.dependencies import get_app, get_caller
-from recollect.entrypoints.http.errors import render_invalid, render_known
-from recollect.entrypoints.http.openai_errors import for_either_door
+from recollect.entrypoints.http.deps import get_app, get_caller
+from recollect.entrypoints.http.errors import for_either_door, render_invalid, render_known
 from recollect.errors import RecollectError
 
 _known, _invalid = for_either_door(render_known), for_either_door(render_invalid)

@@ -14,8 +14,13 @@ from urllib.parse import unquote, urlsplit
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from recollect.entrypoints.http.errors import ERROR_ID, error_body, unexpected_body
-from recollect.entrypoints.http.openai_errors import openai_body, speaks_openai
+from recollect.entrypoints.http.errors import (
+    ERROR_ID,
+    error_body,
+    openai_body,
+    speaks_openai,
+    unexpected_body,
+)
 from recollect.infra.metrics import Metrics
 from recollect.settings import LimitSettings
 

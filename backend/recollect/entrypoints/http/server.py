@@ -20,25 +20,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from recollect import __version__
 from recollect.app import App
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.errors import render_http, render_invalid, render_known, render_unexpected
+from recollect.entrypoints.http.errors import (
+    for_either_door,
+    render_http,
+    render_invalid,
+    render_known,
+    render_unexpected,
+)
 from recollect.entrypoints.http.guard import Guard, is_loopback
-from recollect.entrypoints.http.openai_errors import for_either_door
 from recollect.entrypoints.http.routes import (
     chat,
     entries,
-    figures,
-    forgetting,
-    images,
+    forget,
     memory,
-    notes,
     openai,
     operations,
-    operator,
     people,
-    skills,
     threads,
     web,
-    whoami,
 )
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.settings import unknown_variables
@@ -62,13 +61,12 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for module in (
-        memory, entries, notes, skills, threads, images, forgetting, chat, openai, people, operations, figures,
-        operator,
+    for router in (
+        memory.router, entries.router, memory.notes_router, entries.skills_router, threads.router,
+        chat.images_router, forget.router, chat.router, openai.router, people.router, operations.router,
+        operations.figures_router, operations.operator_router, people.whoami_router, web.router,
     ):  # fmt: skip
-        api.include_router(module.router)
-    for door in (whoami, web):
-        api.include_router(door.router)
+        api.include_router(router)
     api.add_exception_handler(RecollectError, for_either_door(render_known))
     api.add_exception_handler(RequestValidationError, for_either_door(render_invalid))
     api.add_exception_handler(HTTPException, for_either_door(render_http))

@@ -1,18 +1,19 @@
-"""Answers as server-sent events: `meta`, `delta`, `reasoning`, `done`, `error`.
+"""Answers that take a while: server-sent events, and work that stops when the client goes."""
 
-An event's id says how much of the answer has been sent: `t-13:0:42` is the answer t-13, no reasoning and 42
-characters of its text. Whoever sends it back (`Last-Event-ID`, or `after`) gets what follows.
-"""
-
+import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from recollect.context.llm import Delta
-from recollect.entrypoints.http.chat_bodies import ChatAnswer
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from recollect.domain.llm import Delta
+from recollect.entrypoints.http.chat_schemas import ChatAnswer
+from recollect.entrypoints.http.guard import CLIENT_GONE
 from recollect.errors import InvalidInput
-from recollect.service.live_turns import LiveTurn, Offset
+from recollect.service.chat.stream import LiveTurn, Offset
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -65,3 +66,42 @@ def _event(kind: str, data: dict[str, Any], live: LiveTurn, reached: Offset) -> 
     event_id = f"{live.turn.turn_id}:{reached.reasoning}:{reached.text}"
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return f"id: {event_id}\nevent: {kind}\ndata: {text}\n\n".encode()
+
+
+class WhileConnected(Response):
+    """Makes a response and tells it. A client that goes away ends both, and no longer listens.
+
+    In the request's own task: each task more on the way of an answer's first word is one more turn of the event loop,
+    and with many chats at once such a turn is long.
+    """
+
+    def __init__(self, make: Callable[[], Awaitable[Response]]) -> None:
+        super().__init__(status_code=CLIENT_GONE)
+        self._make = make
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connected = asyncio.timeout(None)
+        told = False
+        try:
+            async with connected:
+                leaving = asyncio.create_task(_end_when_gone(receive, connected))
+                try:
+                    response = await self._make()
+                    told = True
+                    if isinstance(response, StreamingResponse):
+                        await response.stream_response(send)
+                    else:
+                        await response(scope, receive, send)
+                finally:
+                    leaving.cancel()
+        except TimeoutError:
+            if not connected.expired():
+                raise
+            if not told:
+                await super().__call__(scope, receive, send)
+
+
+async def _end_when_gone(receive: Receive, connected: asyncio.Timeout) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    connected.reschedule(asyncio.get_running_loop().time())

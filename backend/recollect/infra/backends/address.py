@@ -4,7 +4,7 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from recollect.context.llm import BackendKind
+from recollect.domain.llm import BackendKind
 
 _VERSION = re.compile(r"/v\d+[a-z]*\d*(?=/|$)")
 _LOCAL_NETWORKS = tuple(

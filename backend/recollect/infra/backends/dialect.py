@@ -1,12 +1,172 @@
-"""What an engine's module must know of its engine: how to ask it, and how to read its answer."""
+"""What an engine's module must know: how to ask it, and how to read its answer."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Protocol
 
-from recollect.context.llm import BackendFacts, ChatCall, Delta, Finished
-from recollect.infra.backends.lines import JsonLines
-from recollect.memory.model import JsonObject
+from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, plain_name
+from recollect.domain.model import JsonObject
+from recollect.errors import InvalidInput
+
+_ASCII_CHARS_PER_TOKEN = 3.6
+_OTHER_BYTES_PER_TOKEN = 3.0
+
+
+def guess_tokens(text: str) -> int:
+    """Rather too many than too few: a prompt that is thought too long is cut, one too long is refused.
+
+    English is about 4.2 characters a token, and code less; in other scripts a token is seldom less than
+    3 bytes of UTF-8, one Chinese character.
+    """
+    encoded = len(text.encode("utf-8", "replace"))
+    if encoded == len(text):
+        return ceil(encoded / _ASCII_CHARS_PER_TOKEN)
+    plain = sum(character.isascii() for character in text)
+    return ceil(plain / _ASCII_CHARS_PER_TOKEN + (encoded - plain) / _OTHER_BYTES_PER_TOKEN)
+
+
+MAX_EVENT_BYTES = 4 * 1024 * 1024
+
+
+class EndlessLineError(Exception):
+    """A line or an event that is longer than any answer's piece can be."""
+
+
+class JsonLines:
+    """One event a line, as Ollama streams."""
+
+    def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
+        self._limit = limit
+        self._rest: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The events that this piece completes."""
+        for line in self._lines(chunk):
+            if stripped := line.strip():
+                yield stripped
+
+    def flush(self) -> Iterator[bytes]:
+        """What the stream's end completes."""
+        yield from self.feed(b"\n")
+
+    def _lines(self, chunk: bytes) -> Iterator[bytes]:
+        head, *others = chunk.split(b"\n")
+        self._keep(head)
+        for following in others:
+            line = b"".join(self._rest)
+            self._rest, self._size = [], 0
+            yield line
+            self._keep(following)
+
+    def _keep(self, piece: bytes) -> None:
+        if piece:
+            self._rest.append(piece)
+            self._size += len(piece)
+            if self._size > self._limit:
+                raise EndlessLineError
+
+
+class ServerSentEvents(JsonLines):
+    """The data of server-sent events; names, ids and comments are of no use here."""
+
+    def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
+        super().__init__(limit)
+        self._data: list[bytes] = []
+        self._data_size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        for line in self._lines(chunk):
+            stripped = line.rstrip(b"\r")
+            if not stripped:
+                yield from self._event()
+            elif stripped.startswith(b"data:"):
+                self._add(stripped[5:].strip())
+            elif stripped.startswith(b"error:"):  # llama.cpp names a fault in mid-stream so.
+                self._add(b'{"error": ' + stripped[6:].strip() + b"}")
+
+    def flush(self) -> Iterator[bytes]:
+        yield from self.feed(b"\n")
+        yield from self._event()
+
+    def _event(self) -> Iterator[bytes]:
+        if self._data:
+            event = b"\n".join(self._data)
+            self._data, self._data_size = [], 0
+            yield event
+
+    def _add(self, data: bytes) -> None:
+        self._data.append(data)
+        self._data_size += len(data)
+        if self._data_size > self._limit:
+            raise EndlessLineError
+
+
+_MOST = 2**53
+"""Beyond that JSON's numbers are no longer exact; nothing real is counted so high."""
+
+
+def positive_int(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def count_of(value: Any) -> int | None:
+    """A count of tokens; None, as if it was not told, for what is none (text, NaN, less than nothing)."""
+    counts = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+    return value if counts else None
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """Empty for what is no object."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def dicts_in(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def listed_models(listing: Any) -> list[dict[str, Any]]:
+    """The entries of `/v1/models`."""
+    entries = dicts_in(listing.get("data")) if isinstance(listing, dict) else []
+    return [entry for entry in entries if text_or_none(entry.get("id"))]
+
+
+def model_ids(listing: Any) -> tuple[str, ...]:
+    return tuple(entry["id"] for entry in listed_models(listing))
+
+
+def owner_of(listing: Any) -> str:
+    """Who the server says its first model belongs to; engines put their own name there."""
+    entries = listed_models(listing)
+    return str(entries[0].get("owned_by") or "").lower() if entries else ""
+
+
+_REFUSES = re.compile(r"raise_exception\([^)]*\balternat", re.IGNORECASE)
+_STRIPS = re.compile(r"split\(\s*(['\"])\s*</think>\s*\1")
+_ALTERNATING_NAMES = re.compile(r"gemma|mistral|mixtral|ministral|codestral|devstral|magistral")
+_THINKING_NAMES = re.compile(r"qwen3|qwq|deepseek-r1|gpt-oss|magistral|r1-distill")
+
+
+def wants_alternation(template: str | None, model: str | None) -> bool:
+    """Whether two messages of one role in a row are refused. Without a template the model's name decides."""
+    if template:
+        return bool(_REFUSES.search(template))
+    return bool(_ALTERNATING_NAMES.search(plain_name(model or "")))
+
+
+def drops_reasoning(template: str | None, model: str | None) -> bool:
+    """Whether the thoughts of earlier turns are left out of the next prompt."""
+    if template:
+        return bool(_STRIPS.search(template))
+    return bool(_THINKING_NAMES.search(plain_name(model or "")))
+
 
 Answers = Mapping[str, Any]
 """What a server answered to each question, by path; None where it had no such answer."""
@@ -78,3 +238,112 @@ def session_fields(outgoing: Outgoing) -> JsonObject:
     if outgoing.local_extras and outgoing.call.session is not None:
         return {"session_id": outgoing.call.session, "cache_prompt": True}
     return {}
+
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
+
+
+def parts_of(message: JsonObject) -> list[JsonObject]:
+    """The content as parts; empty text is none."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return [part for part in content if isinstance(part, dict)]
+    return [{"type": "text", "text": content}] if content else []
+
+
+def text_of(message: JsonObject) -> str:
+    return "\n".join(str(part.get("text") or "") for part in parts_of(message) if part.get("type") == "text")
+
+
+def image_url(part: JsonObject) -> str:
+    image = part.get("image_url")
+    return str(image.get("url") if isinstance(image, dict) else image)
+
+
+def inline_image(url: str) -> tuple[str, str] | None:
+    """(media type, base64) of a data URL; None for an address."""
+    found = _DATA_URL.fullmatch(url)
+    return (found[1], found[2]) if found else None
+
+
+def arguments_of(call: JsonObject) -> JsonObject:
+    """A tool call's arguments, which OpenAI sends as text."""
+    arguments: Any = call.get("function", {}).get("arguments") or "{}"
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = {"arguments": arguments}
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def function_of(tool: JsonObject) -> JsonObject:
+    """The function that a tool is; there are no other tools in this protocol."""
+    function = tool.get("function")
+    if not isinstance(function, dict) or not function.get("name"):
+        raise InvalidInput("every tool must be a function with a name", field="tools")
+    return function
+
+
+class ToolCalls:
+    """The calls of one choice. Every fragment that it gives out has an `index`, and texts where texts belong.
+
+    Where a server numbers nothing, a new id or name begins the next call, and whatever else comes goes on with
+    the last one.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        """Of the ids that were told."""
+        self._next = 0
+
+    def fragment(self, told: Any) -> JsonObject:
+        """Raises StrangeAnswerError for what is no part of a call."""
+        if not isinstance(told, dict):
+            raise StrangeAnswerError("a tool call that is none")
+        call: JsonObject = {name: value for name, value in told.items() if value is not None}
+        if "id" in call:
+            call["id"] = str(call["id"])
+        if "type" in call:
+            call["type"] = str(call["type"])
+        if "function" in call:
+            call["function"] = _function(call["function"])
+        place = self._place(call)
+        self._next = max(self._next, place + 1)
+        if call.get("id"):
+            self._places.setdefault(call["id"], place)
+        return {**call, "index": place}
+
+    def _place(self, call: JsonObject) -> int:
+        place = call.get("index")
+        if place is None:
+            return self._place_by_id(call)
+        if isinstance(place, bool) or not isinstance(place, int) or place < 0:
+            raise StrangeAnswerError("a tool call whose index is no number")
+        return place
+
+    def _place_by_id(self, call: JsonObject) -> int:
+        if call.get("id"):
+            return self._places.get(call["id"], self._next)
+        begins = bool(call.get("function", {}).get("name"))
+        return self._next if begins else max(0, self._next - 1)
+
+
+def arguments_text(arguments: Any) -> str:
+    """As OpenAI sends them; servers that mix the protocols up send the object itself."""
+    if isinstance(arguments, dict | list):
+        return json.dumps(arguments, ensure_ascii=False)
+    if isinstance(arguments, str):
+        return arguments
+    raise StrangeAnswerError("a tool call whose arguments are neither text nor an object")
+
+
+def _function(told: Any) -> JsonObject:
+    if not isinstance(told, dict):
+        raise StrangeAnswerError("a tool call without a function")
+    function = {name: value for name, value in told.items() if value is not None}
+    if "arguments" in function:
+        function["arguments"] = arguments_text(function["arguments"])
+    if not isinstance(function.get("name", ""), str):
+        raise StrangeAnswerError("a tool call whose name is no text")
+    return function

@@ -1,12 +1,17 @@
-"""Looking for a model's server that runs on this machine."""
+"""The backend for a home that configures none: one found on this machine, else a small model of our own."""
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import datetime
 
-from recollect.errors import ModelUnavailable
-from recollect.infra.backends.backend import HttpBackend
-from recollect.infra.backends.endpoint import Endpoint, Patience
+from recollect.domain.llm import BackendFacts, ChatCall, StreamEvent
+from recollect.errors import BackendDown, ModelUnavailable
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.dialect import guess_tokens
+from recollect.infra.backends.server import Endpoint, Patience
 
 USUAL_ADDRESSES = ("http://127.0.0.1:11434", "http://127.0.0.1:1234", "http://127.0.0.1:8080")
 """Where Ollama, LM Studio and llama.cpp listen unless told otherwise. Who listens there is asked, not assumed."""
@@ -61,3 +66,128 @@ async def _fits(address: str, patience: Patience) -> bool:
     finally:
         await backend.aclose()
     return facts.kind != "other" and bool(facts.models)
+
+
+THIS_MACHINE = "this machine"
+SmallModel = Callable[[], Awaitable[str]]
+"""Starts the small model if it doesn't run, and tells its address. Raises ModelUnavailable with what to do."""
+
+
+class FoundBackend:
+    """Looks for a server when it is used, and again when that one has gone."""
+
+    def __init__(
+        self,
+        configured: Endpoint,
+        *,
+        discovery: Discovery | None,
+        small_model: SmallModel | None,
+        small_model_label: str | None = None,
+    ) -> None:
+        """`configured` says all but the address; the label, what people are told of the small model's answers."""
+        self._configured = configured
+        self._discovery = discovery
+        self._small_model = small_model
+        self._small_model_label = small_model_label
+        self._choosing = asyncio.Lock()
+        self._backends: dict[tuple[str, bool], HttpBackend] = {}
+        self._current: HttpBackend | None = None
+        self._problem: str | None = None
+        self.uses_small_model = False
+        """Whether the last call went to the small model, which is no more than a taste."""
+
+    @property
+    def name(self) -> str:
+        return self._configured.name
+
+    @property
+    def gate_group(self) -> str:
+        return self._configured.gate_group or THIS_MACHINE
+
+    @property
+    def server(self) -> str:
+        """Host and port of the one that is used now."""
+        return self._current.server if self._current is not None else THIS_MACHINE
+
+    @property
+    def label(self) -> str | None:
+        """What people are told of its answers: that they come from the small model, if they do."""
+        return self._small_model_label if self.uses_small_model else None
+
+    @property
+    def last_activity(self) -> datetime | None:
+        return self._current.last_activity if self._current is not None else None
+
+    def problem(self) -> str | None:
+        return self._problem or (self._current.problem() if self._current is not None else None)
+
+    async def aclose(self) -> None:
+        backends, self._backends, self._current = self._backends, {}, None
+        for backend in backends.values():
+            await backend.aclose()
+
+    async def facts(self) -> BackendFacts:
+        backend = await self._backend()
+        try:
+            return await backend.facts()
+        except BackendDown:
+            self._gone()
+            raise
+
+    async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        backend = await self._backend()
+        try:
+            async with aclosing(backend.stream(call)) as events:
+                async for event in events:
+                    yield event
+        except BackendDown:
+            self._gone()
+            raise
+
+    async def count_tokens(self, text: str) -> int:
+        """A careful guess while there is no server to ask."""
+        try:
+            backend = await self._backend()
+        except ModelUnavailable:
+            return guess_tokens(text)
+        return await backend.count_tokens(text)
+
+    async def _backend(self) -> HttpBackend:
+        async with self._choosing:
+            try:
+                self._current = await self._choose()
+            except ModelUnavailable as error:
+                self._problem = error.message
+                raise
+            self._problem = None
+            return self._current
+
+    async def _choose(self) -> HttpBackend:
+        found = await self._discovery.address() if self._discovery is not None else None
+        if found is not None:
+            self.uses_small_model = False
+            return self._at(replace(self._configured, base_url=found), small=False)
+        if self._small_model is not None:
+            address = await self._small_model()
+            self.uses_small_model = True
+            return self._at(replace(self._configured, base_url=address, model=None, models=()), small=True)
+        raise BackendDown(self._nothing())
+
+    def _at(self, endpoint: Endpoint, *, small: bool) -> HttpBackend:
+        """One for each address: those that stream elsewhere go on."""
+        key = (endpoint.base_url, small)
+        if key not in self._backends:
+            self._backends[key] = HttpBackend(endpoint)
+        return self._backends[key]
+
+    def _gone(self) -> None:
+        if self._discovery is not None:
+            self._discovery.forget()
+
+    def _nothing(self) -> str:
+        looked = (
+            ", and none was found running on this machine (Ollama, LM Studio, llama.cpp)"
+            if self._discovery
+            else ""
+        )
+        return f"no model is configured{looked}. Set RECOLLECT_LLM__BASE_URL to the address of one."

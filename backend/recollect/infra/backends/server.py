@@ -1,22 +1,148 @@
-"""HTTP to one model's server: time-outs, faults, and whether anybody answers there at all."""
+"""HTTP to one model server: time-outs, faults, and errors in words a user understands."""
 
 import asyncio
 import json
+import re
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
 
-from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
-from recollect.infra import plain_network
-from recollect.infra.backends.address import api_root, server_root
-from recollect.infra.backends.endpoint import Endpoint
-from recollect.infra.backends.refusals import Quoter, body_error, refusal, seconds_to_wait
-from recollect.infra.http_pools import close_expired, closing_to_the_end
-from recollect.memory.model import JsonObject
+from recollect.domain.llm import BackendKind
+from recollect.domain.model import JsonObject
+from recollect.errors import (
+    BackendDown,
+    ModelRefused,
+    ModelTooSlow,
+    ModelUnavailable,
+    RateLimited,
+    StreamBroken,
+)
+from recollect.infra import http as plain_network
+from recollect.infra.backends.address import api_root, host_and_port, server_root
+from recollect.infra.http import close_expired, closing_to_the_end
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds."""
+
+    connect: float = 3.0
+    first_token: float = 120.0
+    """Silence before the first piece of an answer: a slow machine reads a long prompt for that long."""
+    stall: float = 60.0
+    """Silence within an answer."""
+    question: float = 3.0
+    """For what is asked besides answers: the engine, its models, a count of tokens."""
+    introduction: float = 10.0
+    """For a server of which nothing is known yet: while it answers no question at all, it is asked again."""
+    dead: float = 2.0
+    """A server that nobody answered for is not asked again for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One configured backend. What is None is asked of the server or told by the address."""
+
+    name: str
+    base_url: str
+    api_key: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    model: str | None = None
+    """For calls that name none; None: the first one that the server lists."""
+    models: tuple[str, ...] = ()
+    """In place of the server's own list."""
+    kind: BackendKind | None = None
+    local: bool | None = None
+    gate_group: str | None = None
+    context_tokens: int | None = None
+    keep_alive: str = "30m"
+    """How long Ollama keeps the model loaded after a call."""
+    patience: Patience = Patience()
+
+    @property
+    def address(self) -> str:
+        """For people: host and port alone, since a URL may hold a password."""
+        return host_and_port(self.base_url)
+
+    @property
+    def group(self) -> str:
+        return self.gate_group or self.address
+
+
+MAX_QUOTE = 300
+EXTRAS_REFUSED = frozenset({400, 422})
+_OVERLOADED = 529
+_HINTS = {
+    401: " Check its API key.",
+    403: " Check its API key, and what it may be used for.",
+    404: " Check its address and the name of the model.",
+}
+
+
+class Quoter:
+    """Quotes servers briefly; what is secret is blotted out."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = sorted((secret for secret in secrets if len(secret) >= 4), key=len, reverse=True)
+
+    def quote(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        text = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
+        return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
+
+
+def told_error(body: Any) -> str:
+    """The server's own message, in whichever place it put it."""
+    if isinstance(body, dict):
+        for name in ("error", "message", "detail", "msg"):
+            if body.get(name):
+                return told_error(body[name])
+        return json.dumps(body, ensure_ascii=False)
+    if isinstance(body, list):
+        return "; ".join(told_error(item) for item in body[:3])
+    return str(body)
+
+
+def body_error(body: bytes) -> str:
+    """What an error's body says; a page of HTML says nothing."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        return told_error(json.loads(text))
+    except (ValueError, RecursionError):
+        return "" if text.startswith("<") else text
+
+
+def refusal(who: str, status: int, quoted: str, retry_after: float | None) -> ModelUnavailable:
+    """The exception for a status that is not 200."""
+    said = f": {quoted}" if quoted else ""
+    if status in (429, _OVERLOADED):
+        wait = f" It asks to wait {retry_after:g} s." if retry_after is not None else ""
+        return RateLimited(f"{who} wants fewer requests ({status}){said}.{wait}", retry_after=retry_after)
+    if status >= 500:
+        return ModelUnavailable(f"{who} failed ({status}){said}.")
+    return ModelRefused(f"{who} refused the request ({status}){said}.{_HINTS.get(status, '')}")
+
+
+def seconds_to_wait(retry_after: str | None, now: datetime) -> float | None:
+    """`Retry-After`, given as seconds or as a date; None when it is missing or neither."""
+    if retry_after is None:
+        return None
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(retry_after) - now).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return max(0.0, seconds) if seconds == seconds and seconds != float("inf") else None
+
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Of an answer that is read as a whole."""

@@ -1,4 +1,4 @@
-"""Chat: messages that are answered, streams that are joined, prompts as they were sent."""
+"""Chat: messages that are answered, streams that are joined, prompts as they were sent, images."""
 
 import asyncio
 from functools import partial
@@ -7,20 +7,21 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from recollect.domain.images import media_type
 from recollect.entrypoints.http import sse
-from recollect.entrypoints.http.bodies import Id
-from recollect.entrypoints.http.chat_bodies import (
+from recollect.entrypoints.http.chat_schemas import (
     CancelAnswer,
     CancelBody,
     ChatAnswer,
     MessageBody,
     PromptAnswer,
 )
-from recollect.entrypoints.http.dependencies import Calling, Home, OpenedId, PathId, UserQuery, note
+from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented, error_body, headers_of, status_of
-from recollect.entrypoints.http.while_connected import WhileConnected
-from recollect.service import prompts
-from recollect.service.live_turns import LiveTurn, Offset
+from recollect.entrypoints.http.requests import Id
+from recollect.entrypoints.http.sse import WhileConnected
+from recollect.service.chat import receive_stream as prompts
+from recollect.service.chat.stream import LiveTurn, Offset
 from recollect.service.threads import owned_thread
 
 router = APIRouter(prefix="/api/v1/threads", tags=["chat"])
@@ -123,3 +124,39 @@ def _answer(live: LiveTurn) -> Response:
     body = error_body(live.error.code, live.error.message, field=live.error.field)
     turns = answer.model_dump(include={"thread_id", "user_turn", "assistant_turn"})
     return JSONResponse({**body, **turns}, status_of(live.error), headers=headers_of(live.error))
+
+
+images_router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
+_HEADERS = {
+    # A picture and nothing else: what is no picture at all is not guessed at, and nothing in it runs.
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # What is forgotten is not kept by a browser either.
+    "Cache-Control": "no-store",
+}
+_PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The image.",
+        "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@images_router.get(
+    "/{thread_id}/images/{name}",
+    response_class=Response,
+    responses={**documented(404), **_PICTURE},
+)
+async def get_image(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    name: PathId,
+    request: Request,
+    user_id: UserQuery = None,
+) -> Response:
+    """An image of a thread's owner: `name` is what stands after `vault:images/` in a part."""
+    note(request, thread=thread_id, user=user_id)
+    content = await home.images.shown(home.THREADS, caller, thread_id, user_id, name)
+    return Response(content, headers=_HEADERS, media_type=media_type(name))

@@ -1,4 +1,4 @@
-"""Entries: read, correct, pin, delete, undo, and ask where they came from."""
+"""Entries and skills: read, correct, pin, delete, undo, and ask where they came from."""
 
 from typing import Annotated
 
@@ -6,25 +6,29 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from recollect.app import App
-from recollect.entrypoints.http.bodies import Id
-from recollect.entrypoints.http.dependencies import Calling, Home, PathId, UserQuery, note
-from recollect.entrypoints.http.entry_answers import (
+from recollect.domain.entries.entry import SKILLS, is_skill_id
+from recollect.domain.model import MAX_TIMESTAMP
+from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.entry_schemas import (
     DeletedEntryAnswer,
     DeletionAnswer,
     EntriesAnswer,
     EntryAnswer,
+    EntryChanges,
     HistoryAnswer,
+    Kind,
     ShownEntryAnswer,
+    SkillAnswer,
+    SkillsAnswer,
+    UndoBody,
     VersionAnswer,
     WhyAnswer,
 )
-from recollect.entrypoints.http.entry_bodies import EntryChanges, Kind, UndoBody
 from recollect.entrypoints.http.errors import documented
+from recollect.entrypoints.http.requests import Id
 from recollect.errors import InvalidInput
-from recollect.memory.known_entry import SKILLS, is_skill_id
-from recollect.memory.model import MAX_TIMESTAMP
 from recollect.service.entries import Entries, EntryFilter
-from recollect.service.skill_entries import SkillEntries
+from recollect.service.skills.view import SkillEntries
 
 router = APIRouter(prefix="/api/v1/memory/entries", tags=["memory"])
 PAGE = 100
@@ -139,3 +143,16 @@ async def why(
     """The chain from an entry to the words it came from."""
     note(request, user=user_id)
     return WhyAnswer.of(await _verbs(home, entry_id).why(caller, entry_id, user_id))
+
+
+skills_router = APIRouter(prefix="/api/v1/memory/skills", tags=["memory"])
+
+
+@skills_router.get("", responses=documented(404))
+async def list_skills(
+    home: Home, caller: Calling, request: Request, user_id: UserQuery = None
+) -> SkillsAnswer:
+    """The skills that were made of a user's conversations with agents, or all of the space."""
+    note(request, user=user_id)
+    found = await home.skills.list_skills(caller, user_id)
+    return SkillsAnswer(skills=[SkillAnswer.of(shown) for shown in found])

@@ -1,7 +1,8 @@
-"""Memory: take messages in, close them into memcells, and find them."""
+"""Memory: take messages in, close them into memcells, find them; and notes that a person brings."""
 
 from fastapi import APIRouter, Request, Response
 
+from recollect.domain.model import Append, Receipt
 from recollect.entrypoints.http.answers import (
     AddAnswer,
     FlushAnswer,
@@ -10,14 +11,20 @@ from recollect.entrypoints.http.answers import (
     ReprocessAnswer,
     SearchAnswer,
 )
-from recollect.entrypoints.http.bodies import AddBody, FlushBody, ReprocessBody, SearchBody
-from recollect.entrypoints.http.dependencies import Calling, Home, note
+from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import documented
+from recollect.entrypoints.http.people_schemas import (
+    ForgottenNoteAnswer,
+    NoteAnswer,
+    NoteBody,
+    NotesAnswer,
+    NoteTextAnswer,
+)
+from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBody, SearchBody
 from recollect.errors import TooLarge
-from recollect.memory.model import Append, Receipt
-from recollect.service.flush import flush_thread
-from recollect.service.memorize import memorize
+from recollect.service.forget.forget import forget_note
+from recollect.service.threads import flush_thread, memorize
 
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
 
@@ -106,3 +113,47 @@ async def reprocess(home: Home, caller: Calling, body: ReprocessBody, request: R
         ask_again=body.ask_again,
     )
     return ReprocessAnswer(memcells=queued.memcells, jobs=queued.jobs)
+
+
+notes_router = APIRouter(prefix="/api/v1/memory/notes", tags=["memory"])
+
+
+@notes_router.get("", responses=documented(404))
+async def list_notes(home: Home, caller: Calling, request: Request, user_id: UserQuery = None) -> NotesAnswer:
+    """A user's notes, by their names."""
+    note(request, user=user_id)
+    found = await home.user_notes.list_notes(caller, user_id)
+    return NotesAnswer(notes=[NoteAnswer.of(each) for each in found])
+
+
+@notes_router.post("", status_code=201, responses={**documented(404, 409), 200: {"model": NoteTextAnswer}})
+async def import_note(
+    home: Home, caller: Calling, body: NoteBody, request: Request, response: Response
+) -> NoteTextAnswer:
+    """Put a note into the vault (201). 200: it was there, or was replaced."""
+    note(request, user=body.user_id)
+    found, is_new = await home.user_notes.import_note(
+        caller, body.user_id, body.name, body.text, replace=body.replace
+    )
+    if not is_new:
+        response.status_code = 200
+    return NoteTextAnswer.told(found)
+
+
+@notes_router.get("/{name}", responses=documented(404))
+async def get_note(
+    home: Home, caller: Calling, name: PathId, request: Request, user_id: UserQuery = None
+) -> NoteTextAnswer:
+    """One note with its text; a slash in its name comes as `%2F`."""
+    note(request, user=user_id)
+    return NoteTextAnswer.told(await home.user_notes.get_note(caller, user_id, name))
+
+
+@notes_router.delete("/{name}", responses=documented(404))
+async def delete_note(
+    home: Home, caller: Calling, name: PathId, request: Request, user_id: UserQuery = None
+) -> ForgottenNoteAnswer:
+    """Forget a note: its file, what the index holds of it, and the prompts that quoted it."""
+    note(request, user=user_id)
+    await forget_note(home.user_notes, home.forgetting, caller, user_id, name)
+    return ForgottenNoteAnswer(name=name)

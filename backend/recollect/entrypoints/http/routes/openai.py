@@ -9,13 +9,21 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.datastructures import Headers
 
-from recollect.context.llm import Delta
+from recollect.domain.llm import Delta
 from recollect.entrypoints.http import sse
-from recollect.entrypoints.http.dependencies import Calling, Home, PathId, note
+from recollect.entrypoints.http.deps import Calling, Home, PathId, note
 from recollect.entrypoints.http.direct_route import DirectRoute
-from recollect.entrypoints.http.errors import render_known
-from recollect.entrypoints.http.openai_answers import (
+from recollect.entrypoints.http.errors import (
+    DO_NOT_RETRY,
+    ROOT,
+    documented_for_openai,
+    in_openai_shape,
+    render_known,
+)
+from recollect.entrypoints.http.openai_schemas import (
+    Asking,
     Completion,
+    CompletionBody,
     ModelAnswer,
     ModelsAnswer,
     chunks,
@@ -23,17 +31,10 @@ from recollect.entrypoints.http.openai_answers import (
     headers_of,
     what_went_wrong,
 )
-from recollect.entrypoints.http.openai_bodies import Asking, CompletionBody
-from recollect.entrypoints.http.openai_errors import (
-    DO_NOT_RETRY,
-    ROOT,
-    documented_for_openai,
-    in_openai_shape,
-)
-from recollect.entrypoints.http.while_connected import WhileConnected
+from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
-from recollect.service.live_turns import LiveTurn
-from recollect.service.model_choice import OWN_CHOICE, chosen_model, offered_model, offered_models
+from recollect.service.chat.stream import LiveTurn
+from recollect.service.models.choice import OWN_CHOICE, chosen_model, offered_model, offered_models
 
 router = APIRouter(prefix=ROOT, tags=["openai"])
 _STREAM: dict[int | str, dict[str, Any]] = {

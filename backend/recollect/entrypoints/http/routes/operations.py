@@ -1,30 +1,47 @@
-"""Operations: coverage, jobs, health, metrics."""
+"""Coverage, jobs, health, metrics, statistics; keys, verify and backup for the operator on this machine."""
 
 import asyncio
-from typing import Annotated, Literal
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from recollect import __version__
 from recollect.app import App
+from recollect.domain.access import Caller
+from recollect.domain.job import WRITES_FILES
 from recollect.entrypoints.http.answers import (
     BackendHealth,
     CoverageAnswer,
     HealthAnswer,
     JobAnswer,
     JobsAnswer,
+    KeyAnswer,
+    KeysAnswer,
     LiveAnswer,
+    NewKeyAnswer,
 )
-from recollect.entrypoints.http.bodies import Id
-from recollect.entrypoints.http.dependencies import Calling, Home, UserQuery, note
-from recollect.entrypoints.http.errors import documented
-from recollect.errors import Refused
-from recollect.service.coverage import get_coverage
-from recollect.service.health import check_health
-from recollect.service.index_health import compaction_problem, index_problem, meaning_problem
-from recollect.service.jobs import list_jobs, retry_job
-from recollect.wiring.backends import AnyBackend
+from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.errors import documented, error_body
+from recollect.entrypoints.http.people_schemas import (
+    BackendAnswer,
+    BackendsAnswer,
+    CacheAnswer,
+    CachedPrompt,
+    IndexAnswer,
+)
+from recollect.entrypoints.http.requests import Id, KeyBody, VerifyBody
+from recollect.errors import RecollectError, Refused
+from recollect.infra.backends.configured import AnyBackend
+from recollect.service import people as keys
+from recollect.service.operations import backup, check_health, list_jobs, look_at_backends, retry_job
+from recollect.service.ports import Progress
+from recollect.service.recall.verify import compaction_problem, index_problem, meaning_problem
+from recollect.service.threads import get_coverage
+from recollect.service.verify import Verification
 
 router = APIRouter(tags=["operations"])
 LARGEST_ID = 2**62
@@ -157,3 +174,149 @@ async def _observe_search(home: App) -> None:
         ("unreadable", reports.unreadable),
     ):
         metrics.hand_edits.labels(outcome).set(number)
+
+
+operator_router = APIRouter(prefix="/api/v1", tags=["operator"])
+LINES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/x-ndjson": {}}, "description": "Progress lines, then the result."}
+}
+
+
+@operator_router.post("/keys", status_code=201, responses=documented())
+async def create_key(home: Home, caller: Calling, body: KeyBody) -> NewKeyAnswer:
+    """Make a key. Its secret is in this answer and nowhere else."""
+    key, secret = await keys.create_key(
+        home.keys, home.clock, caller, space=body.space, user_id=body.user_id, name=body.name
+    )
+    return NewKeyAnswer(**KeyAnswer.of(key).model_dump(), secret=secret)
+
+
+@operator_router.get("/keys", responses=documented())
+async def list_keys(home: Home, caller: Calling) -> KeysAnswer:
+    return KeysAnswer(keys=[KeyAnswer.of(key) for key in await keys.list_keys(home.keys, caller)])
+
+
+@operator_router.delete("/keys/{key_id}", responses=documented(404))
+async def revoke_key(home: Home, caller: Calling, key_id: PathId) -> KeyAnswer:
+    return KeyAnswer.of(await keys.revoke_key(home.keys, home.clock, caller, key_id))
+
+
+@operator_router.post("/verify", response_class=StreamingResponse, responses={**documented(), **LINES})
+async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResponse:
+    """Check every message and every transcript. Lines of JSON: progress, at last the result or an error."""
+    _operators_only(caller)
+
+    async def work(progress: Progress) -> dict[str, Any]:
+        if body.forgotten:
+            proof = await home.forgotten_verifier.verify(progress)
+            return {"ok": proof.ok, **asdict(proof)}
+        await home.hand_edits.catch_up(home.jobs)
+        if not body.repair:
+            return verification_json(await home.verifier.verify(progress=progress))
+        await home.vault.make_anew()
+        async with home.jobs.paused(WRITES_FILES):
+            repaired = await home.verifier.verify(repair=True, progress=progress)
+        await home.hand_edits.accept_losses()
+        return verification_json(repaired)
+
+    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+
+
+@operator_router.post("/backup", response_class=StreamingResponse, responses={**documented(), **LINES})
+async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
+    """Write a backup into the home's folder `backups`. Lines of JSON: progress, at last the path."""
+    _operators_only(caller)
+    target = home.settings.home / "backups" / f"recollect-{home.clock()}.tar.gz"
+
+    async def work(progress: Progress) -> dict[str, Any]:
+        target.parent.mkdir(exist_ok=True)
+        count = await backup(
+            caller, home.jobs, home.copier, home.vault, home.archiver, target, home.files_to_back_up, progress
+        )
+        return {"path": str(target), "files": count}
+
+    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+
+
+@operator_router.post("/reindex", response_class=StreamingResponse, responses={**documented(409), **LINES})
+async def reindex(home: Home, caller: Calling) -> StreamingResponse:
+    """Make the index anew beside the live one, prove it, and swap. Lines of JSON: progress, at last the result."""
+    _operators_only(caller)
+
+    async def work(progress: Progress) -> dict[str, Any]:
+        return asdict(await home.search.reindexer.reindex(progress))
+
+    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+
+
+def verification_json(result: Verification) -> dict[str, Any]:
+    return {"ok": result.ok, **asdict(result)}
+
+
+def _operators_only(caller: Caller) -> None:
+    if not caller.local_operator:
+        raise Refused("this is for the 'recollect' command on the machine that runs the server")
+
+
+async def _lines(work: Callable[[Progress], Awaitable[dict[str, Any]]]) -> AsyncIterator[str]:
+    """Run `work` and tell how far it is, at most ten times a second."""
+    loop = asyncio.get_running_loop()
+    latest: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        loop.call_soon_threadsafe(latest.append, (done, total))
+
+    task = asyncio.ensure_future(work(progress))
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=0.1)
+            if latest:
+                done, total = latest[-1]
+                latest.clear()
+                yield json.dumps({"done": done, "total": total}) + "\n"
+        yield json.dumps({"result": task.result()}) + "\n"
+    except RecollectError as error:
+        yield json.dumps(error_body(error.code, error.message, field=error.field)) + "\n"
+    finally:
+        task.cancel()
+
+
+figures_router = APIRouter(prefix="/api/v1", tags=["operations"])
+
+
+@figures_router.get("/backends", responses=documented())
+async def get_backends(home: Home, caller: Calling) -> BackendsAnswer:
+    """The models' servers: what each is, what it offers, and what is wrong with it."""
+    talking = home.talking
+    found = await look_at_backends(talking.backends.all(), talking.slots)
+    return BackendsAnswer(backends=[BackendAnswer.of(view) for view in found])
+
+
+@figures_router.get("/cache", responses=documented(404))
+async def get_cache(
+    home: Home,
+    caller: Calling,
+    user_id: UserQuery = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> CacheAnswer:
+    """How much of their prompts the backends' caches held, answer by answer."""
+    found = await home.chats.prompt_costs(caller.space, caller.acting_for(user_id), limit)
+    return CacheAnswer(answers=[CachedPrompt.of(cost) for cost in found])
+
+
+@figures_router.get("/index", responses=documented())
+async def get_index(home: Home, caller: Calling) -> IndexAnswer:
+    """The size of the index, and what waits for it; not for a key that belongs to one user."""
+    if caller.user_id is not None:
+        raise Refused("the index is everybody's: use a key that belongs to no single user")
+    files, size = await home.index.size()
+    words, meaning = home.search.indexer.waiting
+    embedder = home.search.embedder
+    return IndexAnswer(
+        files=files,
+        bytes=size,
+        memory_bytes=home.search.corpora.bytes_used,
+        waiting_words=words,
+        waiting_meaning=meaning,
+        model=None if embedder is None else embedder.name,
+    )

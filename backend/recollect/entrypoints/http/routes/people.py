@@ -1,14 +1,14 @@
-"""Presets of a space, preferences of a user."""
+"""Presets of a space, preferences of a user, and who is asking."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
 
-from recollect.entrypoints.http.bodies import Id
-from recollect.entrypoints.http.dependencies import Calling, Home, PathId, note
-from recollect.entrypoints.http.entry_answers import EntryAnswer, ProfileAnswer
+from recollect.entrypoints.http.deps import Calling, Home, PathId, note
+from recollect.entrypoints.http.entry_schemas import EntryAnswer, ProfileAnswer
 from recollect.entrypoints.http.errors import documented
-from recollect.entrypoints.http.people_bodies import (
+from recollect.entrypoints.http.people_schemas import (
     DeletedPresetAnswer,
     PreferenceChanges,
     PreferencesAnswer,
@@ -17,7 +17,10 @@ from recollect.entrypoints.http.people_bodies import (
     PresetChanges,
     PresetsAnswer,
 )
-from recollect.service import preferences, presets
+from recollect.entrypoints.http.requests import Id
+from recollect.service import people as preferences
+from recollect.service import people as presets
+from recollect.service.threads import DEFAULT_USER
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 PAGE = 100
@@ -92,3 +95,20 @@ async def change_preferences(
     note(request, user=user_id)
     changed = await preferences.change_preferences(home.people, caller, user_id, body.changes())
     return PreferencesAnswer.of(changed)
+
+
+whoami_router = APIRouter(prefix="/api/v1", tags=["people"])
+
+
+class WhoamiAnswer(BaseModel):
+    space: str
+    user_id: str | None = Field(
+        description="The key's user; null: the operator of the space, who sees all of it."
+    )
+    default_user: str = Field(description="Whose a thread is that an operator opens without naming a user.")
+
+
+@whoami_router.get("/whoami", responses=documented())
+async def whoami(caller: Calling) -> WhoamiAnswer:
+    """The space and the user that requests like this one stand for."""
+    return WhoamiAnswer(space=caller.space, user_id=caller.user_id, default_user=DEFAULT_USER)

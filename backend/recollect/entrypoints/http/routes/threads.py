@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
+from recollect.domain.model import ThreadPlace, Turn
 from recollect.entrypoints.http.answers import (
     ForgetAnswer,
     ThreadAnswer,
@@ -12,16 +13,15 @@ from recollect.entrypoints.http.answers import (
     TurnAnswer,
     TurnsAnswer,
 )
-from recollect.entrypoints.http.bodies import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
-from recollect.entrypoints.http.dependencies import Calling, Home, OpenedId, PathId, UserQuery, note
+from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented
+from recollect.entrypoints.http.requests import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
 from recollect.errors import InvalidInput
-from recollect.memory.model import Turn
-from recollect.memory.thread_place import ThreadPlace
-from recollect.service import forget, threads
-from recollect.service.images import add_turn_with_images
-from recollect.service.prompts import receipts_of
+from recollect.service import threads
+from recollect.service.chat.receive_stream import receipts_of
+from recollect.service.forget import forget
 from recollect.service.threads import NewThread, Stretch
+from recollect.service.vault.images import add_turn_with_images
 
 router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
 PAGE = 100

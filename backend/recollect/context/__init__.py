@@ -1,1 +1,0 @@
-"""What goes into a prompt. Pure: no I/O, no clock."""

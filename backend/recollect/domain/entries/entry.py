@@ -1,0 +1,263 @@
+"""Entries as the journal knows them: text, sources, owner, file and state."""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from recollect.domain.model import Entry, JsonObject
+
+EPISODES = "episodes"
+FACTS = "facts"
+FORESIGHT = "foresight"
+PROFILE = "profile"
+CASES = "cases"
+SKILLS = "skills"
+USER_KINDS = (EPISODES, FACTS, FORESIGHT, PROFILE)
+AGENT_KINDS = (CASES, SKILLS)
+ENTRY_KINDS = (*USER_KINDS, *AGENT_KINDS)
+
+_MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "ca", SKILLS: "sk"}
+
+Actor = Literal["extraction", "consolidation", "person", "undo"]
+AFTER_A_PERSON = "what a person wrote about the same changed"
+"""The cause of what consolidation does then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A turn that an entry came from."""
+
+    thread_id: str
+    turn_id: str
+
+
+class Wording(NamedTuple):
+    """What an entry says, without all else that is known about it."""
+
+    entry_id: str
+    text: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntry:
+    """An entry and all that is known about it. Its text and its marks stand in the vault, the rest can be told from it."""
+
+    space: str
+    owner: str
+    """The owner's folder in the vault."""
+    kind: str
+    entry: Entry
+    sources: tuple[Source, ...] = ()
+    cell: str = ""
+    """The memcell it was derived from; empty for what a person wrote, or what was derived from other entries."""
+    strategy: str = ""
+    path: str = ""
+    """Its file in the vault; empty until it is stored."""
+    revision: int = 0
+    """Counts its changes; 0 until it is stored."""
+
+    @property
+    def entry_id(self) -> str:
+        return self.entry.entry_id
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.entry.extra.get("pinned") == "yes"
+
+    @property
+    def is_edited(self) -> bool:
+        """A person wrote it: nothing that is derived ever changes or removes it."""
+        return self.entry.extra.get("edited") == "yes"
+
+    @property
+    def holds(self) -> bool:
+        """Nothing has superseded it."""
+        return "superseded_by" not in self.entry.extra
+
+
+@dataclass(frozen=True, slots=True)
+class EntryVersion:
+    """An entry as it was before a change. `entry` is None where there was none yet, or no longer."""
+
+    revision: int
+    entry: Entry | None
+    actor: Actor
+    cause: str
+    """In words: what the change was."""
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """What is left of an entry that a person deleted: no text, only what keeps it from coming back."""
+
+    entry_id: str
+    kind: str
+    cell: str
+    turn_ids: tuple[str, ...]
+    """The turns that it came from; for a skill the ids of its cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReceipt:
+    """What a strategy did for a cell, kept with the thread's receipts."""
+
+    thread_id: str
+    cell: str
+    strategy: str
+    detail: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChange:
+    """Everything that changes in one owner's entries at once: all of it, or nothing."""
+
+    space: str
+    owner: str
+    actor: Actor
+    cause: str
+    put: tuple[KnownEntry, ...] = ()
+    """New ones, and new versions of those that are there."""
+    remove: tuple[str, ...] = ()
+    """Ids of entries that go: their files too, their histories with them."""
+    bury: bool = False
+    """Those that go are never derived again."""
+    receipt: EntryReceipt | None = None
+    extra_jobs: tuple["EntryJob", ...] = field(default=())
+    marked: tuple[KnownEntry, ...] = ()
+    """New versions of others that follow from these: in their histories that is consolidation, whoever did the rest."""
+    graves: tuple[Buried, ...] = ()
+    """Of what a person deleted that is no row of the journal: skills."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryJob:
+    """Work that follows from a change, queued with it."""
+
+    kind: str
+    lane: str
+    payload: JsonObject
+    dedupe: str = ""
+    delay_ms: int = 0
+    restart: bool = False
+    """Where one like it waits, its delay begins anew."""
+    every: int = 1
+    """Queued only at every so manieth time."""
+
+
+def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, position: int) -> str:
+    """The same origin (a memcell, say), strategy and position give the same id."""
+    told: Sequence[object] = [space, owner, origin, strategy, position]
+    digest = hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
+    return f"{_MARKS[kind]}-{digest[:12]}"
+
+
+def skill_grave_id(space: str, owner: str, user: str, name: str) -> str:
+    """Names the grave of a skill. An agent works for many: what one of them deleted, another may have."""
+    return entry_id(SKILLS, space, owner, name, f"of {user}", 0)
+
+
+def is_line_id(name: str) -> bool:
+    """Of a line of the profile."""
+    return name.startswith(f"{_MARKS[PROFILE]}-")
+
+
+def is_skill_id(name: str) -> bool:
+    return name.startswith(f"{_MARKS[SKILLS]}-")
+
+
+def is_agents(owner: str) -> bool:
+    return owner.split("/")[1:2] == ["agents"]
+
+
+def owner_words(owner: str) -> str:
+    """The owner within the space, as entry files name them: `users/ann`."""
+    return owner.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFileState:
+    """One file of entries."""
+
+    path: str
+    space: str
+    owner: str
+    """The owner's folder in the vault."""
+    revision: int
+    """Counts the changes of what it should hold."""
+    written: int = 0
+    """The revision that it holds."""
+    digest: str | None = None
+    """Of the file as it was last written or taken in."""
+    writing: str | None = None
+    """Digests of what may have been put in place since."""
+
+    @property
+    def is_written(self) -> bool:
+        return self.written == self.revision
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Of all that we may have put in place, or have taken in."""
+        return frozenset([*([self.digest] if self.digest else []), *(self.writing or "").split()])
+
+
+@dataclass(frozen=True, slots=True)
+class FiledEntry:
+    """An entry, and the digests of its section as its file may hold it; none where it has yet to be written."""
+
+    known: KnownEntry
+    digests: frozenset[str] = frozenset()
+
+
+def text_key(text: str) -> str:
+    """Equal for texts that differ in case, spaces and punctuation alone."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    kept = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in folded)
+    return hashlib.sha256(" ".join(kept.split()).encode()).hexdigest()[:24]
+
+
+def digest_of_text(text: str) -> str:
+    """Of what a memory says: another one means that it was changed."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """The raw text, so that a retry costs no second call."""
+
+    text: str
+    model: str
+    usage: JsonObject = field(default_factory=dict)
+    """Tokens in, out and cached, as the backend told them."""
+
+
+BY_HAND = "written by hand"
+FROM_CASES = "made of its cases"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSkill:
+    """A skill's file as it was last seen."""
+
+    path: str
+    text: str
+    revision: int
+    """Counts its changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastSkill:
+    """A skill's file as it was before a change."""
+
+    path: str
+    revision: int
+    text: str
+    actor: Actor
+    cause: str
+    """In words: what the change was."""
+    at: int

@@ -1,0 +1,278 @@
+"""The profile: one page per user, made of the facts that hold about them, every line with its sources."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from recollect.domain.entries.consolidate import is_denial, is_functional, says_the_same
+from recollect.domain.entries.entry import FACTS, PROFILE, Buried, KnownEntry, entry_id, text_key
+from recollect.domain.entries.links import (
+    SUPERSEDED_BY,
+    UNTIL,
+    holding_again,
+    origin_ids,
+    successor_ids,
+    superseded,
+)
+from recollect.domain.entries.matters import is_affirmed, matter_of, same_matter, says_likewise
+from recollect.domain.entries.succession import written
+from recollect.domain.extraction.clauses_en import clause_in
+from recollect.domain.extraction.draft import FUNCTIONAL, OPPOSED
+from recollect.domain.extraction.predicates_en import traits_in
+from recollect.domain.extraction.predicates_zh import KIN_ATTRIBUTE, chinese_traits
+from recollect.domain.extraction.statement import Speaker
+from recollect.domain.model import Entry
+
+_somebodys = re.compile(
+    rf"['\u2019]|\b(?:my|our|his|her|their)\b|的|{'|'.join(KIN_ATTRIBUTE)}", re.IGNORECASE
+).search
+"""It is said of somebody who is theirs."""
+_LONGEST_NAME = 3
+"""Words before the predicate; in Chinese, twice as many characters."""
+
+
+def attribute_of_line(text: str, allowed: tuple[str, ...]) -> str | None:
+    """Of those that may stand under its title and are had once, the one that its words name; None for any other."""
+    named = (trait for predicate in _predicates(text) for trait in _traits(predicate))
+    return next((each for each in named if each in FUNCTIONAL and each in allowed), None)
+
+
+def _predicates(text: str) -> Iterator[str]:
+    """What may be said of the owner, without their name."""
+    line = " ".join(text.split()).rstrip(".。!！")  # noqa: RUF001
+    clause = clause_in(line, Speaker("user"))
+    if clause is not None and clause.subject == "user":
+        yield clause.predicate
+    words = line.split(" ")
+    cuts = [(" ".join(words[:start]), " ".join(words[start:])) for start in range(_LONGEST_NAME + 1)]
+    cuts += [(line[:start], line[start:].lstrip()) for start in range(2 * _LONGEST_NAME + 1)]
+    yield from (predicate for name, predicate in cuts if not _somebodys(name))
+
+
+def _traits(predicate: str) -> Iterator[str]:
+    yield from (trait.attribute for trait in traits_in(predicate))
+    yield from (trait.attribute for trait in chinese_traits(predicate))
+
+
+ON_PAGE, NO = "profile", "no"
+"""The mark of a fact whose line a person took off the page."""
+
+
+def is_off_page(fact: KnownEntry) -> bool:
+    return fact.entry.extra.get(ON_PAGE) == NO
+
+
+def is_replaced(fact: KnownEntry) -> bool:
+    """It is about something of which one may have several, and a person wrote another line in its place."""
+    return fact.kind == FACTS and matter_of(fact) is None and not fact.is_edited and not fact.holds
+
+
+def is_spoken_for(fact: KnownEntry) -> bool:
+    """A person had the word about its line: whatever says the same is this fact, and keeps its marks."""
+    return is_replaced(fact) or (is_off_page(fact) and not fact.is_edited)
+
+
+def with_marks_of(entry: KnownEntry, spoken_for: KnownEntry) -> KnownEntry:
+    """The same statement made anew, in the place of the one that a person had the word about."""
+    keys = [ON_PAGE, *([UNTIL, SUPERSEDED_BY] if is_replaced(spoken_for) else [])]
+    marks = {key: spoken_for.entry.extra[key] for key in keys if key in spoken_for.entry.extra}
+    extra = {**entry.entry.extra, **marks}
+    return replace(entry, entry=replace(entry.entry, entry_id=spoken_for.entry_id, extra=extra))
+
+
+def lines_of(entries: Iterable[KnownEntry]) -> dict[str, KnownEntry]:
+    return {each.entry_id: each for each in entries if each.kind == PROFILE}
+
+
+def after_line(
+    before: KnownEntry, after: KnownEntry | None, facts: Sequence[KnownEntry], *, off_page: bool = False
+) -> list[KnownEntry]:
+    """Those of the facts that change with a line: a person's words take their place; without these they hold again.
+
+    Facts about something of which there is one at a time follow `succession`. `off_page`: a person deleted the line,
+    and it does not come back. What a person wrote is never marked.
+    """
+    replaced = [fact for fact in facts if before.entry_id in successor_ids(fact.entry)]
+    shown = replaced or [fact for fact in facts if fact.entry_id in origin_ids(before.entry)]
+    changed = []
+    for fact in shown:
+        entry = fact.entry
+        if not is_functional(fact):
+            if after is not None and after.is_edited and text_key(after.entry.text) != text_key(entry.text):
+                entry = superseded(entry, after)
+            elif fact in replaced:
+                entry = holding_again(entry)
+        if off_page and not _contradicts(before, fact):
+            entry = replace(entry, extra={**entry.extra, ON_PAGE: NO})
+        if entry != fact.entry and not fact.is_edited:
+            changed.append(replace(fact, entry=entry))
+    return changed
+
+
+def _contradicts(line: KnownEntry, fact: KnownEntry) -> bool:
+    """A person's line about a thing, and a fact that said the opposite: the line never showed it."""
+    names_a_thing = "value" in line.entry.extra and not is_functional(line)
+    return names_a_thing and is_affirmed(line) != is_affirmed(fact)
+
+
+def latest(facts: Iterable[KnownEntry], *changes: Mapping[str, KnownEntry]) -> list[KnownEntry]:
+    """Each once, as a change leaves it."""
+    found = {fact.entry_id: fact for fact in facts}
+    for change in changes:
+        found |= {name: change[name] for name in found.keys() & change.keys()}
+    return list(found.values())
+
+
+USER = "user"
+"""The subject of facts about the owner, whatever they are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    title: str
+    attributes: tuple[str, ...]
+    most: int = 12
+    """Newest first; so many fit on a page."""
+
+
+_PAGE = (
+    _Line("Name", ("name",), 2),
+    _Line("Age and birthday", ("age", "birthday"), 4),
+    _Line("Home", ("lives_in", "comes_from", "time_zone"), 6),
+    _Line("Work and studies", ("works_as", "works_at", "studies"), 6),
+    _Line("Family and partner", ("partner", "relationship", "has_child", "has_sibling", "has_parent")),
+    _Line("Pets", ("has_pet",)),
+    _Line("Food and health", ("diet", "avoids", "allergic_to")),
+    _Line("Languages", ("native_language", "speaks")),
+    _Line("Likes and dislikes", ("likes", "prefers", "dislikes"), 20),
+    _Line("Skills and hobbies", ("plays", "can")),
+    _Line("Things", ("owns",)),
+    _Line("How to answer", ("instruction",), 20),
+    _Line("Contact", ("email", "phone"), 6),
+)
+PROFILE_ATTRIBUTES = tuple(attribute for line in _PAGE for attribute in line.attributes)
+
+
+def profile_of(space: str, owner: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    """The page's lines, one for each fact on it. The same facts give the same page, in whatever order they come.
+
+    Among the facts may be lines that a person wrote: they stand on the page already, and take the place of others.
+    """
+    return [_line_of(space, owner, line.title, fact) for line in _PAGE for fact in _chosen(line, facts)]
+
+
+def in_free_places(
+    lines: Sequence[KnownEntry],
+    facts: Sequence[KnownEntry],
+    theirs: Sequence[KnownEntry],
+    graves: Sequence[Buried],
+) -> list[KnownEntry]:
+    """The lines without those in whose place a person wrote one, or deleted one.
+
+    The same id may be another fact's by now: the line of a fact about something else, or from other messages, than
+    what the person had the word about has a place of its own.
+    """
+    attributes = {fact.entry_id: fact.entry.extra.get("attribute") for fact in facts}
+    written_there = {line.entry_id: line.entry.extra.get("attribute") for line in theirs}
+    deleted_there = {grave.entry_id: set(grave.turn_ids) for grave in graves}
+    taken = written_there.keys() | deleted_there.keys()
+    placed = []
+    for line in lines:
+        fact_id = line.entry.extra["fact"]
+        wrote, turns = written_there.get(line.entry_id), deleted_there.get(line.entry_id)
+        if line.entry_id in written_there and wrote in (None, attributes[fact_id]):
+            continue
+        if turns is not None and not turns.isdisjoint(source.turn_id for source in line.sources):
+            continue
+        ids = (entry_id(PROFILE, line.space, line.owner, fact_id, PROFILE, place) for place in count())
+        free = next(each for each in ids if each not in taken)
+        placed.append(replace(line, entry=replace(line.entry, entry_id=free)))
+    return placed
+
+
+def place_on_page(entry: Entry) -> int:
+    """Where a line stands: by what it is about; what a person added comes last."""
+    titles = [line.title for line in _PAGE]
+    return titles.index(entry.title) if entry.title in titles else len(titles)
+
+
+def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> KnownEntry:
+    """A person's line, marked with the attribute of the fact it was made of, or that its own words name.
+
+    So it has the word about that, whatever becomes of the fact.
+    """
+    if line.kind != PROFILE or not line.is_edited or "attribute" in line.entry.extra:
+        return line
+    shown = next((fact for fact in facts if fact.kind == FACTS and "attribute" in fact.entry.extra), None)
+    if shown is None:
+        return _with_what_it_says(line)
+    about = {key: value for key, value in shown.entry.extra.items() if key in ("subject", "attribute")}
+    thing = shown.entry.extra.get("value", "")
+    if about["attribute"] in OPPOSED and thing and thing.casefold() in line.entry.text.casefold():
+        about["value"] = thing
+    return replace(line, entry=replace(line.entry, extra={**line.entry.extra, **about}))
+
+
+def _with_what_it_says(line: KnownEntry) -> KnownEntry:
+    """For one that a person added, under a title of the page."""
+    titled = next((each for each in _PAGE if each.title == line.entry.title), None)
+    attribute = attribute_of_line(line.entry.text, titled.attributes) if titled is not None else None
+    if attribute is None or "fact" in line.entry.extra:
+        return line
+    extra = {**line.entry.extra, "subject": USER, "attribute": attribute}
+    return replace(line, entry=replace(line.entry, extra=extra))
+
+
+def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    """A fact whose line a person took off the page, or whose words stand in a line of theirs, has no line."""
+    theirs = [each for each in facts if each.kind == PROFILE]
+    about = [
+        fact
+        for attribute in line.attributes
+        for fact in _standing(
+            [each for each in facts if each.entry.extra.get("attribute") == attribute], attribute
+        )
+        if fact.kind == FACTS
+        and not is_off_page(fact)
+        and not _is_taken_back(fact, facts)
+        and not any(says_the_same(each, fact) for each in theirs)
+    ]
+    about.sort(key=lambda fact: (not fact.is_pinned, -fact.entry.when, fact.entry_id))
+    return about[: line.most]
+
+
+def _standing(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
+    """Those that hold; where there can be one, and a person wrote any, the newest of theirs.
+
+    That something is not so is told where nothing is known to be so.
+    """
+    if attribute in FUNCTIONAL and (words := written(facts)):
+        return words[-1:]
+    holding = [fact for fact in facts if fact.holds]
+    return [fact for fact in holding if not _is_over(fact)] or holding
+
+
+def _is_taken_back(fact: KnownEntry, facts: Sequence[KnownEntry]) -> bool:
+    """A person wrote it, and the opposite for a later time."""
+    words = written(same_matter(facts, fact)) if fact.is_edited else []
+    return bool(words) and words[-1] != fact and not says_likewise(words[-1], fact)
+
+
+def _is_over(fact: KnownEntry) -> bool:
+    """It only says that something is no longer so. What somebody cannot do belongs on the page."""
+    ends = fact.entry.extra.get("attribute") in ("has_pet", "allergic_to") and not is_affirmed(fact)
+    return ends or is_denial(fact)
+
+
+def _line_of(space: str, owner: str, title: str, fact: KnownEntry) -> KnownEntry:
+    entry = Entry(
+        entry_id=entry_id(PROFILE, space, owner, fact.entry_id, PROFILE, 0),
+        title=title,
+        text=fact.entry.text,
+        when=fact.entry.when,
+        sources=fact.entry.sources,
+        by="profile, rules",
+        extra={"fact": fact.entry_id},
+    )
+    return KnownEntry(space, owner, PROFILE, entry, fact.sources, strategy=PROFILE)

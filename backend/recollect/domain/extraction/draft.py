@@ -1,0 +1,144 @@
+"""What extraction works on: a memcell as it is stored, and the drafts proposed for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from recollect.domain.entries.entry import Source
+from recollect.domain.model import Thread, Turn
+from recollect.domain.paths import file_name
+
+Kind = Literal["episodes", "facts", "foresight", "cases"]
+
+FUNCTIONAL = frozenset(
+    [
+        "name", "age", "birthday", "lives_in", "comes_from", "works_as", "works_at", "studies", "partner",
+        "relationship", "diet", "email", "phone", "time_zone", "native_language",
+    ]
+)  # fmt: skip
+"""Attributes of which a subject has one at a time: another value supersedes the one before."""
+OPPOSED = {
+    "likes": ("likes", "dislikes"),
+    "dislikes": ("likes", "dislikes"),
+    **{attribute: (attribute,) for attribute in ("can", "has_pet", "allergic_to")},
+}
+"""Attributes of many values, of each of which either it is so or it is not; and which attributes tell of that."""
+ATTRIBUTES = FUNCTIONAL | frozenset(
+    ["has_pet", "has_child", "has_sibling", "has_parent", "owns", "likes", "dislikes", "prefers", "allergic_to", "avoids",
+     "speaks", "plays", "can", "instruction", "did", "other"]
+)  # fmt: skip
+"""What a fact may be about. `instruction`: how the user wants to be answered. `avoids`: what somebody doesn't eat or drink."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellText:
+    """A memcell with all that extraction may know about it."""
+
+    memcell_id: str
+    user_id: str
+    turns: tuple[Turn, ...]
+    """In order. Texts are the turns' own words: what was injected into their prompts is not among them."""
+    agent_id: str | None = None
+    user_name: str = ""
+    """What the user is called, as far as that is known; else empty, and statements name them by their sender id."""
+    own_names: frozenset[str] = frozenset()
+    """What the user says in these turns that they are called, where that was looked for."""
+    time_zone: str = "UTC"
+    """In which "yesterday" is yesterday."""
+    recalled: Mapping[str, str] = field(default_factory=dict)
+    """By the turn id of an answer: the memories that its prompt held. What only these support is no news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A memory as it is proposed, before it is compared with what is known."""
+
+    kind: Kind
+    title: str
+    """One line: of a fact, the fact itself."""
+    text: str
+    when: int
+    """When it happened or was said, in UTC milliseconds."""
+    turn_ids: tuple[str, ...]
+    """The turns of the cell that support it."""
+    subject: str = ""
+    """Whom a fact is about, as they are named in the text."""
+    attribute: str = ""
+    """One of ATTRIBUTES."""
+    value: str = ""
+    """In short, what the attribute is: `Berlin`, `a nurse`."""
+    about: tuple[int, int] | None = None
+    """Foresight: from when to when it is planned; after that it lapses."""
+    tools: tuple[str, ...] = ()
+    """Cases: the tools that were used."""
+    outcome: str = ""
+    """Cases: `worked`, `failed` or `unclear`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A statement that was not kept. `reason` never quotes it."""
+
+    kind: Kind
+    reason: str
+
+
+CUT_OFF = "the answer is cut off here"
+_IN_ANSWERS: tuple[Kind, ...] = ("episodes", "facts", "foresight")
+"""The order in which an answer tells them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What came out of a cell. The same cell gives the same drafts in the same order."""
+
+    drafts: tuple[Draft, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+    def of(self, kind: Kind) -> tuple[Draft, ...]:
+        return tuple(draft for draft in self.drafts if draft.kind == kind)
+
+    def is_missing(self, kind: Kind) -> bool:
+        """Nothing came of this kind, for the answer was cut off before or while it told."""
+        cut = next((each.kind for each in self.refused if each.reason == CUT_OFF), None)
+        if cut is None or self.of(kind):
+            return False
+        return kind == cut or kind in _IN_ANSWERS[_IN_ANSWERS.index(cut) :]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCell:
+    """Its turns, in order, with where each stands in the vault and what was recalled for the answers among them."""
+
+    memcell_id: str
+    thread: Thread
+    turns: tuple[Turn, ...]
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """By turn id: the part of the transcript that holds it. A turn that is not written yet is not among them."""
+    recalled: str = ""
+    """The memories and summaries that the prompts of its answers held."""
+
+    @property
+    def is_written(self) -> bool:
+        return all(turn.turn_id in self.parts for turn in self.turns)
+
+    def text(self, user_name: str, time_zone: str | None) -> CellText:
+        """For extraction."""
+        answers = [turn.turn_id for turn in self.turns if turn.role == "assistant"] if self.recalled else []
+        return CellText(
+            memcell_id=self.memcell_id,
+            user_id=self.thread.user_id,
+            turns=self.turns,
+            agent_id=self.thread.agent_id,
+            user_name=user_name,
+            time_zone=time_zone or "UTC",
+            recalled=dict.fromkeys(answers, self.recalled),
+        )
+
+    def source(self, turn_id: str) -> Source:
+        return Source(self.thread.thread_id, turn_id)
+
+    def link(self, turn_id: str, *, from_space: bool = False) -> str:
+        """To the turn in its transcript, from the owner's folder, or from the folder of the space."""
+        folder = f"threads/{file_name(self.thread.thread_id)}/{self.parts[turn_id]:04d}#^{turn_id}"
+        return f"users/{file_name(self.thread.user_id)}/{folder}" if from_space else folder

@@ -1,0 +1,277 @@
+"""Skills from cases: what a model is asked and answers, and the rules where there is none."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from recollect.domain.extraction.answer import (
+    cut_at_sentence,
+    items_of,
+    list_of,
+    plain_line,
+    strict_object,
+    text_of,
+)
+from recollect.domain.extraction.answer_json import find_object
+from recollect.domain.extraction.case import OTHER_TOOL, Step, read_steps
+from recollect.domain.extraction.draft import Refused
+from recollect.domain.extraction.grounding import UNTOLD_NAME, UNTOLD_NUMBER
+from recollect.domain.extraction.grounding_words import (
+    is_known,
+    names_in,
+    numbers_in,
+    numbers_said,
+    vocabulary,
+)
+from recollect.domain.extraction.prompts import check_template, filled_with
+from recollect.domain.extraction.skill import (
+    MAX_CASES,
+    MAX_DESCRIPTION,
+    MAX_EXAMPLES,
+    Case,
+    Example,
+    Skill,
+    makes_a_skill,
+    skill_description,
+    skill_name,
+)
+from recollect.domain.llm import quoted
+from recollect.domain.model import JsonObject
+
+_MOST_TASKS = 4
+_MOST_STEPS = 10
+_MOST_PITFALLS = 8
+_TASK_CHARS = 160
+_FAILED = "failed"
+
+
+def improve_by_rules(skill: Skill | None, cases: Sequence[Case], taken: Collection[str] = ()) -> Skill:
+    """The skill that the cases teach: the given one, improved, or a new one with a name that is not taken.
+
+    `cases` are all of the skill's, the oldest first. Raises ValueError where they are too few to make a new one.
+    """
+    if skill is None and not makes_a_skill(cases):
+        raise ValueError("a skill is made from two cases or more, one of which worked")
+    worked = [case for case in cases if case.outcome == "worked"]
+    newest = (worked or list(cases))[-1:]
+    tools = _tools(skill, cases)
+    base = skill or Skill("", "")
+    return Skill(
+        name=base.name or skill_name(newest[0].task, tools, taken),
+        description=base.description or _description(newest[0].task, tools),
+        when=_distinct([case.task[:_TASK_CHARS] for case in reversed(cases)], _MOST_TASKS) or base.when,
+        steps=_common_steps(worked) or base.steps,
+        pitfalls=_distinct([*_pitfalls(cases), *base.pitfalls], _MOST_PITFALLS),
+        examples=examples_of(skill, cases),
+        tools=tools,
+        cases=case_ids(skill, cases),
+        edited=base.edited,
+    )
+
+
+def examples_of(skill: Skill | None, cases: Sequence[Case]) -> tuple[Example, ...]:
+    """The newest cases of a skill, those that it showed before included."""
+    known = {example.link: example for example in (skill.examples if skill else ())}
+    new = {case.link: Example(case.link, case.outcome, case.task[:_TASK_CHARS]) for case in cases}
+    merged = {link: example for link, example in known.items() if link not in new} | new
+    return tuple(merged.values())[-MAX_EXAMPLES:]
+
+
+def case_ids(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
+    new = [case.case_id for case in cases]
+    known = [case_id for case_id in (skill.cases if skill else ()) if case_id not in new]
+    return tuple(dict.fromkeys([*known, *new]))[-MAX_CASES:]
+
+
+def _tools(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
+    """Of the cases that worked, where there are any: what only failed is no part of the way."""
+    worked = [case for case in cases if case.outcome == "worked"] or list(cases)
+    used = dict.fromkeys(tool for case in worked for tool in case.tools)
+    return tuple(used) or (skill.tools if skill else ())
+
+
+def _description(task: str, tools: Sequence[str]) -> str:
+    with_tools = ", ".join(tools[:6])
+    if any("\u4e00" <= character <= "\u9fff" for character in task):
+        return skill_description(f"用于这类任务：{task[:_TASK_CHARS]}（工具：{with_tools}）")  # noqa: RUF001
+    return skill_description(f"For tasks such as: {task[:_TASK_CHARS].rstrip('.')} (tools: {with_tools})")
+
+
+def _common_steps(worked: Sequence[Case]) -> tuple[str, ...]:
+    """The steps of the shortest case that worked, of those whose tools every such case used."""
+    ways = [_ways(case) for case in worked]
+    ways = [steps for steps in ways if steps]
+    if not ways:
+        return ()
+    shortest = min(ways, key=len)
+    everywhere = set.intersection(*({step.tool for step in steps} for steps in ways))
+    common = [step for step in shortest if step.tool in everywhere] or shortest
+    return _distinct([_in_words(step) for step in common], _MOST_STEPS)
+
+
+def _ways(case: Case) -> list[Step]:
+    return [step for step in read_steps(case.text)[0] if step.tool and not _is_failure(step)]
+
+
+def _pitfalls(cases: Sequence[Case]) -> Iterable[str]:
+    for case in reversed(cases):
+        steps, lesson = read_steps(case.text)
+        if lesson:
+            yield lesson
+        failures = [step for step in steps if _is_failure(step)]
+        if case.outcome == _FAILED and not failures:
+            failures = [step for step in steps if step.tool][-1:]
+        for step in failures:
+            yield f"{_in_words(step)} -> {step.result}" if step.result else _in_words(step)
+
+
+def _is_failure(step: Step) -> bool:
+    return step.result.startswith(_FAILED)
+
+
+def _in_words(step: Step) -> str:
+    return plain_line(f"`{step.tool}`: {step.did}" if step.tool else step.did)
+
+
+def _distinct(texts: Iterable[str], most: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(plain for text in texts if (plain := plain_line(text))))[:most]
+
+
+_TEXT: JsonObject = {"type": "string"}
+_MOST_LINES = 10
+_LINES = list_of(_TEXT, _MOST_LINES)
+SKILL_SCHEMA: JsonObject = strict_object(
+    name=_TEXT, description=_TEXT, when=_LINES, steps=_LINES, pitfalls=_LINES
+)
+
+_FIELDS = ("name", "description", "steps")
+SKILL_PLACEHOLDERS = frozenset(["cases", "skill", "tools"])
+_MOST_CASES = 8
+_LINE_CHARS = 400
+_SKILL_CHARS = 2_000
+_in_backticks = re.compile(r"`([^`]{1,80})`").findall
+_bullet = re.compile(r"^\s*(?:[-*+]|\d{1,2}[.)])\s+")
+
+
+def skill_messages(template: str, skill: Skill | None, cases: Sequence[Case]) -> list[JsonObject]:
+    """The prompt of a skill: the newest cases, and the skill as it is. Raises ValueError where the template is none."""
+    check_template(template, "cases", SKILL_PLACEHOLDERS)
+    values = {
+        "tools": ", ".join(f"`{tool}`" for tool in _tools_used(skill, cases)[:40]) or "none",
+        "skill": quoted(_as_text(skill), _SKILL_CHARS) if skill else "there is none yet.",
+    }
+    return filled_with(template, "cases", values, _lines(cases[-_MOST_CASES:]))
+
+
+def parse_skill_answer(
+    text: str, skill: Skill | None, cases: Sequence[Case], taken: Collection[str] = ()
+) -> tuple[Skill, tuple[Refused, ...]]:
+    """The skill in an answer, and the lines of it that the cases don't support.
+
+    The name of a skill that is there already stays. Raises ValueError where the answer has no steps to take.
+    """
+    found = find_object(text, _FIELDS)
+    refused: list[Refused] = []
+    check = _line_check(skill, cases)
+    steps = _checked(found.value, "steps", check, refused)
+    if not steps or found.cut_off_in == "steps":
+        raise ValueError("the answer has no steps" if not steps else "the answer is cut off in its steps")
+    made = improve_by_rules(skill, cases, taken)
+    description = skill_description(cut_at_sentence(text_of(found.value, "description"), MAX_DESCRIPTION))
+    if description and (reason := check(description)) is not None:
+        refused.append(Refused("cases", reason))
+        description = ""
+    name = made.name if skill else _name(found.value, made, check, refused, taken)
+    return (
+        replace(
+            made,
+            name=name,
+            description=description or made.description,
+            when=_checked(found.value, "when", check, refused) or made.when,
+            steps=steps,
+            pitfalls=_checked(found.value, "pitfalls", check, refused),
+            examples=examples_of(skill, cases),
+            cases=case_ids(skill, cases),
+        ),
+        tuple(refused),
+    )
+
+
+def _name(
+    value: JsonObject,
+    made: Skill,
+    check: Callable[[str], str | None],
+    refused: list[Refused],
+    taken: Collection[str],
+) -> str:
+    proposed = text_of(value, "name")
+    if (reason := check(proposed.replace("-", " "))) is not None:
+        refused.append(Refused("cases", reason))
+        return made.name
+    return skill_name(proposed, made.tools, taken) if proposed else made.name
+
+
+def _checked(
+    value: JsonObject, name: str, check: Callable[[str], str | None], refused: list[Refused]
+) -> tuple[str, ...]:
+    kept: list[str] = []
+    for item in items_of(value, name)[:_MOST_LINES]:
+        line = _bullet.sub("", plain_line(item)) if isinstance(item, str) else ""
+        reason = check(line) if line else f"a line of {name!r} is not a text"
+        if reason is None:
+            kept.append(cut_at_sentence(line, _LINE_CHARS))
+        else:
+            refused.append(Refused("cases", reason))
+    return tuple(dict.fromkeys(kept))
+
+
+def _line_check(skill: Skill | None, cases: Sequence[Case]) -> Callable[[str], str | None]:
+    """Says why a line can't be in the skill. Advice is in its own words; tools, names and numbers are the cases'."""
+    tools = _tools_used(skill, cases)
+    texts = [f"{case.task}\n{case.text}" for case in cases]
+    known_text = "\n".join([*texts, *tools, _as_text(skill) if skill else ""])
+    known, numbers = vocabulary(known_text), numbers_said(known_text)
+
+    def check(line: str) -> str | None:
+        called = [name for name in _in_backticks(line) if re.fullmatch(r"[\w.-]+", name)]
+        if not all(name in tools or is_known(name, known) for name in called):
+            return OTHER_TOOL
+        if not numbers_in(line) <= numbers:
+            return UNTOLD_NUMBER
+        return None if all(is_known(name, known) for name in names_in(line, starts=False)) else UNTOLD_NAME
+
+    return check
+
+
+def _tools_used(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys([*(skill.tools if skill else ()), *(tool for case in cases for tool in case.tools)])
+    )
+
+
+def _as_text(skill: Skill) -> str:
+    return json.dumps(
+        {
+            "description": skill.description,
+            "when": skill.when,
+            "steps": skill.steps,
+            "pitfalls": skill.pitfalls,
+        },
+        ensure_ascii=False,
+    )
+
+
+def _lines(cases: Sequence[Case]) -> Callable[[int], list[str]]:
+    def fitting(room: int) -> list[str]:
+        share = max(0, room // max(1, len(cases)) - 40)
+        while True:
+            lines = [
+                f"[{number}] {case.outcome}: {quoted(plain_line(f'{case.task} | {case.text}'), share)}"
+                for number, case in enumerate(cases, 1)
+            ]
+            if sum(len(line) + 1 for line in lines) <= room or not share:
+                return lines
+            share = share * 9 // 10
+
+    return fitting

@@ -1,0 +1,266 @@
+"""Forgetting: what was removed, and what has yet to follow. Ids and numbers only, never text."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from recollect.domain.entries.entry import Buried
+from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.job import Job
+from recollect.domain.markdown.front_matter import FORMAT_VERSION, render_front_matter, split_front_matter
+from recollect.domain.model import JsonObject
+from recollect.domain.paths import owner_folder
+
+SETTLE = "settle"
+"""The step that waits for all that still worked on what was forgotten, and forgets what that left."""
+OVERWRITE = "overwrite"
+"""The last step: the free space of the journal."""
+USER = "user"
+"""Of a user: everything at once."""
+NOTE = "note"
+"""Of a note: its file, its rows in the index, and the prompts that quoted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a request to forget took away."""
+
+    turns: int = 0
+    entries: int = 0
+    threads: int = 0
+    turn_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Entries that went because they came from forgotten turns, and what has to be derived again without them."""
+
+    entries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Their ids, by the folder of their owner."""
+    paths: tuple[str, ...] = ()
+    """The files they stood in."""
+    cells: tuple[tuple[str, str], ...] = ()
+    """Threads and memcells that they, or the turns, came from."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.entries.values()))
+
+    @property
+    def ids(self) -> list[str]:
+        return [entry_id for ids in self.entries.values() for entry_id in ids]
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return tuple(self.entries)
+
+    def and_cells(self, cells: Sequence[tuple[str, str]]) -> Self:
+        return replace(self, cells=tuple(dict.fromkeys([*self.cells, *cells])))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a job of a forgetting is about."""
+
+    space: str
+    user_id: str
+    thread_id: str
+    """Empty where all of a user's threads are meant."""
+    turns: tuple[int, ...] | None
+    """The numbers of the forgotten turns; None: all of the thread."""
+    derived: Derived = Derived()
+    at: int = 0
+    quoting: tuple[int, ...] = ()
+    """Threads whose prompts held it, by their keys in the journal."""
+    titled: bool = False
+    """The thread was being given a title when the turns went."""
+
+    @property
+    def thread_key(self) -> str:
+        return thread_key(self.space, self.thread_id)
+
+    def as_payload(self, step: str) -> JsonObject:
+        return {
+            "step": step,
+            "user_id": self.user_id,
+            "turns": None if self.turns is None else list(self.turns),
+            "entries": {owner: list(ids) for owner, ids in self.derived.entries.items()},
+            "paths": list(self.derived.paths),
+            "cells": [list(cell) for cell in self.derived.cells],
+            "at": self.at,
+            "quoting": list(self.quoting),
+            "titled": self.titled,
+        }
+
+
+def task_of(job: Job) -> Task:
+    told: Mapping[str, Any] = job.payload
+    turns = told.get("turns")
+    derived = Derived(
+        {owner: tuple(ids) for owner, ids in told.get("entries", {}).items()},
+        tuple(told.get("paths", ())),
+        tuple((thread_id, cell) for thread_id, cell in told.get("cells", ())),
+    )
+    return Task(
+        job.space,
+        str(told["user_id"]),
+        job.thread_id or "",
+        None if turns is None else tuple(turns),
+        derived,
+        int(told.get("at", 0)),
+        tuple(told.get("quoting", ())),
+        bool(told.get("titled", False)),
+    )
+
+
+def forget_lane(name: str) -> str:
+    """The lane of what is still to be forgotten of a thread (by its key) or an owner (by its folder)."""
+    return f"forget:{name}"
+
+
+OVERWRITE_LANE = "forget"
+"""One lane for the journal's free space: many who forget at once wait for one overwriting."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """One version of one owner's rows in the index, as it is on the disk: the newest, or one before it."""
+
+    generation: str
+    owner: str
+    """Empty where there are no rows."""
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    """The id of each row, and of an entry's the turns it came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """Every tombstone, told apart from what is there: a number of one user's thread may be another user's turn."""
+
+    buried: Mapping[tuple[str, str, str], frozenset[int]]
+    """By space, user and the key of the thread: the numbers of the turns that are forgotten."""
+    threads: Mapping[tuple[str, str], tuple[str, str]]
+    """By the folder of its owner and its own: the key of each thread that is there, and its user."""
+
+    _by_owner: dict[str, dict[str, frozenset[int]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for (space, user_id, key), numbers in self.buried.items():
+            self._by_owner.setdefault(owner_folder(space, user_id), {})[key] = numbers
+
+    def __len__(self) -> int:
+        return sum(map(len, self.buried.values()))
+
+    def holds(self, space: str, user_id: str, key: str, number: int) -> bool:
+        return number in self.buried.get((space, user_id, key), ())
+
+    def of_thread(self, space: str, user_id: str, key: str) -> frozenset[int]:
+        return self.buried.get((space, user_id, key), frozenset())
+
+    @property
+    def keys(self) -> dict[str, frozenset[int]]:
+        """By the keys of threads, whoever's they were."""
+        found: dict[str, frozenset[int]] = {}
+        for (_, _, key), numbers in self.buried.items():
+            found[key] = found.get(key, frozenset()) | numbers
+        return found
+
+    def is_gone(self, folder: str, turn_id: str) -> bool:
+        """Whether the turn that a link leads to was forgotten, or its whole thread. `folder` is the thread's."""
+        owner, _, name = folder.partition("/threads/")
+        there = self.threads.get((owner, name))
+        if there is None:
+            return bool(self.of_owner(owner))
+        return (turn_number(turn_id) or 0) in self.of_owner(owner).get(there[0], ())
+
+    def of_owner(self, owner: str) -> Mapping[str, frozenset[int]]:
+        """By the keys of an owner's threads."""
+        return self._by_owner.get(owner, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One kind of thing that was looked at."""
+
+    what: str
+    number: int
+    found: int
+    """How many of them should not be there."""
+
+
+_LINE = re.compile(r"^- t-(\d+) ([0-9a-f]{64})\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneFile:
+    """What was forgotten of one thread, which is named by its key."""
+
+    space: str
+    user_id: str
+    thread_key: str
+    messages: tuple[tuple[int, str], ...]
+    """(turn number, message key)"""
+
+
+def render_tombstones(file: TombstoneFile) -> str:
+    header = render_front_matter(
+        {
+            "recollect": FORMAT_VERSION,
+            "kind": "forgotten",
+            "space": file.space,
+            "owner": f"users/{file.user_id}",
+            "thread": file.thread_key,
+        }
+    )
+    return header + "\n" + "".join(f"- t-{number} {key}\n" for number, key in file.messages)
+
+
+def parse_tombstones(text: str) -> tuple[TombstoneFile | None, Sequence[str]]:
+    """The file, or None when its front matter is beyond repair; and what could not be read."""
+    fields, start, found = split_front_matter(text)
+    problems = [problem.message for problem in found]
+    if fields is None or not {"space", "owner", "thread"} <= fields.keys():
+        return None, [*problems, "the front matter lacks space, owner or thread"]
+    messages = []
+    for number, line in enumerate(text.split("\n")[start - 1 :], start):
+        if match := _LINE.match(line):
+            messages.append((int(match[1]), match[2]))
+        elif line.strip():
+            problems.append(f"line {number} is no tombstone")
+    user_id = str(fields["owner"]).removeprefix("users/")
+    return TombstoneFile(str(fields["space"]), user_id, str(fields["thread"]), tuple(messages)), problems
+
+
+KIND = "forgotten-entries"
+_NAME = "forgotten.md"
+_line = re.compile(r"- (\S+) ([a-z]+) (\S+)((?: (?:t-\d+|ca-\S+))*)\s*").fullmatch
+
+
+def buried_path(owner: str) -> str:
+    return f"{owner}/{_NAME}"
+
+
+def is_buried_path(path: str) -> bool:
+    parts = path.split("/")
+    return len(parts) == 4 and parts[1] in ("users", "agents") and parts[3] == _NAME
+
+
+def render_buried(space: str, graves: Sequence[Buried]) -> str:
+    """The same graves give the same bytes, in whatever order they come."""
+    header = render_front_matter({"recollect": FORMAT_VERSION, "kind": KIND, "space": space})
+    lines = [
+        " ".join(["-", grave.entry_id, grave.kind, grave.cell or "-", *grave.turn_ids])
+        for grave in sorted(graves, key=lambda grave: grave.entry_id)
+    ]
+    return header + "\n" + "".join(f"{line}\n" for line in lines)
+
+
+def parse_buried(text: str) -> tuple[str | None, list[Buried]]:
+    """The space, None where the front matter can't be read, and every grave that can be."""
+    fields, start, _ = split_front_matter(text)
+    graves = []
+    for line in text.split("\n")[start - 1 :]:
+        if found := _line(line):
+            cell = "" if found[3] == "-" else found[3]
+            graves.append(Buried(found[1], found[2], cell, tuple(found[4].split())))
+    return (str(fields["space"]) if fields and "space" in fields else None), graves

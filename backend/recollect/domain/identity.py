@@ -1,0 +1,72 @@
+"""Ids that are derived: the same input gives the same id, on every machine."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+
+from recollect.domain.model import JsonObject, NewTurn, Turn
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@lru_cache(maxsize=10_000)
+def thread_key(space: str, thread_id: str) -> str:
+    """Names a thread without revealing its id: for lanes, tombstones and file names."""
+    return _sha256([space, thread_id])[:32]
+
+
+def message_key(message_id: str) -> str:
+    """Names a message without revealing its id: all that a tombstone keeps."""
+    return _sha256([message_id])
+
+
+def made_message_id(thread_id: str, timestamp: int, number: int) -> str:
+    return f"m_{thread_id}_{timestamp}_{number}"
+
+
+def looks_made(message_id: str) -> bool:
+    return message_id.startswith("m_")
+
+
+def turn_id(number: int) -> str:
+    return f"t-{number}"
+
+
+def turn_number(turn_id: str) -> int | None:
+    """The number in a turn id, or None for what is no turn id of ours."""
+    digits = turn_id.removeprefix("t-")
+    made_by_us = digits != turn_id and digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return int(digits) if made_by_us else None
+
+
+def place_of(turn: Turn) -> int:
+    """The place in its thread of a turn that is stored."""
+    number = turn_number(turn.turn_id)
+    if number is None:
+        raise ValueError(f"{turn.turn_id!r} is no turn id")
+    return number
+
+
+def turn_digest(turn: NewTurn | Turn, message_id: str) -> bytes:
+    """16 bytes over everything that was said: equal digests mean equal turns."""
+    fields = (
+        message_id, turn.role, turn.sender_id, turn.content, str(turn.timestamp), _json(turn.parts),
+        _json(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.status,
+    )  # fmt: skip
+    # No text holds a NUL, so nothing can be moved from one field into the next unnoticed.
+    joined = "\x00".join("" if value is None else f"={value}" for value in fields)
+    return hashlib.sha256(joined.encode()).digest()[:16]
+
+
+def _json(value: list[JsonObject] | None) -> str | None:
+    return None if value is None else _encode(value)
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a text as it stands in a file."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _sha256(parts: Sequence[str]) -> str:
+    return hashlib.sha256(_encode(parts).encode()).hexdigest()

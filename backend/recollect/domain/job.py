@@ -1,0 +1,101 @@
+"""What a durable job is."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from recollect.domain.model import JsonObject
+
+JobState = Literal["queued", "running", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work that survives the process. A job that is done is gone; a dead one waits for a person.
+
+    Jobs of one lane run one after another in the order in which they were queued.
+    """
+
+    job_id: int
+    kind: str
+    lane: str
+    space: str
+    thread_id: str | None
+    payload: JsonObject = field(default_factory=dict)
+    state: JobState = "queued"
+    attempts: int = 0
+    """Failures so far."""
+    interruptions: int = 0
+    """How often the process died while it ran."""
+    claims: int = 0
+    """How often it was started; a runner whose count is no longer current has lost the job."""
+    run_at: int = 0
+    created: int = 0
+    error: str | None = None
+
+
+class Unfinished(Exception):
+    """Raised by a handler that got on and has more to do: it runs again at once, and nothing is held against it."""
+
+
+class Preempted(Exception):
+    """Raised by a handler that had to make way: the job is due again at once, in its old place, as if it had not run."""
+
+
+class NotYet(Exception):
+    """Raised by a handler that must wait for something else: due again after `delay_ms`, and nothing is held against it."""
+
+    def __init__(self, reason: str, delay_ms: int = 300) -> None:
+        super().__init__(reason)
+        self.delay_ms = delay_ms
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job that is to be queued with its cause. While one of the same lane, kind and `dedupe` waits, that one does."""
+
+    kind: str
+    lane: str
+    space: str
+    thread_id: str
+    payload: JsonObject = field(default_factory=dict)
+    dedupe: str = ""
+
+
+BOUNDARY = "boundary"
+FLUSH = "flush"
+TRANSCRIBE = "transcribe"
+PURGE = "purge"
+TAKE_IN = "take_in"
+SKILLS = "skills"
+TITLE = "title"
+SUMMARY = "summary"
+PEOPLE = "people"
+ENTRIES = "entries"
+GRAVES = "graves"
+WRITES_FILES = (TRANSCRIBE, PURGE, TAKE_IN, PEOPLE, ENTRIES, GRAVES)
+"""Kinds that change the vault."""
+
+
+def cells_lane(thread_key: str) -> str:
+    """The lane in which one thread's memcells are made."""
+    return f"cells:{thread_key}"
+
+
+def vault_lane(thread_key: str) -> str:
+    """The lane in which one thread's files are written."""
+    return f"vault:{thread_key}"
+
+
+def people_lane(path: str) -> str:
+    """The lane in which one file of presets or preferences is written and taken in."""
+    return f"people:{path}"
+
+
+def entries_lane(path: str) -> str:
+    """The lane in which one file of entries is written and taken in."""
+    return f"entries:{path}"
+
+
+def chat_lane(thread_key: str) -> str:
+    """The lane of what a chat needs soon, and must not wait for memory's pauses: its title, its summaries."""
+    return f"chat:{thread_key}"

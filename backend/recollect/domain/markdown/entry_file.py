@@ -1,0 +1,142 @@
+"""Entries: a file of memories as Markdown, and back.
+
+    ## Marta moves to Porto ^ep-3f9a2c71d0
+    - when: 2026-05-08T14:03:00Z
+    - from: [[threads/t1/0001#^t-12]]
+    - by: episode, qwen3-8b
+
+    > Marta told Ann that she has taken a job as a nurse in Porto.
+
+Whatever other `- key: value` lines an entry has are its extras.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from recollect.domain.entries.links import NAMES_ENTRIES, NO_LINKS, Links, with_links, without_links
+from recollect.domain.markdown.front_matter import (
+    ANCHOR,
+    FORMAT_VERSION,
+    JSON_STRING,
+    UNCARRIED,
+    Problem,
+    read_header,
+    read_property,
+    read_text,
+    read_time,
+    render_front_matter,
+    split_front_matter,
+    write_anchor,
+    write_json,
+    write_text,
+    write_time,
+)
+from recollect.domain.markdown.sections import Section, read_body, read_each, read_properties, render_section
+from recollect.domain.model import Entry
+
+_LINK = rf"\[\[([^\[\]\t\n{UNCARRIED}]+)\]\]"
+_heading = re.compile(rf'({JSON_STRING}|[^"^][^^]*) \^({ANCHOR})').fullmatch
+_linkable = re.compile(rf"[^\[\]\t\n{UNCARRIED}]+").fullmatch
+_links = re.compile(rf"{_LINK}|({JSON_STRING})")
+_not_links = re.compile(r"[\s,]*").fullmatch
+_plain_key = re.compile(r"[a-z][a-z0-9_-]*").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFile:
+    """One file of entries. `owner` is `users/<id>` or `agents/<id>`."""
+
+    kind: str
+    owner: str
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedEntries:
+    """What a file says. `kind` and `owner` are None where the front matter is damaged."""
+
+    kind: str | None
+    owner: str | None
+    entries: tuple[Entry, ...]
+    problems: tuple[Problem, ...]
+
+
+def render_entries(file: EntryFile, links: Links = NO_LINKS) -> str:
+    """The whole file. The same entries give the same bytes."""
+    header = render_front_matter({"recollect": FORMAT_VERSION, "kind": file.kind, "owner": file.owner})
+    return "\n".join([header, *(render_entry(entry, links) for entry in file.entries)])
+
+
+def parse_entries(text: str) -> ParsedEntries:
+    """Everything that can be read, and a problem for everything that can't. Never raises.
+
+    An entry whose time can't be read has the time 0, and a problem.
+    """
+    mapping, body_line, header_problems = split_front_matter(text)
+    problems = list(header_problems)
+    kind = owner = None
+    if mapping is not None:
+        try:
+            kind, owner = read_header(mapping), read_property(mapping, "owner")
+        except ValueError as error:
+            kind = None
+            problems.append(Problem(1, str(error)))
+    body = read_body(text, body_line)
+    entries, body_problems = read_each(body, read_entry)
+    problems += body_problems
+    problems += [Problem(line, "a comment belongs to no entry") for line, _ in body.comments]
+    problems.sort(key=lambda problem: problem.line)
+    return ParsedEntries(kind, owner, entries, tuple(problems))
+
+
+def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
+    """One entry, ending in a newline; a blank line has to stand between it and what is above.
+
+    Other entries that it names are written as links where `links` says where they stand, else as their ids.
+    """
+    heading = f"{write_text(entry.title)} ^{write_anchor(entry.entry_id)}"
+    properties = [f"- when: {write_time(entry.when).replace('.000Z', 'Z')}"]
+    if entry.sources:
+        properties.append(f"- from: {' '.join(map(_write_link, entry.sources))}")
+    if entry.by:
+        properties.append(f"- by: {write_text(entry.by)}")
+    for key, value in entry.extra.items():
+        plain = _plain_key(key) and key not in _READERS
+        names = with_links(value, links) if key in NAMES_ENTRIES else value
+        written = names if names != value else write_text(value)
+        properties.append(f"- {key if plain else write_json(key)}: {written}")
+    return render_section(heading, properties, entry.text)
+
+
+def read_entry(section: Section) -> tuple[str, Entry]:
+    """An entry and its id; what is damaged is reported with the section. Raises ValueError where it is none."""
+    found = _heading(section.heading)
+    if not found:
+        raise ValueError("this is not the heading of an entry (title ^id)")
+    title, entry_id = read_text(found[1].strip()), read_text(found[2])
+    known, extra = read_properties(section, _READERS, required="when", others=True)
+    return entry_id, Entry(
+        entry_id=entry_id,
+        title=title,
+        text=section.text,
+        when=known.get("when", 0),
+        sources=known.get("from", ()),
+        by=known.get("by", ""),
+        extra={key: without_links(value) if key in NAMES_ENTRIES else value for key, value in extra.items()},
+    )
+
+
+def _write_link(source: str) -> str:
+    return f"[[{source}]]" if _linkable(source) else write_json(source)
+
+
+def _read_links(written: str) -> tuple[str, ...]:
+    """Links, and JSON strings for what no link can hold, with spaces or commas between."""
+    if not _not_links(_links.sub("", written)):
+        raise ValueError("this is not a list of [[links]]")
+    return tuple(found[1] or read_text(found[2]) for found in _links.finditer(written))
+
+
+_READERS: dict[str, Callable[[str], Any]] = {"when": read_time, "from": _read_links, "by": read_text}

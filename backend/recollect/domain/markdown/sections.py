@@ -1,0 +1,224 @@
+"""Sections: the form that turns and entries share. Text stands in block quotes, so nothing inside can end it."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from recollect.domain.markdown.front_matter import JSON_STRING, UNCARRIED, Problem, read_text
+
+_uncarried = re.compile(f"[{UNCARRIED}]")
+_escape = re.compile(r"\\u\{([0-9a-fA-F]{1,6})\}")
+
+
+def quote(text: str) -> str:
+    """Text as a block quote, without a newline at its end. Empty text is one empty quoted line."""
+    text = text.replace("\\u{", "\\u{5c}u{").replace("\r", "\\u{d}")
+    if not text.replace("\n", "").isprintable():
+        text = _uncarried.sub(_write_escape, text)
+    return "\n".join([f"> {line}" if line else ">" for line in text.split("\n")])
+
+
+def unquote(lines: Iterable[str]) -> str:
+    """The text that `quote` was given.
+
+    Also without the space behind `>`, and with a CR at the end of lines, as editors leave them.
+    A line without `>` counts as it is.
+    """
+    text = "\n".join([_unquote_line(line) for line in lines])
+    return _escape.sub(_read_escape, text) if "\\u{" in text else text
+
+
+def _unquote_line(line: str) -> str:
+    if line.endswith("\r"):
+        line = line[:-1]
+    if line.startswith("> "):
+        return line[2:]
+    return line[1:] if line.startswith(">") else line
+
+
+def _write_escape(match: re.Match[str]) -> str:
+    return f"\\u{{{ord(match[0]):x}}}"
+
+
+def _read_escape(match: re.Match[str]) -> str:
+    code = int(match[1], 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        return match[0]
+    return chr(code)
+
+
+T = TypeVar("T")
+
+_property = re.compile(rf"- ([a-z][a-z0-9_-]*|{JSON_STRING}):(?:\s+(.*))?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One `- key: value` line, both sides as they are written."""
+
+    line: int
+    key: str
+    value: str
+
+
+@dataclass(slots=True)
+class Section:
+    """A section as far as it could be read."""
+
+    line: int
+    heading: str
+    properties: list[Property] = field(default_factory=list)
+    quoted: list[str] = field(default_factory=list)
+    quoted_at: list[int] = field(default_factory=list)
+    """The lines on which the quoted ones stand."""
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return unquote(self.quoted)
+
+    def report(self, line: int, message: str) -> None:
+        self.problems.append(Problem(line, message))
+
+    def problems_of(self, anchor: str) -> list[Problem]:
+        return [Problem(problem.line, problem.message, anchor) for problem in self.problems]
+
+
+@dataclass(slots=True)
+class Body:
+    """What stands below the front matter."""
+
+    sections: list[Section] = field(default_factory=list)
+    comments: list[tuple[int, str]] = field(default_factory=list)
+    """Lines that begin with `%%`."""
+    problems: list[Problem] = field(default_factory=list)
+    """Damage that is in no section."""
+
+
+def render_section(heading: str, properties: Iterable[str], text: str) -> str:
+    """A section that ends in a newline; a blank line has to stand between it and the next."""
+    return "\n".join(["## " + heading, *properties, "", quote(text), ""])
+
+
+def read_body(text: str, first_line: int) -> Body:
+    """Sections, comments and stray lines of a file, from `first_line` on."""
+    reader = _BodyReader()
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n")[first_line - 1 :], first_line):
+        reader.take(number, line)
+    for section in reader.body.sections:
+        if not section.quoted:
+            section.report(section.line, "the text (a block quote) is missing")
+    return reader.body
+
+
+def read_each(body: Body, read: Callable[[Section], tuple[str, T]]) -> tuple[tuple[T, ...], list[Problem]]:
+    """What `read` makes of each section (its id and itself), and all problems of the body.
+
+    A section for which `read` raises ValueError is left out. Of two with one id an intact one is kept, else
+    the first.
+    """
+    kept: dict[str, tuple[T, bool]] = {}
+    problems = list(body.problems)
+    for section in body.sections:
+        try:
+            anchor, value = read(section)
+        except ValueError as error:
+            problems += [Problem(section.line, str(error)), *section.problems]
+            continue
+        intact = not section.problems
+        problems += section.problems_of(anchor)
+        if anchor in kept:
+            problems.append(Problem(section.line, "another section has the same id", anchor))
+            if kept[anchor][1] or not intact:
+                continue
+            del kept[anchor]
+        kept[anchor] = value, intact
+    return tuple(value for value, _ in kept.values()), problems
+
+
+def read_properties(
+    section: Section, readers: Mapping[str, Callable[[str], Any]], *, required: str, others: bool = False
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values of the keys in `readers`, and the texts of all others; without `others` those are reported.
+
+    A key that is written as a JSON string is never one of `readers`. What can't be read is reported and left
+    out; that `required` is not there is reported too.
+    """
+    if not any(item.key == required for item in section.properties):
+        section.report(section.line, f"the line - {required}: is missing")
+    known: dict[str, Any] = {}
+    rest: dict[str, str] = {}
+    for item in section.properties:
+        try:
+            if item.key in known or item.key in rest:
+                raise ValueError("is given twice")
+            if item.key in readers:
+                known[item.key] = readers[item.key](item.value)
+            elif others:
+                rest[read_text(item.key)] = read_text(item.value)
+            else:
+                raise ValueError("is not known here")
+        except ValueError as error:
+            section.report(item.line, f"{item.key}: {error}")
+    return known, rest
+
+
+class _BodyReader:
+    """Takes line after line; knows the section it is in and whether that section's text has ended."""
+
+    def __init__(self) -> None:
+        self.body = Body()
+        self._section: Section | None = None
+        self._ended_after: int | None = None
+        self._resumed = False
+        self._last_stray = 0
+
+    def take(self, number: int, raw: str) -> None:
+        line = raw.rstrip()
+        section = self._section
+        if line.startswith("## "):
+            self._open(Section(number, line[3:].strip()))
+        elif line.startswith("%%"):
+            self._end_text()
+            self.body.comments.append((number, line))
+        elif not line:
+            self._end_text()
+        elif section and line[0] == ">":
+            self._take_quoted(section, number, raw)
+        elif section and not section.quoted and (found := _property(line)):
+            section.properties.append(Property(number, found[1], found[2] or ""))
+        else:
+            self._take_stray(number, line)
+
+    def _open(self, section: Section | None) -> None:
+        self._section = section
+        self._ended_after = None
+        self._resumed = False
+        if section:
+            self.body.sections.append(section)
+
+    def _end_text(self) -> None:
+        if self._section and self._section.quoted and self._ended_after is None:
+            self._ended_after = len(self._section.quoted)
+
+    def _take_quoted(self, section: Section, number: int, raw: str) -> None:
+        if self._ended_after is not None and not self._resumed:
+            self._resumed = True
+            section.report(number, "the text goes on here after it had ended")
+        section.quoted.append(raw)
+        section.quoted_at.append(number)
+
+    def _take_stray(self, number: int, line: str) -> None:
+        section = self._section
+        if section and self._ended_after is not None and _property(line):
+            # Properties stand before a text: the heading of what begins here is gone, so none of it is ours.
+            del section.quoted[self._ended_after :]
+            del section.quoted_at[self._ended_after :]
+            self._open(None)
+        if number != self._last_stray + 1:
+            if section is self._section and section and self._ended_after is None:
+                section.report(number, "this line is neither a property nor quoted with >")
+            else:
+                self.body.problems.append(Problem(number, "this line belongs to nothing"))
+        self._last_stray = number

@@ -1,0 +1,321 @@
+"""A transcript: one part of a thread as Markdown, and back."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from recollect.domain.markdown.front_matter import (
+    ANCHOR,
+    FORMAT_VERSION,
+    TIME,
+    Problem,
+    Scalar,
+    as_text,
+    is_readable,
+    read_header,
+    read_json,
+    read_property,
+    read_text,
+    read_time,
+    render_front_matter,
+    split_front_matter,
+    write_anchor,
+    write_json,
+    write_text,
+    write_time,
+)
+from recollect.domain.markdown.sections import Section, read_body, read_each, read_properties, render_section
+from recollect.domain.model import ROLES, JsonObject, Memcell, Role, Status, Thread, TranscriptPart, Turn
+
+_memcell = re.compile(rf"%% memcell ({ANCHOR}):((?: {ANCHOR})*)(?: · ({ANCHOR}))? %%").fullmatch
+_anchors = re.compile(ANCHOR).findall
+
+
+def render_markers(part: TranscriptPart) -> dict[int, list[str]]:
+    """Markers by the index of the turn that each follows: its last one, but never before an earlier marker.
+
+    A memcell none of whose turns is here follows the marker before it, or precedes all turns (index -1).
+    """
+    places = {turn.turn_id: place for place, turn in enumerate(part.turns)}
+    markers: dict[int, list[str]] = {}
+    place = -1
+    for memcell in part.memcells:
+        last = memcell.turn_ids[-1] if memcell.turn_ids else ""
+        place = max(place, places.get(last, -1))
+        markers.setdefault(place, []).append(_render_memcell(memcell))
+    return markers
+
+
+def read_markers(comments: Iterable[tuple[int, str]]) -> tuple[tuple[Memcell, ...], list[Problem]]:
+    """The memcells among the comments of a file, and what is wrong with the rest."""
+    memcells: dict[str, Memcell] = {}
+    problems = []
+    for line, comment in comments:
+        try:
+            memcell = _read_memcell(comment)
+            if memcell.memcell_id in memcells:
+                raise ValueError("another memcell has the same id")
+            memcells[memcell.memcell_id] = memcell
+        except ValueError as error:
+            problems.append(Problem(line, str(error)))
+    return tuple(memcells.values()), problems
+
+
+def _render_memcell(memcell: Memcell) -> str:
+    turns = "".join(f" {write_anchor(turn_id)}" for turn_id in memcell.turn_ids)
+    reason = f" · {write_anchor(memcell.reason)}" if memcell.reason else ""
+    return f"%% memcell {write_anchor(memcell.memcell_id)}:{turns}{reason} %%\n"
+
+
+def _read_memcell(comment: str) -> Memcell:
+    found = _memcell(comment)
+    if not found:
+        raise ValueError("this comment is not the marker of a memcell")
+    turn_ids = tuple(map(read_text, _anchors(found[2])))
+    return Memcell(read_text(found[1]), turn_ids, read_text(found[3]) if found[3] else "")
+
+
+_KIND = "transcript"
+
+
+def transcript_header(thread: Thread, part: int) -> dict[str, Scalar | tuple[str, ...]]:
+    """The properties of a part, in their order. Only part 1 has more than the thread's names."""
+    properties: dict[str, Scalar | tuple[str, ...]] = {
+        "recollect": FORMAT_VERSION,
+        "kind": _KIND,
+        "space": thread.space,
+        "owner": f"users/{thread.user_id}",
+        "thread": thread.thread_id,
+        "part": part,
+    }
+    if part == 1:
+        properties["created"] = write_time(thread.created)
+        optional: dict[str, Scalar | tuple[str, ...]] = {
+            "agent": thread.agent_id,
+            "title": thread.title,
+            "tags": thread.tags or None,
+            "preset": thread.preset,
+            "backend": thread.backend,
+            "pinned": thread.pinned or None,
+            "incognito": thread.incognito or None,
+        }
+        properties |= {key: value for key, value in optional.items() if value is not None}
+    return properties
+
+
+def read_part_number(mapping: Mapping[str, Any]) -> int:
+    """Which part this is. Raises ValueError where the file is no transcript that this code reads."""
+    kind = read_header(mapping)
+    if kind != _KIND:
+        raise ValueError(f"the file is of the kind {kind}, not {_KIND}")
+    part = mapping.get("part")
+    if not isinstance(part, int) or isinstance(part, bool) or part < 1:
+        raise ValueError("part is not a number from 1")
+    return part
+
+
+def read_thread(mapping: Mapping[str, Any], part: int) -> Thread:
+    """The thread as far as this part holds it. Raises ValueError where a property is missing or odd."""
+    owner = read_property(mapping, "owner")
+    if not owner.startswith("users/"):
+        raise ValueError("owner is not users/ and an id")
+    first = mapping if part == 1 else {"created": write_time(0)}
+    created = read_time(read_property(first, "created"))
+    return Thread(
+        space=read_property(mapping, "space"),
+        thread_id=read_property(mapping, "thread"),
+        user_id=owner.removeprefix("users/"),
+        created=created,
+        updated=created,
+        agent_id=_read_optional(first, "agent"),
+        title=_read_optional(first, "title"),
+        tags=_read_tags(first.get("tags")),
+        preset=_read_optional(first, "preset"),
+        backend=_read_optional(first, "backend"),
+        incognito=_read_flag(first, "incognito"),
+        pinned=_read_flag(first, "pinned"),
+    )
+
+
+def _read_optional(mapping: Mapping[str, Any], key: str) -> str | None:
+    return None if mapping.get(key) is None else read_property(mapping, key)
+
+
+def _read_flag(mapping: Mapping[str, Any], key: str) -> bool:
+    value = mapping.get(key, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} is neither true nor false")
+    return value
+
+
+def _read_tags(value: Any) -> tuple[str, ...]:
+    """A list of tags; also a single one, and an empty property, as Obsidian leaves them."""
+    tags = value if isinstance(value, list) else [] if value is None else [value]
+    texts = [as_text(tag) for tag in tags]
+    if None in texts:
+        raise ValueError("tags is not a list of texts")
+    return tuple(text for text in texts if text is not None)
+
+
+_HEADER_KEYS = frozenset([
+    "recollect", "kind", "space", "owner", "thread", "part",
+    "created", "agent", "title", "tags", "preset", "backend", "pinned", "incognito",
+])  # fmt: skip
+_YES = "yes"
+_heading = re.compile(rf"({'|'.join(ROLES)}) · (?:([^·^]+) · )?({TIME}) \^({ANCHOR})").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPart:
+    """What a part says.
+
+    `thread` is None where the front matter is damaged. It has what the file holds: never `updated` (here the
+    same as `created`) and `turn_count` (0), and only in part 1 anything but its names (`created` is 0).
+    `part` is 0 where the file doesn't say it.
+    """
+
+    thread: Thread | None
+    part: int
+    turns: tuple[Turn, ...]
+    memcells: tuple[Memcell, ...]
+    problems: tuple[Problem, ...]
+    unknown: tuple[str, ...] = ()
+    """Properties of the front matter that a transcript doesn't have: a person's, or an editor's."""
+
+
+def render_part(part: TranscriptPart) -> str:
+    """The whole file. The same part gives the same bytes."""
+    markers = render_markers(part)
+    header = render_front_matter(transcript_header(part.thread, part.part))
+    blocks = [header, *markers.get(-1, ())]
+    for place, turn in enumerate(part.turns):
+        blocks.append(render_turn(turn))
+        blocks += markers.get(place, ())
+    return "\n".join(blocks)
+
+
+def render_turn(turn: Turn) -> str:
+    """One turn, ending in a newline; a blank line has to stand between it and what is above."""
+    sender = turn.sender_id
+    in_heading = is_readable(sender) and "·" not in sender
+    who = f"{turn.role} · {sender}" if in_heading else turn.role
+    heading = f"{who} · {write_time(turn.timestamp)} ^{write_anchor(turn.turn_id)}"
+    properties = [f"- id: {write_text(turn.message_id)}"]
+    if sender and not in_heading:
+        properties.append(f"- sender: {write_text(sender)}")
+    for key, value in (("parts", turn.parts), ("tool_calls", turn.tool_calls)):
+        if value is not None:
+            properties.append(f"- {key}: {write_json(value)}")
+    for key, text in (
+        ("tool_call_id", turn.tool_call_id),
+        ("reasoning", turn.reasoning),
+        ("parent", turn.parent_id),
+        ("model", turn.model),
+        ("status", turn.status if turn.status != "complete" else None),
+        ("skipped", turn.skip_reason),
+        ("edited", _YES if turn.edited else None),
+    ):
+        if text is not None:
+            properties.append(f"- {key}: {write_text(text)}")
+    return render_section(heading, properties, turn.content)
+
+
+def parse_part(text: str) -> ParsedPart:
+    """Everything that can be read, and a problem for everything that can't. Never raises."""
+    mapping, body_line, header_problems = split_front_matter(text)
+    thread, number = None, 0
+    problems = list(header_problems)
+    if mapping is not None:
+        try:
+            number = read_part_number(mapping)
+            thread = read_thread(mapping, number)
+        except ValueError as error:
+            problems.append(Problem(1, str(error)))
+    unknown = tuple(key for key in mapping or () if key not in _HEADER_KEYS)
+    body = read_body(text, body_line)
+    turns, body_problems = read_each(body, _read_turn)
+    memcells, memcell_problems = read_markers(body.comments)
+    problems += body_problems + memcell_problems
+    problems.sort(key=lambda problem: problem.line)
+    return ParsedPart(thread, number, turns, memcells, tuple(problems), unknown)
+
+
+def is_transcript(path: str) -> bool:
+    """Whether a path in the vault is that of a part: `<space>/users/<user>/threads/<thread>/0001.md`."""
+    parts = path.split("/")
+    number = parts[-1].removesuffix(".md")
+    if len(parts) != 6 or parts[3] != "threads" or not (number.isascii() and number.isdigit()):
+        return False
+    return parts[-1] == f"{int(number):04d}.md"
+
+
+def transcript_place(text: str) -> tuple[Thread, int] | None:
+    """Which thread (its names) and part a transcript says it is; None where its front matter is damaged."""
+    mapping, _, _ = split_front_matter(text)
+    if mapping is None:
+        return None
+    try:
+        number = read_part_number(mapping)
+        return read_thread(mapping, number), number
+    except ValueError:
+        return None
+
+
+def _read_objects(written: str) -> list[JsonObject]:
+    value = read_json(written)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError("this is not a JSON list of objects")
+    return value
+
+
+def _read_status(written: str) -> Status:
+    if written not in get_args(Status):
+        raise ValueError(f"this is none of {', '.join(get_args(Status))}")
+    return cast(Status, written)
+
+
+def _read_yes(written: str) -> bool:
+    if written != _YES:
+        raise ValueError(f"this is not {_YES}")
+    return True
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "id": read_text,
+    "sender": read_text,
+    "parts": _read_objects,
+    "tool_calls": _read_objects,
+    "tool_call_id": read_text,
+    "reasoning": read_text,
+    "parent": read_text,
+    "model": read_text,
+    "status": _read_status,
+    "skipped": read_text,
+    "edited": _read_yes,
+}
+
+
+def _read_turn(section: Section) -> tuple[str, Turn]:
+    found = _heading(section.heading)
+    if not found:
+        raise ValueError("this is not the heading of a turn (role · sender · UTC time ^id)")
+    turn_id = read_text(found[4])
+    known, _ = read_properties(section, _READERS, required="id")
+    return turn_id, Turn(
+        turn_id=turn_id,
+        message_id=known.get("id", turn_id),
+        role=cast(Role, found[1]),
+        sender_id=known["sender"] if "sender" in known else found[2] or "",
+        content=section.text,
+        timestamp=read_time(found[3]),
+        parts=known.get("parts"),
+        tool_calls=known.get("tool_calls"),
+        tool_call_id=known.get("tool_call_id"),
+        reasoning=known.get("reasoning"),
+        parent_id=known.get("parent"),
+        model=known.get("model"),
+        status=known.get("status", "complete"),
+        skip_reason=known.get("skipped"),
+        edited=known.get("edited", False),
+    )

@@ -1,0 +1,374 @@
+"""An owner's rows with their scores: what hits are chosen from."""
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.domain.entries.entry import PROFILE
+from recollect.domain.paths import AGENT
+from recollect.domain.recall.corpus import Corpus
+from recollect.domain.recall.corpus_view import View
+from recollect.domain.recall.entry_rank import Cited, cited_by, restates, with_sources
+from recollect.domain.recall.passages import best_passage
+from recollect.domain.recall.rank import Floats, Scores
+from recollect.domain.recall.rows import TURN, IndexRow
+
+Mode = Literal["hybrid", "keyword", "vector"]
+RowType = Literal[
+    "turn", "stretch", "note", "episode", "episodes", "fact", "facts", "foresight", "profile", "case", "cases"
+]
+_SINGULAR = {"episodes": "episode", "facts": "fact", "cases": "case"}
+_ENTRY = "entry"
+STRETCH = "stretch"
+"""A turn with those around it, as one hit."""
+PASSAGE_CHARS = 800
+"""Of a longer text its best passage is shown."""
+_LEAST_PASSAGE_CHARS = 240
+_BUDGET_SHARE = 8
+"""Within a budget no hit takes more than this part of it."""
+_LOOK_FURTHER = 4
+"""How many times `top_k` are looked at for hits that still fit."""
+_SLICE = 2_000
+"""So many rows are put in order at first, more where these say too little."""
+_MERGED_IDS = 20
+"""So many messages that say the same are named in one hit."""
+_LONG = 2_000
+"""Characters above which a text repeats another only where every one of them is the same."""
+_LEAST_MORE_TOKENS = 20
+"""Less than this makes no passage longer."""
+_SAMPLE_CHARS = 10_000
+"""By so much of a text it is judged how many tokens its characters make."""
+_CHARS_AT_ONCE = 50_000
+"""Looked through in one go: other threads must not wait long."""
+_PUNCTUATION = ".,;:!?…\"'()“”‘’«»。，、；：！？（）「」"  # noqa: RUF001
+_unspaced = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+).findall
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search is narrowed to, within its owner."""
+
+    types: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
+    thread_id: str | None = None
+    agent_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+    but_not: frozenset[str] = frozenset()
+    """Types of rows that are left out."""
+
+    def takes(self, row: IndexRow) -> bool:
+        """Rows of any of the types, with any of the tags, from `since` until before `until`."""
+        return self._takes_kind_and_time(row) and self._takes_place(row, self.tags)
+
+    def takes_entry(self, entry: IndexRow, turns: Sequence[IndexRow]) -> bool:
+        """An entry is where any of the turns is that it came from. A profile without tags is everywhere."""
+        placed = turns or [entry]
+        is_free = entry.type == PROFILE and not any(turn.tags for turn in placed)
+        tags: frozenset[str] = frozenset() if is_free else self.tags
+        return self._takes_kind_and_time(entry) and any(self._takes_place(turn, tags) for turn in placed)
+
+    def asks_for(self, row: IndexRow) -> bool:
+        """Whether its type is among those that are named."""
+        return (
+            row.type in self.types
+            or _SINGULAR.get(row.type) in self.types
+            or (row.type == TURN and STRETCH in self.types)
+        )
+
+    def _takes_kind_and_time(self, row: IndexRow) -> bool:
+        return (
+            (not self.types or self.asks_for(row))
+            and row.type not in self.but_not
+            and (self.since is None or row.timestamp >= self.since)
+            and (self.until is None or row.timestamp < self.until)
+        )
+
+    def _takes_place(self, row: IndexRow, tags: frozenset[str]) -> bool:
+        return (
+            (not tags or not tags.isdisjoint(row.tags))
+            and self.thread_id in (None, row.thread_id)
+            and self.agent_id in (None, row.agent_id or AGENT)
+        )
+
+
+@dataclass(slots=True)
+class Hit:
+    """One row that was found. `text` is a passage of it where `passage` says from where to where."""
+
+    row: IndexRow
+    text: str
+    score: float
+    why: dict[str, float]
+    message_ids: list[str]
+    passage: tuple[int, int] | None = None
+    embedded: bool = False
+    """Whether it can be found by its meaning too, or by its words alone so far."""
+    places: list[int] = field(default_factory=list)
+    """Of all rows that it shows, or whose ids it has."""
+    repeated: int = 0
+    """How many other rows say the same; the ids of the first of them are among `message_ids`."""
+
+
+@dataclass(slots=True)
+class Chosen:
+    """Hits, and what was left out for want of tokens."""
+
+    hits: list[Hit] = field(default_factory=list)
+    too_long: int = 0
+    """How many of those that were looked at did not fit any more."""
+
+
+@dataclass(slots=True)
+class Selection:
+    """How hits are chosen from the scores."""
+
+    mode: Mode = "hybrid"
+    scope: Scope = field(default_factory=Scope)
+    top_k: int = 10
+    max_tokens: int | None = None
+    passages: bool = True
+
+    @property
+    def longest(self) -> int:
+        if self.max_tokens is None:
+            return PASSAGE_CHARS
+        share = max(_LEAST_PASSAGE_CHARS, 4 * self.max_tokens // _BUDGET_SHARE)
+        return min(PASSAGE_CHARS, share, 4 * self.max_tokens)
+
+
+def choose(
+    corpus: Corpus,
+    view: View,
+    scores: Scores,
+    words: Sequence[str],
+    selection: Selection,
+    without: Set[int] = frozenset(),
+) -> Chosen:
+    """The best first. What says the same as a better hit adds its message ids to that one, some of them at most.
+
+    Rows at the places in `without` are passed over, and entries that came from them.
+    """
+    said: dict[tuple[str, ...], Hit] = {}
+    left = selection.max_tokens
+    tried = too_long = 0
+    for places, row in _candidates(corpus, view, scores, selection, without):
+        if len(said) >= selection.top_k or tried >= selection.top_k * _LOOK_FURTHER or left == 0:
+            break
+        key = _sameness(row)
+        if (twin := said.get(key)) is not None:
+            _merge(twin, row, places)
+            continue
+        tried += 1
+        text, passage = _shown(row.text, words, selection)
+        if left is not None:
+            cost = tokens(text)
+            if cost > left:
+                too_long += 1
+                continue
+            left -= cost
+        place = places[0]
+        said[key] = Hit(
+            row=row,
+            text=text,
+            score=round(float(scores.total[place]), 4),
+            why=scores.why(place),
+            message_ids=list(row.message_ids),
+            passage=passage,
+            embedded=bool(view.embedded[place]),
+            places=places,
+        )
+    return Chosen(list(said.values()), too_long)
+
+
+def _merge(hit: Hit, row: IndexRow, places: list[int]) -> None:
+    if hit.repeated < _MERGED_IDS:
+        hit.message_ids += [each for each in row.message_ids if each not in hit.message_ids]
+        hit.places += places
+    hit.repeated += 1
+
+
+def lengthen(hits: Sequence[Hit], words: Sequence[str], left: int) -> None:
+    """Spend what is left of a budget on longer passages, the best hit first."""
+    for hit in hits:
+        if left < _LEAST_MORE_TOKENS:
+            return
+        if hit.passage is None:
+            continue
+        cost = tokens(hit.text)
+        characters = int(4 * (cost + left) / _tokens_in_four(hit.row.text))
+        text, passage = best_passage(hit.row.text, words, characters)
+        if cost < tokens(text) <= cost + left:
+            left -= tokens(text) - cost
+            hit.text, hit.passage = text, passage
+
+
+def _candidates(
+    corpus: Corpus, view: View, scores: Scores, selection: Selection, without: Set[int]
+) -> Iterator[tuple[list[int], IndexRow]]:
+    """Rows with their places, the best first; where stretches are wanted, turns with those around them that no
+    better one has, the turn's own place first.
+    """
+    covered = set(without)
+    for place in _best_first(corpus, view, scores, selection):
+        row = view.rows[place]
+        if place in without:
+            continue
+        if row.is_entry:
+            cited = cited_by(corpus, view, place)
+            if _shows_entry(row, cited, selection.scope, without):
+                yield [place, *cited.places], with_sources(row, cited)
+        elif STRETCH not in selection.scope.types or row.type != TURN:
+            yield [place], row
+        elif place not in covered:
+            around = [
+                each
+                for each in corpus.around(place, view)
+                if each not in covered and selection.scope.takes(view.rows[each])
+            ]
+            covered.update(around)
+            others = [each for each in around if each != place]
+            yield [place, *others], _stretch([view.rows[each] for each in around], row)
+
+
+def _shows_entry(entry: IndexRow, cited: Cited, scope: Scope, without: Set[int]) -> bool:
+    """Not one that came from turns of which any is passed over, or none is left; nor, unless it is asked for, or a
+    person wrote or pinned it, one that says again what a turn says: that one it has brought along.
+    """
+    if not without.isdisjoint(cited.places) or (entry.sources and not cited.places):
+        return False
+    if not scope.takes_entry(entry, cited.rows):
+        return False
+    turns = [turn for turn in cited.rows if scope.takes(turn)]
+    is_wanted = entry.edited or entry.pinned or scope.asks_for(entry)
+    return is_wanted or not turns or not restates(entry, turns)
+
+
+def _stretch(rows: Sequence[IndexRow], middle: IndexRow) -> IndexRow:
+    """A turn with those around it, as one text that says who spoke."""
+    return replace(
+        middle,
+        row_id=f"{middle.row_id}~",
+        type=STRETCH,
+        text="\n".join(f"{row.sender or row.role}: {row.text}" for row in rows),
+        message_ids=tuple(each for row in rows for each in row.message_ids),
+    )
+
+
+def _shown(text: str, words: Sequence[str], selection: Selection) -> tuple[str, tuple[int, int] | None]:
+    if not selection.passages:
+        return text, None
+    longest = selection.longest
+    if selection.max_tokens is not None and not text.isascii():
+        # Where a character is a token, a passage of the same cost has fewer of them.
+        longest = max(1, int(longest / _tokens_in_four(text)))
+    return best_passage(text, words, longest)
+
+
+def _tokens_in_four(text: str) -> float:
+    """About how many tokens four characters of a text make: one, up to four in scripts without spaces."""
+    sample = text[:_SAMPLE_CHARS]
+    return 1 + 3 * _wide(sample) / max(1, len(sample))
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a model counts: four characters each; one each in scripts without spaces."""
+    wide = _wide(text)
+    return wide + (len(text) - wide + 3) // 4
+
+
+def _wide(text: str) -> int:
+    """How many of its characters are of a script without spaces."""
+    if text.isascii():
+        return 0
+    return sum(
+        len(_unspaced(text, begin, begin + _CHARS_AT_ONCE)) for begin in range(0, len(text), _CHARS_AT_ONCE)
+    )
+
+
+def _best_first(corpus: Corpus, view: View, scores: Scores, selection: Selection) -> Iterator[int]:
+    """Those in scope; of equal ones the earlier, so that what comes first does not depend on how many are asked for."""
+    scope = selection.scope
+    eligible = _eligible(corpus, view, scores, selection.mode)
+    times = corpus.times[: view.size]
+    if scope.since is not None:
+        eligible &= times >= scope.since
+    if scope.until is not None:
+        eligible &= times < scope.until
+    places = np.nonzero(eligible)[0]
+    first = selection.top_k * _LOOK_FURTHER + _SLICE
+    for some in _by_score(places, scores.total, first):
+        for place in some:
+            row = view.rows[place]
+            if row.is_entry or scope.takes(row):
+                yield place
+
+
+def _by_score(places: npt.NDArray[np.int64], total: Floats, first: int) -> Iterator[list[int]]:
+    """The places in the order of their scores: about the first ones, and once these are used up, the others."""
+    values = total[places]
+    if len(places) > first:
+        edge = np.partition(values, -first)[-first]
+        best = values >= edge
+        yield from _by_score(places[best], total, len(places))
+        places, values = places[~best], values[~best]
+    yield places[np.argsort(-values, kind="stable")].tolist()
+
+
+def _eligible(corpus: Corpus, view: View, scores: Scores, mode: Mode) -> npt.NDArray[np.bool_]:
+    """Rows that the search goes by; by words also the turns of an entry that holds them."""
+    nothing: Floats = np.zeros(view.size, np.float32)
+    words = scores.parts.get("words", nothing)
+    by_words = (words > 0) & view.there
+    if view.is_entry.any():
+        by_words |= corpus.citations(view).best_of_entries(words) > 0
+    if mode == "keyword":
+        return by_words
+    by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
+    return by_meaning if mode == "vector" else by_words | by_meaning
+
+
+def _sameness(row: IndexRow) -> tuple[str, ...]:
+    """Equal for rows in which the same one says the same words, whatever the case, spaces and punctuation; for
+    entries of different kinds that tell the same of the same one.
+
+    No looser: two long texts that differ in one number are news, not a repetition.
+    """
+    if len(row.text) > _LONG:
+        return row.type, row.role, row.sender, row.text
+    kind = _ENTRY if row.is_entry else row.type
+    plain = [word.strip(_PUNCTUATION) for word in row.text.casefold().split()]
+    return kind, row.role, row.sender, " ".join(filter(None, plain)) or row.text
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """An owner's rows at one moment, scored."""
+
+    corpus: Corpus
+    view: View
+    scores: Scores
+    words: tuple[str, ...]
+
+    def choose(self, selection: Selection, without: Set[int]) -> Chosen:
+        return choose(self.corpus, self.view, self.scores, self.words, selection, without)
+
+    def turns_at(self, places: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """Of the rows at these places, those that are turns: the thread, and the position in it."""
+        rows = ((place, self.view.rows[place]) for place in places)
+        return {place: (row.thread_id, row.position) for place, row in rows if row.type == TURN}
+
+    def entries_at(self, places: Sequence[int]) -> dict[int, str]:
+        """Of the rows at these places, those that are entries, by their ids."""
+        rows = ((place, self.view.rows[place]) for place in places)
+        return {place: row.row_id for place, row in rows if row.is_entry}
+
+    def turns_of(self, threads: Set[str]) -> dict[int, tuple[str, int]]:
+        rows = self.view.rows
+        return self.turns_at([place for place in range(self.view.size) if rows[place].thread_id in threads])

@@ -1,0 +1,362 @@
+"""Ranking: every row of the owner gets every part of the score, each part scaled to the owner's own rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.domain.recall.corpus import Corpus
+from recollect.domain.recall.corpus_view import Counts, Postings, View
+from recollect.domain.recall.dates import Span
+from recollect.domain.recall.entry_rank import brought, happened, preferred, standing, validity
+from recollect.domain.recall.query import Query, speakers_named
+
+Floats = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+
+_K1, _B = 0.7, 0.6
+"""BM25: how soon a repeated word stops counting, and how much long rows are held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each part counts. Zero switches a part off."""
+
+    words: float = 0.4
+    meaning: float = 0.6
+    near_people: float = 0.5
+    """The neighbourhood's words and meaning, where people talk to each other."""
+    near_assistant: float = 0.15
+    """The same, where a person talks to an assistant."""
+    date: float = 0.2
+    """Said on a day, in a month or in a year that the query names."""
+    near_day: float = 2.0
+    """Said on the day that is meant by "yesterday" or "last Tuesday", with a word of the query."""
+    near_day_alone: float = 0.5
+    """Said on that day in other words."""
+    meant: float = 0.8
+    """Said on a day, in a week or in a stretch that the query names from end to end, with a word of the query."""
+    meant_words: float = 0.7
+    """So much more for the one that holds the most of the query's words, and less for the others."""
+    meant_alone: float = 0.5
+    """Said then in other words."""
+    only_when: float = 3.0
+    """Said at such a time, or on such a day, where the query asks for nothing else."""
+    speaker: float = 0.2
+    """Said by the one whom the query names."""
+    speaker_of_past: float = 0.5
+    """The same, where the query is about all that they have done."""
+    first_speaker: float = 0.1
+    """Said by the first of several whom the query names."""
+    asking: float = -0.3
+    """All of it a question, where people talk to each other."""
+    time: float = 0.1
+    """Tells a time, where the query asks when."""
+    number: float = 0.1
+    """Tells a number, where the query asks how many."""
+    user: float = 0.6
+    """What the person said, where they talk to an assistant."""
+    instruction: float = 0.3
+    preference: float = 0.1
+    answer: float = 0.1
+    """What a message inherits of the question by another person that it follows."""
+    reply: float = 0.25
+    """What an assistant's reply inherits, where the query is about replies or wants a summary."""
+    brought: float = 0.2
+    """How much of an entry's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
+    held: float = 0.5
+    """An entry that held at the time that the query names."""
+    superseded: float = -1.0
+    """An entry that did not hold then, or that holds no more, or not yet, where no time is named."""
+    pinned: float = 0.5
+    """An entry that a person pinned, with a word of the query."""
+    centred: bool = True
+    """Whether vectors are taken relative to the owner's mean."""
+
+
+_DEFAULT = Weights()
+_OFF = Weights(**{each.name: 0 for each in fields(Weights)})  # type: ignore[arg-type]
+
+VARIANTS: dict[str, Weights] = {
+    "words alone": replace(_OFF, words=1),
+    "meaning alone": replace(_OFF, meaning=1, centred=True),
+    "words and meaning": replace(_OFF, words=_DEFAULT.words, meaning=_DEFAULT.meaning, centred=True),
+    "all, without words": replace(_DEFAULT, words=0),
+    "all, without meaning": replace(_DEFAULT, meaning=0),
+    "all, without centring": replace(_DEFAULT, centred=False),
+    "all, without the neighbourhood": replace(_DEFAULT, near_people=0, near_assistant=0),
+    "all, without dates and numbers": replace(
+        _DEFAULT,
+        date=0,
+        near_day=0,
+        near_day_alone=0,
+        meant=0,
+        meant_words=0,
+        meant_alone=0,
+        only_when=0,
+        time=0,
+        number=0,
+    ),
+    "all, without speakers": replace(_DEFAULT, speaker=0, speaker_of_past=0, first_speaker=0),
+    "all, without question and answer": replace(_DEFAULT, asking=0, answer=0, reply=0),
+    "all, without the user's precedence": replace(_DEFAULT, user=0, instruction=0, preference=0),
+    "all, without what memories bring": replace(_DEFAULT, brought=0),
+}
+"""For measuring what each part brings."""
+
+
+@dataclass(slots=True)
+class Scores:
+    """The score of every row, and the parts it is the sum of."""
+
+    total: Floats
+    parts: dict[str, Floats] = field(default_factory=dict)
+
+    def why(self, place: int) -> dict[str, float]:
+        """The parts of one row's score; they add up to it."""
+        return {name: round(float(part[place]), 4) for name, part in self.parts.items() if part[place]}
+
+
+def score(
+    corpus: Corpus,
+    view: View,
+    query: Query,
+    vector: Floats | None,
+    weights: Weights = _DEFAULT,
+    *,
+    now: int | None = None,
+) -> Scores:
+    """Score all rows of a view. Without a vector, or where a row has none yet, words speak for meaning.
+
+    `now` is the moment of asking: what was superseded before it holds no more. Unset: whatever was superseded.
+    """
+    if not view.count:
+        return Scores(np.zeros(view.size, np.float32))
+    relevance = _relevance(corpus, view, query, vector, weights)
+    parts = {
+        **relevance,
+        **_dates(corpus, view, query, weights, relevance["words"]),
+        **_circumstances(corpus, view, query, weights),
+        **_precedence(corpus, view, query, weights),
+    }
+    total: Floats = np.zeros(view.size, np.float32)
+    for part in parts.values():
+        total += part
+    inherited = _inherited(corpus, view, query, weights, total)
+    if inherited is not None:
+        parts["inherited"] = inherited
+        total += inherited
+    if view.is_entry.any():
+        own = parts["words"] + parts.get("meaning", np.float32(0))
+        holds = validity(corpus, view, query.spans, now, weights.held, weights.superseded)
+        parts |= {
+            "validity": holds,
+            "turns": standing(corpus, view, total - own),
+            "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
+            "brought": brought(corpus, view, np.float32(weights.brought) * own, holds),
+        }
+        if "date" in parts and weights.brought and not query.only_when:
+            parts["happened"] = happened(corpus, view, parts["date"], holds)
+        for name in ("validity", "turns", "pinned", "brought", "happened"):
+            total += parts.get(name, np.float32(0))
+        parts["instead"] = preferred(corpus, view, own, holds, total)
+        total += parts["instead"]
+    return Scores(total, parts)
+
+
+def _relevance(
+    corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights
+) -> dict[str, Floats]:
+    """By words and by meaning: of the row itself, and of what stands around it."""
+    assisted = corpus.context(view).with_assistant
+    near: Floats = np.where(assisted, weights.near_assistant, weights.near_people).astype(np.float32)
+    near[view.is_entry] = 0
+    words, near_words = _by_words(corpus, view, query)
+    parts: dict[str, Floats] = {"words": np.float32(weights.words) * words, "near_words": near * near_words}
+    if vector is not None and view.embedded.any():
+        meaning, near_meaning = _by_meaning(corpus, view, vector, centred=weights.centred)
+        parts["meaning"] = np.float32(weights.meaning) * _meaning_or_words(view, meaning, words)
+        parts["near_meaning"] = near * near_meaning
+    return parts
+
+
+def _dates(corpus: Corpus, view: View, query: Query, weights: Weights, words: Floats) -> dict[str, Floats]:
+    """When it was said, where the query names a time; the more so, the more of the query's words it holds."""
+    if not query.spans:
+        return {}
+    times, share = corpus.times[: view.size], words / max(float(words.max()), 1e-9)
+    on_date = np.float32(weights.date) * within(times, query.spans)
+    on_day = np.where(words > 0, np.float32(weights.near_day), np.float32(weights.near_day_alone))
+    meant = np.float32(weights.meant) + np.float32(weights.meant_words) * share.astype(np.float32)
+    then = np.where(words > 0, meant, np.float32(weights.meant_alone))
+    if query.only_when:
+        on_day, then = (np.maximum(each, np.float32(weights.only_when)) for each in (on_day, then))
+    on_date = np.maximum(on_date, on_day * within(times, [span for span in query.spans if span.is_near]))
+    on_date = np.maximum(on_date, then * within(times, [span for span in query.spans if span.is_meant]))
+    return {"date": on_date}
+
+
+def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
+    """Who said it, and whether it is the kind of text that answers."""
+    size = view.size
+    people = ~corpus.context(view).with_assistant
+    asking = np.float32(weights.asking) * np.where(people, corpus.question_share[:size], np.float32(0))
+    parts: dict[str, Floats] = {"asking": asking}
+    if query.asks_when:
+        parts["time"] = np.float32(weights.time) * (people & corpus.tells_time[:size])
+    if query.asks_how_many:
+        parts["number"] = np.float32(weights.number) * corpus.tells_number[:size]
+    named = speakers_named(query.words, view.names)
+    if named:
+        alone = weights.speaker_of_past if query.about_a_past else weights.speaker
+        weight = np.float32(alone if len(named) == 1 else weights.first_speaker)
+        parts["speaker"] = weight * (corpus.senders[:size] == corpus.sender_codes[named[0]])
+    return parts
+
+
+def _precedence(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
+    """Where a person talks to an assistant, what they said themselves comes first, unless all is wanted."""
+    if query.wants_summary:
+        return {}
+    size = view.size
+    of_user = corpus.context(view).of_user
+    parts: dict[str, Floats] = {"user": np.float32(weights.user) * of_user}
+    if not query.wants_order:
+        parts["instruction"] = np.float32(weights.instruction) * (of_user & corpus.instructs[:size])
+        parts["preference"] = np.float32(weights.preference) * (of_user & corpus.prefers[:size])
+    return parts
+
+
+def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total: Floats) -> Floats | None:
+    """An answer shares in the score of its question."""
+    context = corpus.context(view)
+    share: Floats = np.float32(weights.answer) * context.answers
+    if query.of_assistant or query.wants_summary:
+        share = share + np.float32(weights.reply) * context.replies.astype(np.float32)
+    if not share.any():
+        return None
+    inherited: Floats = (share * total[view.before]).astype(np.float32)
+    return inherited
+
+
+def _by_words(corpus: Corpus, view: View, query: Query) -> tuple[Floats, Floats]:
+    """BM25 of every row, and of every row's neighbourhood taken together."""
+    size, counted = view.size, view.counted
+    count = int(counted.sum())
+    context = corpus.context(view)
+    mean_lengths = _mean_lengths(corpus, view)
+    words = np.zeros(size, np.float32)
+    near = np.zeros(size, np.float32)
+    at_the_time = query.day_words and _when_meant(corpus, view, query).any()
+    for word in query.words if at_the_time else query.words + query.day_words:
+        found = corpus.postings.get(word)
+        if found is None:
+            continue
+        rows, counts, head_counts = _holding(found, view)
+        here = counted[rows]
+        holding = int(here.sum()) or len(rows)
+        words[rows] += _bm25(counts, corpus.lengths[rows], mean_lengths[rows], holding, count)
+        around, sums = context.spread(rows[here], head_counts[here])
+        near[around] += _bm25(
+            sums, context.near_lengths[around], context.mean_near_length, len(around), count
+        )
+    return _share_of_the_best(words, view), _scaled(near, view)
+
+
+def _mean_lengths(corpus: Corpus, view: View) -> Floats:
+    """What each row's length is compared with: that of turns and notes, or that of entries."""
+    lengths = corpus.lengths[: view.size]
+    means: Floats = np.full(view.size, corpus.context(view).mean_length, np.float32)
+    entries = view.is_entry & view.there
+    if entries.any():
+        means[entries] = max(1.0, float(lengths[entries].mean()))
+    return means
+
+
+def _holding(found: Postings, view: View) -> tuple[npt.NDArray[np.int32], Counts, Counts]:
+    """Of the rows that hold a word, those of a view, with their counts."""
+    end = int(np.searchsorted(found.rows, view.size))
+    rows, counts, head_counts = found.rows[:end], found.counts[:end], found.head_counts[:end]
+    if view.is_full:
+        return rows, counts, head_counts
+    there = view.there[rows]
+    return rows[there], counts[there], head_counts[there]
+
+
+def _bm25(
+    counts: Counts | Floats,
+    lengths: npt.NDArray[np.int32] | Floats,
+    mean: float | Floats,
+    holding: int,
+    size: int,
+) -> Floats:
+    rarity = np.float32(np.log(1 + (size - holding + 0.5) / (holding + 0.5)) * (_K1 + 1))
+    often = counts.astype(np.float32)
+    damping = np.float32(_K1 * (1 - _B)) + np.float32(_K1 * _B) * (lengths.astype(np.float32) / mean)
+    result: Floats = (rarity * often / (often + damping)).astype(np.float32)
+    return result
+
+
+def _by_meaning(corpus: Corpus, view: View, vector: Floats, *, centred: bool) -> tuple[Floats, Floats]:
+    """Cosines to the query, of every row and averaged over its neighbourhood; relative to the mean of all."""
+    size = view.size
+    vectors = corpus.vectors[:size]
+    if centred:
+        mean, to_mean = corpus.centre(view)
+        asked = vector - mean
+        asked /= max(float(np.linalg.norm(asked)), 1e-9)
+        lengths = np.sqrt(np.maximum(1 - 2 * to_mean + float(mean @ mean), 1e-9))
+        cosines = (vectors @ asked - np.float32(mean @ asked)) / lengths
+    else:
+        cosines = vectors @ vector
+    of_many = view.embedded & view.counted
+    unknown = cosines[of_many if of_many.any() else view.embedded].mean()
+    cosines = np.where(view.embedded, cosines, unknown).astype(np.float32)
+    return _scaled(cosines, view), _scaled(corpus.context(view).averaged(cosines), view)
+
+
+def _when_meant(corpus: Corpus, view: View, query: Query) -> Flags:
+    spans = [span for span in query.spans if span.is_near or span.is_meant]
+    return within(corpus.times[: view.size], spans) & view.there
+
+
+def within(times: npt.NDArray[np.int64], spans: Sequence[Span]) -> Flags:
+    """Which times lie in any of the spans."""
+    inside = np.zeros(len(times), np.bool_)
+    for span in spans:
+        if span.begin is not None and span.end is not None:
+            inside |= (times >= span.begin) & (times < span.end)
+        else:
+            days = times.astype("datetime64[ms]")
+            months = days.astype("datetime64[M]")
+            matches = months.astype(np.int64) % 12 + 1 == span.month
+            if span.day is not None:
+                matches &= (days.astype("datetime64[D]") - months.astype("datetime64[D]")).astype(
+                    np.int64
+                ) + 1 == span.day
+            inside |= matches
+    return inside
+
+
+def _meaning_or_words(view: View, meaning: Floats, words: Floats) -> Floats:
+    """A row that waits for its vector gets what its words would bring the best row that has words and vector."""
+    with_both = np.where(view.embedded, words, np.float32(0))
+    best = int(with_both.argmax())
+    telling = meaning[best] if with_both[best] else np.float32(1)
+    waiting: Floats = telling * words
+    return np.where(view.embedded, meaning, waiting)
+
+
+def _share_of_the_best(values: Floats, view: View) -> Floats:
+    """From zero, so that a word which every row holds still counts. Entries may have more than the best turn."""
+    highest = float(view.present(values).max()) or float(values.max())
+    return values / np.float32(highest) if highest > 0 else values
+
+
+def _scaled(values: Floats, view: View) -> Floats:
+    """From 0 for the lowest of the rows that are there to 1 for the highest."""
+    present = view.present(values)
+    low, high = float(present.min()), float(present.max())
+    return (values - np.float32(low)) / np.float32(high - low) if high > low else np.zeros_like(values)

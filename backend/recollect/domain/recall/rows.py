@@ -1,0 +1,362 @@
+"""The rows of the index: one per searchable text of a conversation, a note or an entry."""
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.markdown.entry_file import parse_entries
+from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
+from recollect.domain.model import Entry, JsonObject, Note, Thread, Turn
+from recollect.domain.paths import entry_kind_of, is_markdown, linked_turn, thread_folder
+from recollect.domain.recall.words import words_in
+
+Vectors = npt.NDArray[np.float32]
+"""One unit vector a row."""
+
+DIGEST_MARK = "#"
+"""In a model's name: the digest of its files follows."""
+
+TURN = "turn"
+NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """A searchable text and where it comes from. It depends on the vault alone: rebuilding gives the same rows."""
+
+    row_id: str
+    """Unique within its owner."""
+    type: str
+    """`turn`, `note`, or the kind of an entry."""
+    text: str
+    timestamp: int
+    """When it happened, in UTC milliseconds."""
+    thread_id: str = ""
+    position: int = 0
+    """Its place in the thread or the file."""
+    message_ids: tuple[str, ...] = ()
+    role: str = ""
+    sender: str = ""
+    agent_id: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+    """In the vault: the file, or for turns the folder of their thread."""
+    sources: tuple[str, ...] = ()
+    """Of an entry: the turns it came from, each as the folder of its thread, `#` and the turn's id."""
+    until: int = 0
+    """Of an entry: when it ceased to hold, in UTC milliseconds; 0 while it holds."""
+    pinned: bool = False
+    """Of an entry: a person wants it kept in view."""
+    edited: bool = False
+    """Of an entry: a person wrote it, whatever the turns say that it came from."""
+
+    @property
+    def is_entry(self) -> bool:
+        """A memory that was made of turns, or that a person wrote like one."""
+        return self.type not in (TURN, NOTE)
+
+    @property
+    def digest(self) -> str:
+        """Equal digests mean equal rows."""
+        fields = (
+            self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
+            "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
+            "\x01".join(self.sources), str(self.until), str(self.pinned), str(self.edited),
+        )  # fmt: skip
+        return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class StoredRows:
+    """All rows of one owner, as they were stored."""
+
+    rows: list[IndexRow] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    """The index terms of each row, with spaces between."""
+    vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """One line a row; zeros where there is none yet."""
+    has_vector: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def lacks(self, expected: "Expected") -> str | None:
+        """What is missing of what is expected, in words."""
+        are_notes = np.array([row.type != TURN for row in self.rows], np.bool_)
+        there = Expected(
+            turns=int((~are_notes).sum()),
+            turn_vectors=int(self.has_vector[~are_notes].sum()),
+            notes=int(are_notes.sum()),
+            note_vectors=int(self.has_vector[are_notes].sum()),
+        )
+        for name in ("turns", "notes", "turn_vectors", "note_vectors"):
+            found, wanted = getattr(there, name), getattr(expected, name)
+            if found < wanted:
+                return f"it holds {found} {name.replace('_', ' ')}, fewer than the {wanted} it should"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How much the index must hold of one owner, at least."""
+
+    turns: int = 0
+    turn_vectors: int = 0
+    notes: int = 0
+    """Passages of notes, and entries."""
+    note_vectors: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.turns + self.notes
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One complete index. A new one is filled beside the live one and takes its place when it is whole."""
+
+    name: str
+    format: int
+    """Of the rows and their terms; an index of another format is made anew."""
+    model: str | None = None
+    """The embedding model of its vectors; None until the first vectors come."""
+    dimensions: int = 0
+
+    def holds_vectors_of(self, model: str) -> bool:
+        """Whether a model's vectors can be compared with those that are here. A name that ends in the mark before
+        the digest is that of a model that is not there yet.
+        """
+        return self.model in (None, model) or (
+            model.endswith(DIGEST_MARK) and (self.model or "").startswith(model)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "format": self.format, "model": self.model, "dimensions": self.dimensions}
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadProgress:
+    """One thread in one generation of the index. Positions up to `words_to` are found by their words."""
+
+    thread: Thread
+    thread_pk: int
+    last_position: int
+    """The last turn that is final and has only final ones before it."""
+    words_to: int
+    vectors_to: int
+    header_revision: int
+    revision: int
+    refused: int
+    """How many texts up to `vectors_to` the embedding model would not take."""
+    is_stale: bool
+    """What was indexed is no longer what the journal says: a turn was edited, or the tags changed."""
+
+    @property
+    def words_behind(self) -> bool:
+        return self.words_to < self.last_position or self.is_stale
+
+    @property
+    def vectors_behind(self) -> bool:
+        return self.vectors_to < self.words_to
+
+
+FORMAT = 4
+"""Of rows and words. Raise it when either changes: every index is then made anew."""
+_COUNTED_WORDS = 20_000
+"""Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
+_MEANING_CHARS = 2_000
+"""More than an embedding model reads."""
+_NOTE_CHARS = 1_200
+"""A note is cut into passages of about this length."""
+_HEADING_CHARS = 200
+_between_tags = re.compile(r"[,\s]+").split
+_heading = re.compile(r"^#{1,6}[ \t]+(.*)", re.MULTILINE)
+
+
+def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
+    """None for a turn that is not searched: one that memory skips, or that says nothing."""
+    text = turn.content if turn.content.strip() else _calls_in_words(turn)
+    if turn.skip_reason is not None or thread.incognito or not text:
+        return None
+    return IndexRow(
+        row_id=turn_row_id(thread, turn.turn_id),
+        type=TURN,
+        text=text,
+        timestamp=turn.timestamp,
+        thread_id=thread.thread_id,
+        position=turn_number(turn.turn_id) or 0,
+        message_ids=(turn.message_id,),
+        role=turn.role,
+        sender=turn.sender_id,
+        agent_id=thread.agent_id or "",
+        tags=thread.tags,
+        path=thread_folder(thread.space, thread.user_id, thread.thread_id),
+    )
+
+
+def turn_row_id(thread: Thread, turn_id: str) -> str:
+    return f"{thread_key(thread.space, thread.thread_id)}:{turn_id}"
+
+
+def source_of(folder: str, turn_id: str) -> str:
+    """How an entry names a turn that it came from: by what stands in the vault alone."""
+    return f"{folder}#{turn_id}"
+
+
+def came_from(owner: str, entry: IndexRow) -> bool:
+    """Whether an entry came from a user's own threads, and from no others."""
+    return bool(entry.sources) and all(source.startswith(f"{owner}/threads/") for source in entry.sources)
+
+
+def file_rows(note: Note, text: str) -> list[IndexRow]:
+    """The rows of a file: one for each entry, or the passages of a note."""
+    kind = entry_kind_of(note.path)
+    return note_rows(note, text) if kind is None else entry_rows(note, kind, text)
+
+
+def entry_rows(note: Note, kind: str, text: str) -> list[IndexRow]:
+    """One row for each entry that can be read, the same wherever in the file it stands."""
+    return [_entry_row(note, kind, entry) for entry in parse_entries(text).entries if told(entry)]
+
+
+def _entry_row(note: Note, kind: str, entry: Entry) -> IndexRow:
+    turns = (linked_turn(note.owner, link) for link in entry.sources)
+    return IndexRow(
+        row_id=entry.entry_id,
+        type=kind,
+        text=told(entry),
+        timestamp=entry.when,
+        sender=entry.extra.get("subject", "") or note.owner.rsplit("/", 1)[-1],
+        path=note.path,
+        sources=tuple(dict.fromkeys(source_of(*turn) for turn in turns if turn is not None)),
+        until=_time(entry.extra.get("until", "")),
+        pinned=entry.extra.get("pinned") == "yes",
+        edited=entry.extra.get("edited") == "yes",
+    )
+
+
+def told(entry: Entry) -> str:
+    """The text under its title, unless that is where the text begins."""
+    title, text = entry.title.strip(), entry.text.strip()
+    return text if text.startswith(title) else f"{title}\n{text}".strip()
+
+
+def _time(written: str) -> int:
+    """0 for a time that cannot be read: what a person wrote there ends nothing."""
+    try:
+        return int(read_time(written)) if written else 0
+    except ValueError:
+        return 0
+
+
+def note_rows(note: Note, text: str) -> list[IndexRow]:
+    """A note in passages, each under the heading it stands below; what its properties call it stands in the first."""
+    text = text.removeprefix("\ufeff")
+    mapping, body_line, _ = split_front_matter(text)
+    body = "\n".join(text.split("\n")[body_line - 1 :]) if mapping is not None else text
+    tags = _tags(mapping or {})
+    passages = list(_passages(body))
+    if called := "\n".join([*_values((mapping or {}), "title", "aliases", "alias"), " ".join(tags)]).strip():
+        passages[:1] = ["\n\n".join([called, *passages[:1]])]
+    name = note.path.rsplit("/", 1)[-1]
+    name = name.rsplit(".", 1)[0] if is_markdown(name) else name
+    return [
+        IndexRow(
+            row_id=f"{note.path}#{number}",
+            type=NOTE,
+            text=passage,
+            timestamp=note.modified,
+            position=number,
+            sender=name,
+            tags=tags,
+            path=note.path,
+        )
+        for number, passage in enumerate(passages, 1)
+    ]
+
+
+def _values(properties: Mapping[str, Any], *names: str) -> list[str]:
+    """What a person wrote there, be it one value or a list."""
+    found = (properties.get(name) for name in names)
+    each = itertools.chain.from_iterable(value if isinstance(value, list) else [value] for value in found)
+    return [text for value in each if (text := (as_text(value) or "").strip())]
+
+
+def _tags(properties: Mapping[str, Any]) -> tuple[str, ...]:
+    """As editors of Markdown read them: in a list, or with commas or spaces between, with or without `#`."""
+    written = _values(properties, "tags", "tag")
+    if not isinstance(properties.get("tags"), list):
+        written = [tag for text in written for tag in _between_tags(text)]
+    return tuple(dict.fromkeys(tag for text in written if (tag := text.lstrip("#").strip())))
+
+
+def words_of(row: IndexRow) -> str:
+    """The index terms of a row: its date and sender can be asked for like its words."""
+    when = datetime.fromtimestamp(row.timestamp / 1000, UTC)
+    head = f"{when.day} {when:%B} {when.year} {when:%A} {row.sender}: "
+    words = words_in(head + row.text)
+    counted = words[:_COUNTED_WORDS]
+    further = set(words[_COUNTED_WORDS:]).difference(counted)
+    return " ".join(counted + sorted(further))
+
+
+def meaning_of(row: IndexRow) -> str:
+    """The text that is embedded."""
+    return f"{row.sender}: {row.text[:_MEANING_CHARS]}"
+
+
+def _calls_in_words(turn: Turn) -> str:
+    return "\n".join(_call_in_words(call) for call in turn.tool_calls or ()).strip()
+
+
+def _call_in_words(call: JsonObject) -> str:
+    function = call.get("function")
+    told = function if isinstance(function, dict) else call
+    return " ".join(filter(None, (_plain(told.get("name")), _plain(told.get("arguments")))))
+
+
+def _plain(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _passages(body: str) -> Iterator[str]:
+    heading = ""
+    for section in _sections(body):
+        if found := _heading.match(section):
+            heading = found[1].strip()[:_HEADING_CHARS]
+        kept: list[str] = []
+        for paragraph in _short(section.split("\n\n")):
+            if kept and sum(map(len, kept)) + len(paragraph) > _NOTE_CHARS:
+                yield "\n\n".join(kept)
+                kept = [heading] if heading else []
+            kept.append(paragraph)
+        if kept:
+            yield "\n\n".join(kept)
+
+
+def _sections(body: str) -> list[str]:
+    starts = [found.start() for found in _heading.finditer(body)]
+    edges = [0, *(start for start in starts if start), len(body)]
+    sections = (body[first:last].strip() for first, last in itertools.pairwise(edges))
+    return [section for section in sections if section]
+
+
+def _short(paragraphs: Sequence[str]) -> Iterator[str]:
+    """Paragraphs; one that is too long in pieces, cut between lines, else between words, where that is possible."""
+    for paragraph in paragraphs:
+        rest = paragraph.strip()
+        while len(rest) > _NOTE_CHARS:
+            head = rest[: _NOTE_CHARS + 1]
+            cut = max(head.rfind("\n"), 0) or max(head.rfind(" "), 0) or _NOTE_CHARS
+            yield rest[:cut].strip()
+            rest = rest[cut:].strip()
+        if rest:
+            yield rest

@@ -1,0 +1,185 @@
+"""Strategies: which event sets off which work, and when."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from recollect.domain.entries.entry import EntryJob
+from recollect.domain.model import JsonObject
+from recollect.domain.paths import agent_folder, owner_folder
+
+STRATEGY = "strategy"
+"""The kind of job that runs a strategy."""
+HELD = 253_402_300_799_000
+"""When a job is due that waits for more events of its kind: at the end of all times, unless they come."""
+
+CAUSES = "causes"
+"""In a job's payload: what set it off."""
+
+Event = Literal["memcell closed", "facts changed", "case written"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a strategy runs after its event: at once, unless one of these says otherwise."""
+
+    every: int = 1
+    """Only at every so manieth event; then it works on all that have come."""
+    idle_seconds: float = 0.0
+    """When no such event has come for so long."""
+    at: str | None = None
+    """At this time of day, UTC: `03:30`."""
+
+    def delay_ms(self, now: int) -> int:
+        if self.at is not None:
+            return _until(self.at, now)
+        return int(self.idle_seconds * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One kind of work on one kind of event."""
+
+    name: str
+    on: Event
+    does: str
+    """In words, for people."""
+    trigger: Trigger = Trigger()
+    for_mode: Literal["chat", "agent"] = "chat"
+    """Whose memory it makes: the user's, or the agent's."""
+    own_lane: bool = False
+    """It may wait, and keeps nothing else waiting."""
+
+
+STRATEGIES: tuple[Strategy, ...] = (
+    Strategy("episode", "memcell closed", "A titled, dated narrative of each stretch of conversation."),
+    Strategy("facts", "memcell closed", "What people say about themselves, one statement each."),
+    Strategy("foresight", "memcell closed", "Plans and commitments, with the time they are about."),
+    Strategy(
+        "profile",
+        "facts changed",
+        "One page per user, of the facts that hold.",
+        Trigger(idle_seconds=2.0),
+        own_lane=True,
+    ),
+    Strategy(
+        "case", "memcell closed", "What an agent tried, with which tools, and how it ended.", for_mode="agent"
+    ),
+    Strategy(
+        "skill",
+        "case written",
+        "What worked in several like cases, as a file that agents read.",
+        for_mode="agent",
+        own_lane=True,
+    ),
+)
+"""All there are: whoever adds one adds it here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which strategies are on, and when they run."""
+
+    triggers: Mapping[str, Trigger]
+    """By name; those that are off are not among them."""
+
+    def after(
+        self, event: Event, space: str, owner: str, now: int, cause: "Cause | None" = None
+    ) -> list[EntryJob]:
+        """What a change of an owner's entries sets off. Its receipts go to the memcell that is the `cause`."""
+        about: JsonObject = {} if cause is None else {CAUSES: [cause.as_json()]}
+        return [
+            _job(strategy, self.triggers[strategy.name], space, owner, about, now)
+            for strategy in self._on(event)
+        ]
+
+    def after_cell(self, closed: "ClosedCell", now: int) -> list[EntryJob]:
+        """What the closing of a memcell sets off; an agent's memory only where it used tools."""
+        about = {"cell": closed.memcell_id}
+        user, agent = owner_folder(closed.space, closed.user_id), agent_folder(closed.space, closed.agent_id)
+        return [
+            _job(
+                strategy,
+                self.triggers[strategy.name],
+                closed.space,
+                user if strategy.for_mode == "chat" else agent,
+                about,
+                now,
+            )
+            for strategy in self._on("memcell closed")
+            if strategy.for_mode == "chat" or closed.has_tools
+        ]
+
+    def _on(self, event: Event) -> list[Strategy]:
+        return [each for each in STRATEGIES if each.on == event and each.name in self.triggers]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A memcell of which entries were made or changed, and which ones."""
+
+    thread_id: str
+    cell: str
+    entry_ids: tuple[str, ...] = ()
+
+    def as_json(self) -> JsonObject:
+        return {"thread": self.thread_id, "cell": self.cell, "entries": list(self.entry_ids)}
+
+
+def causes_of(payload: Mapping[str, Any]) -> list[Cause]:
+    """The memcells that set off a job, those included for which one that waited already does."""
+    return [Cause(each["thread"], each["cell"], tuple(each["entries"])) for each in payload.get(CAUSES, ())]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedCell:
+    """All that decides which work follows a memcell's closing."""
+
+    space: str
+    user_id: str
+    agent_id: str | None
+    memcell_id: str
+    has_tools: bool
+
+
+def tuning_of(triggers: Mapping[str, Trigger | None], mode: Literal["chat", "agent", "both"]) -> Tuning:
+    """From the settings: None is off."""
+    on = [each for each in STRATEGIES if mode in (each.for_mode, "both")]
+    chosen = {each.name: triggers.get(each.name, each.trigger) for each in on}
+    return Tuning({name: trigger for name, trigger in chosen.items() if trigger is not None})
+
+
+def _job(
+    strategy: Strategy, trigger: Trigger, space: str, owner: str, subject: JsonObject, now: int
+) -> EntryJob:
+    own = strategy.own_lane or trigger != Trigger()
+    about: Sequence[object] = () if strategy.own_lane else tuple(subject.values())
+    return EntryJob(
+        kind=STRATEGY,
+        lane=own_lane(strategy.name, owner) if own else memory_lane(owner),
+        payload={"strategy": strategy.name, "owner": owner, **subject},
+        dedupe=":".join([strategy.name, *map(str, about)]),
+        delay_ms=trigger.delay_ms(now),
+        restart=trigger.idle_seconds > 0,
+        every=trigger.every,
+    )
+
+
+def own_lane(strategy: str, owner: str) -> str:
+    """The lane of a strategy that may wait."""
+    return f"{strategy}:{owner}"
+
+
+def memory_lane(owner: str) -> str:
+    """The lane in which memories of one owner are made, one after another."""
+    return f"memory:{owner}"
+
+
+def _until(time_of_day: str, now: int) -> int:
+    hours, minutes = map(int, time_of_day.split(":"))
+    moment = datetime.fromtimestamp(now / 1000, UTC)
+    due = moment.replace(hour=hours, minute=minutes, second=0, microsecond=0)
+    if due <= moment:
+        due += timedelta(days=1)
+    return int((due - moment).total_seconds() * 1000)

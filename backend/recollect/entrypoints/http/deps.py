@@ -1,0 +1,82 @@
+"""What routes ask for: the app, who is calling, ids out of paths and queries."""
+
+from dataclasses import replace
+from typing import Annotated
+from urllib.parse import unquote
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.routing import APIRoute
+from pydantic import AfterValidator
+
+from recollect.app import App
+from recollect.domain.access import Caller
+from recollect.entrypoints.headers import SPACE_HEADER
+from recollect.entrypoints.http.guard import SLASH_IN_ID
+from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
+from recollect.errors import InvalidInput
+from recollect.service.people import identify
+
+
+async def get_app(request: Request) -> App:
+    app: App = request.scope["recollect.app"]
+    return app
+
+
+async def get_caller(request: Request) -> Caller:
+    """Raises KeyRequired where keys are in force and none, or a wrong one, is given."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
+    app: App = request.scope["recollect.app"]
+    caller = identify(
+        app.keys,
+        given,
+        app.lock.token,
+        on_loopback=request.scope["recollect.on_loopback"],
+        space=_space_named(request),
+    )
+    if request.scope["query_string"]:
+        caller = _narrowed(caller, request)
+    if caller.user_id is not None:
+        note(request, user=caller.user_id)
+    return caller
+
+
+def _narrowed(caller: Caller, request: Request) -> Caller:
+    """`user_id` in the query says who asks, on every route; a parameter that no route knows is a mistake."""
+    route = request.scope.get("route")
+    known = {"user_id"}
+    if isinstance(route, APIRoute):
+        known |= {parameter.alias for parameter in route.dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            raise InvalidInput(f"{name}: this parameter is not known", field=name)
+    user_id = request.query_params.get("user_id")
+    if user_id == "":
+        raise InvalidInput("user_id: must not be empty", field="user_id")
+    return replace(caller, user_id=caller.acting_for(user_id))
+
+
+def _space_named(request: Request) -> str | None:
+    """Percent-encoded: a header holds ASCII, and a space may be called anything."""
+    named = request.headers.get(SPACE_HEADER)
+    return unquote(named) if named else None
+
+
+def note(request: Request, **ids: str | None) -> None:
+    """Put ids into this request's line of the log. What is known already stays: a key's user above all."""
+    notes: dict[str, str] = request.scope["recollect"]
+    for name, value in ids.items():
+        if value is not None:
+            notes.setdefault(name, value)
+
+
+def _with_slashes(identifier: str) -> str:
+    return identifier.replace(SLASH_IN_ID, "/")
+
+
+Home = Annotated[App, Depends(get_app)]
+Calling = Annotated[Caller, Depends(get_caller)]
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID), AfterValidator(_with_slashes)]
+OpenedId = Annotated[PathId, AfterValidator(addressable)]
+"""Of a thread that is opened where it does not exist."""
+UserQuery = Annotated[Id | None, Query(description="Whose; unset: the key's user, or all of the space.")]

@@ -1,0 +1,353 @@
+"""What requests about entries and skills may hold, and what the answers look like."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
+
+from recollect.domain.entries import links as entry_links
+from recollect.domain.entries.edit import EntryEdit, Version
+from recollect.domain.entries.entry import KnownEntry, owner_words
+from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES
+from recollect.domain.markdown.front_matter import read_time
+from recollect.domain.model import Entry
+from recollect.entrypoints.http.requests import Body, Id, Text, Timestamp, Title
+from recollect.service.entries import DeletedEntry, Deletion, ShownEntry
+from recollect.service.skills.view import ShownSkill
+from recollect.service.sources import Quote, Reason
+
+Kind = Literal["episodes", "facts", "foresight", "profile", "cases", "skills"]
+MAX_TEXT = 20_000
+
+
+def _says_something(text: str | None) -> str | None:
+    if text is not None and not text.strip():
+        raise PydanticCustomError("blank", "must not be blank")
+    return text
+
+
+def _on_one_line(text: str | None) -> str | None:
+    if text is not None and len(f"{text}.".splitlines()) > 1:
+        raise PydanticCustomError("lines", "must be one line")
+    return text
+
+
+Revision = Annotated[int, Field(ge=1, le=2**62, strict=True)]
+
+
+class EntryChanges(Body):
+    """Only what is named is changed; null is the same as not named."""
+
+    user_id: Id | None = Field(None, description="Who asks; the owner cannot be changed.")
+    title: Annotated[Title | None, AfterValidator(_says_something), AfterValidator(_on_one_line)] = Field(
+        None, description="One line."
+    )
+    text: Annotated[Annotated[Text, Field(max_length=MAX_TEXT)] | None, AfterValidator(_says_something)] = (
+        None
+    )
+    when: Timestamp | None = Field(None, description="When it happened, in UTC milliseconds.")
+    pinned: bool | None = Field(None, strict=True)
+    revision: Revision | None = Field(
+        None, description="The revision that was read: refused with 409 where the entry has another by now."
+    )
+
+    def edit(self) -> EntryEdit:
+        return EntryEdit(self.title, self.text, self.when, self.pinned, self.revision)
+
+
+class UndoBody(Body):
+    user_id: Id | None = Field(None, description="Who asks.")
+    revision: Revision | None = Field(None, description="Back to this one; unset: the last change is undone.")
+
+
+_TOLD_APART = frozenset(["pinned", "edited", "cell", entry_links.UNTIL, SUPERSEDED_BY, SUPERSEDES])
+
+
+class EntryState(BaseModel):
+    """What an entry says, and how it stands."""
+
+    title: str
+    text: str
+    when: int
+    by: str = Field(description="The strategy and the model that made it; `rules` where there was none.")
+    pinned: bool
+    edited: bool = Field(description="A person wrote it: nothing that is derived ever changes it.")
+    until: int | None = Field(description="Until when it held; null for what holds.")
+    superseded_by: str | None = Field(description="The entry that holds instead.")
+    supersedes: list[str] = Field(description="The entries that it took the place of.")
+    properties: dict[str, str] = Field(description="Whatever else stands in its file: subject, about, …")
+
+
+class EntryAnswer(EntryState):
+    id: str
+    kind: str
+    owner: str = Field(description="`users/…` or `agents/…`, as in the vault.")
+    path: str | None = Field(description="Its file in the vault.")
+    revision: int = Field(description="Counts its changes.")
+    memcell: str | None = Field(description="The memcell that it was made from.")
+    message_ids: list[str] = Field(description="The messages that it came from and that are still there.")
+
+    @classmethod
+    def of(cls, shown: ShownEntry) -> "EntryAnswer":
+        return EntryAnswer(**_fields(shown.known), message_ids=shown.message_ids)
+
+
+class EntriesAnswer(BaseModel):
+    entries: list[EntryAnswer]
+    next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
+
+
+class QuoteAnswer(BaseModel):
+    """A turn that an entry came from. Of one that was forgotten there is nothing but its place."""
+
+    thread_id: str
+    turn_id: str
+    forgotten: bool
+    message_id: str | None = None
+    role: str | None = None
+    sender_id: str | None = None
+    timestamp: int | None = None
+    content: str | None = None
+
+    @classmethod
+    def of(cls, quote: Quote) -> Self:
+        place = {"thread_id": quote.source.thread_id, "turn_id": quote.source.turn_id}
+        if (turn := quote.turn) is None:
+            return cls(**place, forgotten=True)
+        return cls(
+            **place,
+            forgotten=False,
+            message_id=turn.message_id,
+            role=turn.role,
+            sender_id=turn.sender_id,
+            timestamp=turn.timestamp,
+            content=turn.content,
+        )
+
+
+class LinkedEntryAnswer(BaseModel):
+    id: str
+    relation: Literal["supersedes", "superseded_by", "made_of"]
+    kind: str
+    title: str
+    text: str
+    when: int
+    until: int | None
+
+
+class ShownEntryAnswer(EntryAnswer):
+    quotes: list[QuoteAnswer]
+    linked: list[LinkedEntryAnswer] = Field(description="The entries that it names.")
+
+    @classmethod
+    def of(cls, shown: ShownEntry) -> "ShownEntryAnswer":
+        return ShownEntryAnswer(
+            **_fields(shown.known),
+            message_ids=shown.message_ids,
+            quotes=[QuoteAnswer.of(quote) for quote in shown.quotes],
+            linked=[_linked(relation, known) for relation, known in shown.linked],
+        )
+
+
+class VersionAnswer(EntryState):
+    revision: int
+    actor: Literal["extraction", "consolidation", "person", "undo"] | None = Field(
+        description="Who made it so; null for the first version."
+    )
+    cause: str | None = Field(description="In words: what the change was.")
+    at: int | None = Field(description="When it was changed.")
+
+    @classmethod
+    def of(cls, version: Version) -> "VersionAnswer":
+        return cls(
+            **_state(version.entry),
+            revision=version.revision,
+            actor=version.actor,
+            cause=version.cause,
+            at=version.at,
+        )
+
+
+class HistoryAnswer(BaseModel):
+    id: str
+    revision: int = Field(description="The one in force.")
+    versions: list[VersionAnswer] = Field(description="Oldest first; the last is in force.")
+
+
+class WentAlong(BaseModel):
+    id: str
+    kind: str
+
+
+class DeletedEntryAnswer(BaseModel):
+    id: str
+    deleted: bool = True
+    went_along: list[WentAlong] = Field(description="Entries that were made of it alone: they are gone too.")
+    changed: list[str] = Field(description="Entries that named it: what it superseded holds again.")
+
+    @classmethod
+    def of(cls, deleted: DeletedEntry) -> "DeletedEntryAnswer":
+        return cls(
+            id=deleted.known.entry_id,
+            went_along=[WentAlong(id=each.entry_id, kind=each.kind) for each in deleted.went_along],
+            changed=list(deleted.changed),
+        )
+
+
+class NamedEntry(BaseModel):
+    id: str
+    kind: str
+    title: str
+    text: str
+
+    @classmethod
+    def of(cls, known: KnownEntry) -> "NamedEntry":
+        return cls(id=known.entry_id, kind=known.kind, title=known.entry.title, text=known.entry.text)
+
+
+class DeletionAnswer(BaseModel):
+    """What deleting an entry would bring about."""
+
+    id: str
+    goes_along: list[NamedEntry] = Field(description="Entries that were made of it alone.")
+    changes: list[NamedEntry] = Field(
+        description="Entries that name it: what it superseded would hold again."
+    )
+
+    @classmethod
+    def of(cls, deletion: Deletion) -> "DeletionAnswer":
+        return cls(
+            id=deletion.known.entry_id,
+            goes_along=[NamedEntry.of(each) for each in deletion.goes_along],
+            changes=[NamedEntry.of(each) for each in deletion.changes],
+        )
+
+
+class ProfileAnswer(BaseModel):
+    user_id: str
+    entries: list[EntryAnswer] = Field(description="The lines of the page, in their order.")
+
+
+class ReasonCell(BaseModel):
+    memcell_id: str
+    turn_ids: list[str]
+    reason: str = Field(description="What closed it.")
+
+
+class WhyAnswer(BaseModel):
+    """An entry, what made it, and what it was made of."""
+
+    id: str
+    kind: str
+    title: str
+    text: str
+    when: int
+    edited: bool
+    strategy: str | None
+    model: str | None = Field(description="`rules` where there was none; null where it is not known.")
+    memcell: ReasonCell | None = Field(description="Null for what came of none, or of one that is gone.")
+    quotes: list[QuoteAnswer]
+    made_of: list["WhyAnswer"] = Field(description="The entries that it came from, each with its own chain.")
+    left_out: int = Field(
+        description="Origins that stand in the chain already, are gone, or made it too long."
+    )
+
+    @classmethod
+    def of(cls, reason: Reason) -> "WhyAnswer":
+        known, cell = reason.known, reason.memcell
+        return cls(
+            id=known.entry_id,
+            kind=known.kind,
+            title=known.entry.title,
+            text=known.entry.text,
+            when=known.entry.when,
+            edited=known.is_edited,
+            strategy=reason.strategy or None,
+            model=reason.model,
+            memcell=None
+            if cell is None
+            else ReasonCell(memcell_id=cell.memcell_id, turn_ids=list(cell.turn_ids), reason=cell.reason),
+            quotes=[QuoteAnswer.of(quote) for quote in reason.quotes],
+            made_of=[WhyAnswer.of(each) for each in reason.made_of],
+            left_out=reason.left_out,
+        )
+
+
+def _linked(relation: str, known: KnownEntry) -> LinkedEntryAnswer:
+    entry = known.entry
+    return LinkedEntryAnswer.model_validate(
+        {
+            "id": known.entry_id,
+            "relation": relation,
+            "kind": known.kind,
+            "title": entry.title,
+            "text": entry.text,
+            "when": entry.when,
+            "until": _time(entry.extra.get(entry_links.UNTIL)),
+        }
+    )
+
+
+def _fields(known: KnownEntry) -> dict[str, object]:
+    return {
+        **_state(known.entry),
+        "id": known.entry_id,
+        "kind": known.kind,
+        "owner": owner_words(known.owner),
+        "path": known.path or None,
+        "revision": known.revision,
+        "memcell": known.cell or None,
+    }
+
+
+def _state(entry: Entry) -> dict[str, object]:
+    extra = entry.extra
+    return {
+        "title": entry.title,
+        "text": entry.text,
+        "when": entry.when,
+        "by": entry.by,
+        "pinned": extra.get("pinned") == "yes",
+        "edited": extra.get("edited") == "yes",
+        "until": _time(extra.get(entry_links.UNTIL)),
+        "superseded_by": next(iter(entry_links.successor_ids(entry)), None),
+        "supersedes": list(entry_links.superseded_ids(entry)),
+        "properties": {key: value for key, value in extra.items() if key not in _TOLD_APART},
+    }
+
+
+def _time(written: str | None) -> int | None:
+    """A time that a person wrote by hand may be none."""
+    try:
+        return None if written is None else read_time(written)
+    except ValueError:
+        return None
+
+
+class SkillAnswer(BaseModel):
+    name: str
+    agent: str = Field(description="The agent's folder in the vault.")
+    description: str
+    tools: list[str]
+    cases: list[str] = Field(description="The ids of the cases that it was made of.")
+    edited: list[str] = Field(description="What a person wrote in it and nobody else changes.")
+    path: str = Field(description="Its file in the vault.")
+    text: str = Field(description="All of the file.")
+
+    @classmethod
+    def of(cls, shown: ShownSkill) -> "SkillAnswer":
+        skill = shown.skill
+        return cls(
+            name=skill.name,
+            agent=shown.agent,
+            description=skill.description,
+            tools=list(skill.tools),
+            cases=list(skill.cases),
+            edited=list(skill.edited),
+            path=shown.path,
+            text=shown.text,
+        )
+
+
+class SkillsAnswer(BaseModel):
+    skills: list[SkillAnswer]

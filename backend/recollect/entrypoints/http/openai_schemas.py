@@ -1,0 +1,332 @@
+"""Requests and answers in OpenAI's protocol. Unknown fields are ignored, as its clients expect."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    StrictBool,
+    TypeAdapter,
+    ValidationError,
+)
+
+from recollect.domain.history_matching import text_parts
+from recollect.domain.identity import thread_key
+from recollect.domain.llm import Delta
+from recollect.domain.model import JsonObject, NewTurn
+from recollect.entrypoints.http.errors import error_chunk
+from recollect.entrypoints.http.requests import Id, Objects, Text, ThreadId
+from recollect.errors import ModelUnavailable, RecollectError
+from recollect.service.chat.history_matching import Resent
+from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.stream import LiveTurn
+from recollect.service.models.choice import OfferedModel
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+INSTRUCTING = ("system", "developer")
+_objects: TypeAdapter[list[JsonObject]] = TypeAdapter(Objects)
+
+
+def _storable_object(value: JsonObject) -> JsonObject:
+    try:
+        return _objects.validate_python([value])[0]
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+Object = Annotated[JsonObject, AfterValidator(_storable_object)]
+Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+PASSED_ON = (
+    "temperature", "top_p", "stop", "seed", "tools", "tool_choice", "parallel_tool_calls", "response_format",
+    "frequency_penalty", "presence_penalty", "logit_bias", "reasoning_effort", "verbosity", "service_tier", "user",
+    "safety_identifier", "prediction", "modalities", "audio", "web_search_options",
+)  # fmt: skip
+
+
+class Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class CompletionMessage(Lenient):
+    role: Role
+    content: Text | Objects | None = Field(None, description="Text, or content parts (text, image_url, …).")
+    name: Id | None = Field(None, description="Who spoke, where several users do.")
+    tool_calls: Objects | None = None
+    tool_call_id: Id | None = Field(None, description="Of a tool's result: the call that it answers.")
+
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "\n".join(text_parts(self.content))
+        return self.content or ""
+
+    def new_turn(self, now: int) -> NewTurn:
+        return NewTurn(
+            role="system" if self.role == "developer" else self.role,
+            content=self.text(),
+            timestamp=now,
+            sender_id=self.name or "" if self.role == "user" else "",
+            parts=self.content if isinstance(self.content, list) else None,
+            tool_calls=self.tool_calls if self.role == "assistant" else None,
+            tool_call_id=self.tool_call_id if self.role == "tool" else None,
+        )
+
+
+class StreamOptions(Lenient):
+    include_usage: StrictBool | None = None
+
+
+class Metadata(Lenient):
+    thread_id: ThreadId | None = Field(None, description="The thread, as `X-Recollect-Thread` names it.")
+    user_id: Id | None = Field(None, description="Whose thread, as `X-Recollect-User` names it.")
+
+
+class CompletionBody(Lenient):
+    model: Id | None = Field(None, description="One of /v1/models; unset, or `recollect`: the default.")
+    messages: Annotated[list[CompletionMessage], FailFast()] = Field(
+        min_length=1, max_length=20_000, description="The history as the client knows it, and what is new."
+    )
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=128, strict=True)] | None = Field(
+        None, description="Answers; the first goes on with the thread, the others are branches."
+    )
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = Field(None, description="The newer name of `max_tokens`.")
+    metadata: Metadata | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    stop: Text | Annotated[list[Text], Field(max_length=100)] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1, strict=True)] | None = None
+    tools: Objects | None = None
+    tool_choice: Text | Object | None = None
+    parallel_tool_calls: StrictBool | None = None
+    response_format: Object | None = None
+    frequency_penalty: Number | None = None
+    presence_penalty: Number | None = None
+    logit_bias: Object | None = None
+    reasoning_effort: Text | None = None
+    verbosity: Text | None = None
+    service_tier: Text | None = None
+    user: Text | None = Field(None, description="Passed on to the backend; it names nobody here.")
+    safety_identifier: Text | None = None
+    prediction: Object | None = None
+    modalities: list[Text] | None = None
+    audio: Object | None = None
+    web_search_options: Object | None = None
+
+    def options(self) -> JsonObject:
+        """What the backend gets as it was sent."""
+        given = self.model_dump(include=set(PASSED_ON), exclude_unset=True)
+        return {name: value for name, value in given.items() if value is not None}
+
+    def said(self, now: int) -> tuple[dict[int, NewTurn], tuple[str, ...] | None]:
+        """The messages by their places, and the client's instructions, if it has any.
+
+        Where there is nothing but instructions, the last of them is what is asked.
+        """
+        placed = dict(enumerate(self.messages))
+        messages = {n: message for n, message in placed.items() if message.role not in INSTRUCTING}
+        if not messages:
+            last, asked = placed.popitem()
+            messages = {last: asked.model_copy(update={"role": "user"})}
+        texts = tuple(message.text() for message in placed.values() if message.role in INSTRUCTING)
+        return {n: message.new_turn(now) for n, message in messages.items()}, texts or None
+
+    def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> Resent:
+        messages, instructions = self.said(now)
+        metadata = self.metadata or Metadata()
+        request = ChatRequest(
+            thread_id="",
+            user_id=asking.user_id or metadata.user_id,
+            backend=backend,
+            model=model,
+            memory=asking.memory,
+            key=asking.key,
+            max_tokens=self.max_completion_tokens or self.max_tokens,
+            options=self.options(),
+            choices=self.n or 1,
+            system_texts=instructions,
+        )
+        thread_id = asking.thread_id or metadata.thread_id
+        return Resent(tuple(messages.values()), request, thread_id, places=tuple(messages))
+
+
+class Asking(BaseModel):
+    """What the headers of a request say, which OpenAI's protocol has no fields for."""
+
+    thread_id: Id | None = None
+    user_id: Id | None = None
+    memory: bool = True
+    key: str | None = None
+
+
+THREAD_HEADER = "X-Recollect-Thread"
+TURN_HEADER = "X-Recollect-Turn"
+LABEL_HEADER = "X-Recollect-Label"
+
+
+class Completion(BaseModel):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: dict[str, Any] | None = None
+    system_fingerprint: str | None = Field(None, description="What people should know of the model.")
+
+
+class ModelAnswer(BaseModel):
+    id: str
+    object: str = "model"
+    created: int = 0
+    owned_by: str
+
+    @classmethod
+    def of(cls, model: OfferedModel) -> "ModelAnswer":
+        return cls(id=model.name, owned_by=model.backend)
+
+
+class ModelsAnswer(BaseModel):
+    object: str = "list"
+    data: list[ModelAnswer]
+
+    @classmethod
+    def of(cls, models: Sequence[OfferedModel]) -> "ModelsAnswer":
+        return cls(data=[ModelAnswer.of(model) for model in models])
+
+
+def headers_of(live: LiveTurn) -> dict[str, str]:
+    """Ids are percent-encoded: a header holds ASCII, and a thread may be called anything."""
+    label = live.receipt.get("label")
+    return {
+        THREAD_HEADER: quote(live.accepted.thread.thread_id, safe=""),
+        TURN_HEADER: quote(live.turn.turn_id, safe=""),
+        **({LABEL_HEADER: str(label)} if label else {}),
+    }
+
+
+def what_went_wrong(live: LiveTurn) -> RecollectError | None:
+    """Of an answer that has ended: its error, or what stopped it before its end. None: it is whole."""
+    if live.error is not None or live.turn.status == "complete":
+        return live.error
+    why = live.receipt.get("error") or "there is no answer"
+    return ModelUnavailable(f"the answer broke off: {why}" if live.turn.status == "partial" else str(why))
+
+
+def completion(live: LiveTurn, asked_model: str) -> JsonObject:
+    """An answer that has ended."""
+    choices = [
+        {
+            "index": index,
+            "message": _message(live, index),
+            "logprobs": None,
+            "finish_reason": _reason(live, index),
+        }
+        for index in range(len(live.choices))
+    ]
+    model = live.turn.model or asked_model
+    return {**_head(live, model, "chat.completion"), "choices": choices, "usage": _usage(live)}
+
+
+async def chunks(
+    live: LiveTurn, pieces: AsyncGenerator[list[Delta]], asked_model: str, *, include_usage: bool
+) -> AsyncIterator[bytes]:
+    """An answer as it comes; ends with `[DONE]`, or with an error where it broke off. What came together goes together."""
+    head = _head(live, asked_model, "chat.completion.chunk")
+    # All chunks are alike but for one choice: the rest is written once.
+    before = b"data: " + _written(head).removesuffix(b"}") + b',"choices":['
+    after = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
+
+    def chunk(index: int, delta: JsonObject, reason: str | None = None) -> bytes:
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return before + _written(choice) + after
+
+    places = range(len(live.choices))
+    unsent = b"".join(chunk(index, {"role": "assistant", "content": ""}) for index in places)
+    async with aclosing(pieces):
+        async for come in pieces:
+            unsent += b"".join(chunk(piece.choice, _delta(piece)) for piece in come) or b": still here\n\n"
+            yield unsent
+            unsent = b""
+    if (error := what_went_wrong(live)) is not None:
+        yield unsent + _event(error_chunk(error))
+        return
+    unsent += b"".join(chunk(index, {}, _reason(live, index)) for index in places)
+    if include_usage:
+        unsent += _event({**head, "choices": [], "usage": _usage(live)})
+    yield unsent + b"data: [DONE]\n\n"
+
+
+def _head(live: LiveTurn, model: str, kind: str) -> JsonObject:
+    """Turn ids are a thread's own: with its key they are unique."""
+    thread = live.accepted.thread
+    answer = live.accepted.answer
+    key = thread_key(thread.space, thread.thread_id)[:12]
+    created = answer.timestamp // 1000
+    head = {"id": f"chatcmpl-{key}-{answer.turn_id}", "object": kind, "created": created, "model": model}
+    label = live.receipt.get("label")
+    return {**head, "system_fingerprint": label} if label else head
+
+
+def _message(live: LiveTurn, index: int) -> JsonObject:
+    answer = live.choices[index].answer
+    calls = list(answer.tool_calls)
+    message: JsonObject = {
+        "role": "assistant",
+        "content": answer.content if answer.content or not calls else None,
+        "refusal": None,
+    }
+    if calls:
+        message["tool_calls"] = calls
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    return message
+
+
+def _delta(piece: Delta) -> JsonObject:
+    delta: JsonObject = {}
+    if piece.reasoning:
+        delta["reasoning_content"] = piece.reasoning
+    if piece.text:
+        delta["content"] = piece.text
+    if piece.tool_calls:
+        delta["tool_calls"] = list(piece.tool_calls)
+    return delta
+
+
+def _reason(live: LiveTurn, index: int) -> str:
+    if live.finished is not None and index in live.finished.reasons:
+        return live.finished.reasons[index]
+    told = live.receipt.get("finish_reason") if index == 0 else None
+    return str(told) if told else "tool_calls" if live.choices[index].calls else "stop"
+
+
+def _usage(live: LiveTurn) -> JsonObject | None:
+    """As the backend told; None where it told nothing."""
+    told = live.receipt.get("usage") or {}
+    prompt, written = told.get("prompt_tokens"), told.get("completion_tokens")
+    if prompt is None and written is None:
+        return None
+    return {
+        "prompt_tokens": prompt or 0,
+        "completion_tokens": written or 0,
+        "total_tokens": (prompt or 0) + (written or 0),
+        "prompt_tokens_details": {"cached_tokens": told.get("cached_tokens") or 0},
+    }
+
+
+def _event(data: JsonObject) -> bytes:
+    return b"data: " + _written(data) + b"\n\n"
+
+
+def _written(data: JsonObject) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,213 @@
+"""Requests and answers about presets, preferences, notes, backends and the index."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from recollect.domain.chat import PromptCost
+from recollect.domain.model import Note
+from recollect.domain.people import (
+    DEFAULT_PRESET,
+    MAX_INSTRUCTIONS,
+    MAX_PERSONA,
+    MAX_TOKENS,
+    Preferences,
+    Preset,
+)
+from recollect.entrypoints.http.requests import Body, Id, Text
+from recollect.service.operations import BackendView
+from recollect.service.vault.notes import NoteText, name_of
+
+Instructions = Annotated[Text, Field(min_length=1, max_length=MAX_INSTRUCTIONS)]
+Persona = Annotated[Text, Field(min_length=1, max_length=MAX_PERSONA)]
+Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False, strict=True)]
+Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
+
+
+class PresetBody(Body):
+    """A whole preset; what is left out is unset."""
+
+    instructions: Instructions = Field(description="What the model is told before the conversation.")
+    persona: Persona | None = Field(None, description="Who the model is to be.")
+    temperature: Temperature | None = None
+    max_tokens: Tokens | None = Field(None, description="Of an answer, at most.")
+    model: Id | None = Field(None, description="Unset: the backend's own.")
+    backend: Id | None = Field(None, description="One of the configured backends, by name.")
+
+    def preset(self, space: str, name: str) -> Preset:
+        return Preset(space, name, **self.model_dump())
+
+
+class PresetChanges(Body):
+    """Only what is named is changed; null clears it."""
+
+    instructions: Instructions | None = Field(None, description="Can be changed, not cleared.")
+    persona: Persona | None = None
+    temperature: Temperature | None = None
+    max_tokens: Tokens | None = None
+    model: Id | None = None
+    backend: Id | None = None
+
+    def changes(self) -> dict[str, Any]:
+        given = self.model_dump(exclude_unset=True)
+        return {
+            name: "" if name == "instructions" and value is None else value for name, value in given.items()
+        }
+
+
+class PresetAnswer(BaseModel):
+    name: str
+    instructions: str
+    persona: str | None
+    temperature: float | None
+    max_tokens: int | None
+    model: str | None
+    backend: str | None
+    revision: str = Field(description="Changes with what is asked of the model, and only then.")
+
+    @classmethod
+    def of(cls, preset: Preset) -> "PresetAnswer":
+        return cls(**{name: getattr(preset, name) for name in cls.model_fields})
+
+
+class PresetsAnswer(BaseModel):
+    presets: list[PresetAnswer]
+    next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
+
+
+class DeletedPresetAnswer(BaseModel):
+    name: str
+    deleted: bool = True
+
+
+class PreferenceChanges(Body):
+    """Only what is named is changed; null is the default again."""
+
+    auto_memory: bool | None = Field(
+        None, strict=True, description="Make memories of what is said; default true."
+    )
+    auto_skills: bool | None = Field(
+        None, strict=True, description="Make skills of what agents do; default true."
+    )
+    time_zone: Id | None = Field(None, description="An IANA name such as Europe/Lisbon; default UTC.")
+    preset: Id | None = Field(None, description=f"For threads that name none; default `{DEFAULT_PRESET}`.")
+
+    def changes(self) -> dict[str, Any]:
+        return self.model_dump(exclude_unset=True)
+
+
+class PreferencesAnswer(BaseModel):
+    user_id: str
+    auto_memory: bool
+    auto_skills: bool
+    time_zone: str | None
+    preset: str | None
+
+    @classmethod
+    def of(cls, preferences: Preferences) -> "PreferencesAnswer":
+        return cls(**{name: getattr(preferences, name) for name in cls.model_fields})
+
+
+def _says_something(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+class NoteBody(Body):
+    """A note to be kept."""
+
+    user_id: Id | None = Field(None, description="Whose; unset: the key's user, else `me`.")
+    name: Id = Field(description="Its file's name, with or without `.md`.")
+    text: Annotated[Text, AfterValidator(_says_something)] = Field(
+        description="Markdown, up to 1,000,000 bytes."
+    )
+    replace: bool = Field(False, description="Put it in the place of another note of that name.")
+
+
+class NoteAnswer(BaseModel):
+    name: str = Field(description="Its path below `notes/`.")
+    path: str = Field(description="Its file in the vault.")
+    modified: int = Field(description="When it was last written.")
+
+    @classmethod
+    def of(cls, note: Note) -> "NoteAnswer":
+        return cls(name=name_of(note), path=note.path, modified=note.modified)
+
+
+class NoteTextAnswer(NoteAnswer):
+    text: str
+
+    @classmethod
+    def told(cls, found: NoteText) -> "NoteTextAnswer":
+        note = found.note
+        return cls(name=name_of(note), path=note.path, modified=note.modified, text=found.text)
+
+
+class NotesAnswer(BaseModel):
+    notes: list[NoteAnswer]
+
+
+class ForgottenNoteAnswer(BaseModel):
+    name: str
+    deleted: bool = True
+
+
+class BackendAnswer(BaseModel):
+    name: str
+    kind: str | None = Field(description="The engine, as far as it told; null: it does not answer.")
+    local: bool | None
+    models: list[str]
+    context_tokens: int | None = Field(description="What one request may hold.")
+    slots: int | None = Field(description="How many conversations its cache holds at once; null: not told.")
+    pinned_slots: int = Field(description="How many of them hold a thread that is known to be there.")
+    label: str | None = Field(description="What to know of its answers; null for a model that was chosen.")
+    problem: str | None = Field(description="What was wrong with its last call, in words.")
+
+    @classmethod
+    def of(cls, view: BackendView) -> "BackendAnswer":
+        facts = view.facts
+        return cls(
+            name=view.backend.name,
+            kind=None if facts is None else facts.kind,
+            local=None if facts is None else facts.local,
+            models=[] if facts is None else list(facts.models),
+            context_tokens=None if facts is None else facts.context_tokens,
+            slots=None if facts is None else facts.slots,
+            pinned_slots=view.pinned,
+            label=view.backend.label,
+            problem=view.problem,
+        )
+
+
+class BackendsAnswer(BaseModel):
+    backends: list[BackendAnswer] = Field(description="The default first.")
+
+
+class CachedPrompt(BaseModel):
+    thread_id: str
+    turn_id: str = Field(description="The answer's.")
+    at: int
+    cached_tokens: int | None = Field(description="Null where the backend did not tell.")
+    evaluated_tokens: int | None
+    time_to_first_token_ms: float | None
+    cause: str | None = Field(
+        description="Why the prompt was no longer what the cache held; null: it only grew."
+    )
+
+    @classmethod
+    def of(cls, cost: PromptCost) -> "CachedPrompt":
+        return cls(**{name: getattr(cost, name) for name in cls.model_fields})
+
+
+class CacheAnswer(BaseModel):
+    answers: list[CachedPrompt] = Field(description="The last answers, oldest first.")
+
+
+class IndexAnswer(BaseModel):
+    files: int
+    bytes: int = Field(description="On disk, old versions that are not yet cleared included.")
+    memory_bytes: int = Field(description="Of the texts that are held in memory to be searched.")
+    waiting_words: int = Field(description="Threads with messages that are not found by words yet.")
+    waiting_meaning: int = Field(description="The same by meaning.")
+    model: str | None = Field(description="The embedding model; null: search goes by words alone.")

@@ -1,0 +1,290 @@
+"""What requests may hold. Every refusal names its field."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from recollect.domain.model import MAX_TIMESTAMP, NewTurn, Role
+from recollect.domain.recall.hits import Mode, RowType, Scope, Selection
+from recollect.service.recall.search import Search
+
+MAX_ID = 512
+MAX_TEXT_DEPTH = 64
+MAX_FIELDS = 50
+
+
+def _storable(text: str) -> str:
+    """No NUL, no half of a surrogate pair: neither can be stored or sent on."""
+    if "\x00" in text:
+        raise ValueError("must not contain NUL characters")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("must not contain lone surrogates") from None
+    return text
+
+
+def _storable_json(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_TEXT_DEPTH:
+        raise ValueError(f"must not be nested more than {MAX_TEXT_DEPTH} levels deep")
+    if isinstance(value, str):
+        _storable(value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _storable(key)
+            _storable_json(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _storable_json(item, depth + 1)
+    elif (isinstance(value, float) and value in (float("inf"), float("-inf"))) or value != value:
+        raise ValueError("must not contain Infinity or NaN")
+    elif isinstance(value, int) and abs(value) > 2**63:
+        raise ValueError("must not contain integers beyond 64 bits")
+    return value
+
+
+def addressable(identifier: str) -> str:
+    """Clients take "." and ".." out of every path, also percent-encoded: no address would lead to such a thread."""
+    if identifier in {".", ".."}:
+        raise ValueError("must not be . or .., which no address can hold; any other text is allowed")
+    return identifier
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_storable)]
+ThreadId = Annotated[Id, AfterValidator(addressable)]
+"""Of a thread that may be opened by it."""
+MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(_storable)]
+PageMark = Annotated[str, Field(min_length=1, max_length=4 * MAX_ID), AfterValidator(_storable)]
+Title = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
+Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+Tags = Annotated[list[Tag], Field(max_length=100)]
+Objects = Annotated[list[dict[str, Any]], Field(max_length=1000), AfterValidator(_storable_json)]
+Timestamp = Annotated[
+    int, Field(ge=0, le=MAX_TIMESTAMP, strict=True, description="UTC milliseconds since 1970.")
+]
+
+
+class Body(BaseModel):
+    """Unknown fields are refused: a misspelt one would be lost in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_many_fields(cls, data: Any) -> Any:
+        """Each unknown field is an error of its own: without this, one body could hold a million."""
+        if isinstance(data, dict) and len(data) > MAX_FIELDS:
+            raise ValueError(f"has {len(data)} fields; at most {MAX_FIELDS} are possible")
+        return data
+
+
+def _empty_content() -> PydanticCustomError:
+    """Raised for a model as a whole; names the field that is at fault."""
+    return PydanticCustomError("empty_content", "must not be empty", {"field": "content"})
+
+
+class Message(Body):
+    """One message that was said somewhere and is to be remembered."""
+
+    message_id: MessageId | None = Field(None, description="Sent twice, it is stored once.")
+    sender_id: Id = Field(description="Who spoke.")
+    role: Role
+    timestamp: Timestamp
+    content: Text | None = Field(description="May be empty only beside tool_calls, or from a tool.")
+    tool_calls: Objects | None = None
+    tool_call_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.content or "").strip() and not self.tool_calls and self.role != "tool":
+            raise _empty_content()
+        return self
+
+    def new_turn(self) -> NewTurn:
+        return NewTurn(
+            role=self.role,
+            content=self.content or "",
+            timestamp=self.timestamp,
+            sender_id=self.sender_id,
+            message_id=self.message_id,
+            tool_calls=self.tool_calls,
+            tool_call_id=self.tool_call_id,
+        )
+
+
+class AddBody(Body):
+    session_id: ThreadId = Field(description="The thread; one that does not exist is opened.")
+    user_id: Id | None = Field(None, description="Its owner. Unset: the owner it has, or `me` for a new one.")
+    agent_id: Id | None = None
+    tags: Tags = Field(default_factory=list, description="Added to the thread's tags.")
+    messages: Annotated[list[Message], FailFast()] = Field(
+        min_length=1, description="In order; at most 500 by default."
+    )
+
+
+class FlushBody(Body):
+    session_id: Id
+    user_id: Id | None = None
+    timeout: float = Field(30, ge=0, le=600, description="Seconds to wait; past them the answer is 202.")
+
+
+class ReprocessBody(Body):
+    user_id: Id | None = Field(None, description="Whose; unset: the key's user, else everybody's.")
+    thread_id: Id | None = Field(None, description="Only this thread.")
+    strategies: Annotated[list[str], Field(max_length=20)] = Field(
+        default_factory=list, description="Any of episode, facts, foresight, case; none: all that are on."
+    )
+    ask_again: bool = Field(False, description="Drop the model's kept answers, so that it is asked anew.")
+
+
+class SearchBody(Body):
+    """A search within one user's memory."""
+
+    query: Annotated[
+        str, Field(min_length=1, max_length=10_000), AfterValidator(_storable), AfterValidator(_not_blank)
+    ]
+    user_id: Id | None = Field(None, description="Whose memory; unset: the key's user.")
+    agent_id: Id | None = Field(
+        None,
+        description="Only threads and cases of this agent; alone: those with the key's user, else with `me`.",
+    )
+    mode: Mode = Field("hybrid", description="By words and meaning, by words alone, or by meaning alone.")
+    types: Annotated[list[RowType], Field(max_length=20)] = Field(
+        default_factory=list,
+        description="Only these: turn, stretch, note, episode, fact, foresight, profile, case; none given: all.",
+    )
+    tags: Tags = Field(default_factory=list, description="Only what carries at least one of these.")
+    thread_id: Id | None = Field(None, description="Only this thread.")
+    since: Timestamp | None = Field(None, description="Only what happened at this time or later.")
+    until: Timestamp | None = Field(None, description="Only what happened before this time.")
+    top_k: int | None = Field(
+        None, ge=1, le=1000, strict=True, description="Most hits; unset: 10, or 100 with max_tokens."
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        strict=True,
+        description="The best hits whose texts have so many tokens together, with those of their neighbours.",
+    )
+    neighbours: int = Field(0, ge=0, le=20, strict=True, description="Turns before and after each hit.")
+    passages: bool = Field(True, description="Of a long text only the best passage; false: all of it.")
+    now: Timestamp | None = Field(None, description="When it is asked, for 'last week'; unset: now.")
+
+    @field_validator("until")
+    @classmethod
+    def _time_runs_forwards(cls, until: int | None, info: ValidationInfo) -> int | None:
+        since = info.data.get("since")
+        if since is not None and until is not None and since >= until:
+            raise PydanticCustomError("time_order", "must be after since")
+        return until
+
+    def search(self) -> Search:
+        top_k = self.top_k or (100 if self.max_tokens is not None else 10)
+        scope = Scope(
+            types=frozenset(self.types),
+            tags=frozenset(self.tags),
+            thread_id=self.thread_id,
+            agent_id=self.agent_id,
+            since=self.since,
+            until=self.until,
+        )
+        selection = Selection(self.mode, scope, top_k, self.max_tokens, self.passages)
+        return Search(self.query, self.user_id, self.agent_id, selection, self.neighbours, self.now)
+
+
+class ThreadBody(Body):
+    thread_id: ThreadId | None = Field(None, description="Unset: one is made.")
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    title: Title | None = None
+    tags: Tags = Field(default_factory=list)
+    preset: Id | None = None
+    backend: Id | None = None
+    incognito: bool = False
+
+
+class ThreadChanges(Body):
+    """Only what is named is changed; null clears it."""
+
+    user_id: Id | None = Field(None, description="Who asks; the owner cannot be changed.")
+    title: Title | None = None
+    tags: Tags | None = None
+    preset: Id | None = None
+    backend: Id | None = None
+    pinned: bool | None = Field(None, description="Above the others in a list of the last used.")
+
+    def changes(self) -> dict[str, Any]:
+        given = self.model_dump(exclude_unset=True, exclude={"user_id"})
+        cleared = {"tags": [], "pinned": False}
+        return {name: cleared.get(name) if value is None else value for name, value in given.items()}
+
+
+class TurnBody(Body):
+    """One turn, appended as it is."""
+
+    user_id: Id | None = None
+    role: Role
+    content: Text | None = None
+    message_id: MessageId | None = None
+    sender_id: Id | None = Field(None, description="Unset: the owner for a user's turn, else the role.")
+    timestamp: Timestamp | None = Field(None, description="Unset: now.")
+    parts: Objects | None = None
+    tool_calls: Objects | None = None
+    tool_call_id: Id | None = None
+    reasoning: Text | None = None
+    parent_id: Id | None = None
+    model: Id | None = None
+    status: Literal["complete", "partial", "failed"] = "complete"
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        empty = not (self.content or "").strip() and not self.tool_calls and not self.parts
+        if empty and self.role != "tool" and self.status == "complete":
+            raise _empty_content()
+        return self
+
+    def new_turn(self, now: int) -> NewTurn:
+        return NewTurn(
+            role=self.role,
+            content=self.content or "",
+            timestamp=now if self.timestamp is None else self.timestamp,
+            sender_id=self.sender_id or "",
+            message_id=self.message_id,
+            parts=self.parts,
+            tool_calls=self.tool_calls,
+            tool_call_id=self.tool_call_id,
+            reasoning=self.reasoning,
+            parent_id=self.parent_id,
+            model=self.model,
+            status=self.status,
+        )
+
+
+class KeyBody(Body):
+    space: Id = "default"
+    user_id: Id | None = Field(None, description="Bind the key to one user; unset: all of the space.")
+    name: Title | None = None
+
+
+class VerifyBody(Body):
+    repair: bool = Field(False, description="Write files anew that are missing from the vault.")
+    forgotten: bool = Field(False, description="Prove instead that nothing is left of what was forgotten.")

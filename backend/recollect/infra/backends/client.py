@@ -1,0 +1,275 @@
+"""A model backend over HTTP, for every engine."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+
+from recollect.domain.llm import (
+    BackendFacts,
+    BackendKind,
+    ChatCall,
+    Delta,
+    Finished,
+    Sent,
+    StreamEvent,
+    Usage,
+    find_model,
+    is_alias,
+    nearest_names,
+)
+from recollect.domain.model import JsonObject
+from recollect.errors import ModelRefused, ModelUnavailable, UnknownModel
+from recollect.infra.backends.address import cloud_kind
+from recollect.infra.backends.anthropic import Anthropic
+from recollect.infra.backends.dialect import Dialect, Outgoing, guess_tokens
+from recollect.infra.backends.facts import REPLACED, ServerFacts, local_of
+from recollect.infra.backends.ollama import Ollama
+from recollect.infra.backends.openai_compatible import (
+    BatchingServer,
+    LlamaCpp,
+    OpenAi,
+    OpenAiCompatible,
+    Vllm,
+)
+from recollect.infra.backends.server import EXTRAS_REFUSED, Endpoint, ModelServer, StatusError
+from recollect.infra.backends.stream import Answer
+
+
+def merged(ends: Sequence[Finished]) -> Finished:
+    """The prompt counts once, as when one request asks for all; what was written adds up."""
+    first = ends[0]
+    written = [end.usage.completion_tokens for end in ends]
+    total = (
+        sum(count for count in written if count is not None) if any(w is not None for w in written) else None
+    )
+    return Finished(
+        {choice: next(iter(end.reasons.values()), "stop") for choice, end in enumerate(ends)},
+        Usage(first.usage.prompt_tokens, total, first.usage.cached_tokens, first.usage.evaluated_tokens),
+        first.model,
+    )
+
+
+DIALECTS: dict[BackendKind, Dialect] = {
+    "llama.cpp": LlamaCpp(),
+    "lmstudio": OpenAiCompatible(),
+    "vllm": Vllm(),
+    "sglang": BatchingServer(),
+    "ollama": Ollama(),
+    "openai": OpenAi(),
+    "anthropic": Anthropic(),
+    "openrouter": OpenAiCompatible(),
+    "other": OpenAiCompatible(),
+}
+
+
+_NAME_REQUIRED = frozenset({"ollama", "anthropic", "openai", "openrouter"})
+
+
+class HttpBackend:
+    """A model's server. Calls may run at the same time; `aclose` ends its use."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._endpoint = endpoint
+        # A proxy of the environment is for the world outside: it could not reach what is local.
+        outside = not local_of(endpoint, endpoint.kind or cloud_kind(endpoint.base_url))
+        self._server = ModelServer(
+            endpoint, trust_proxies=outside, transport=transport, monotonic=monotonic, now=now
+        )
+        self._facts = ServerFacts(
+            endpoint, self._server, self._ask, on_told=self._is_well, monotonic=monotonic
+        )
+        self._without_tokenizer: BackendFacts | None = None
+        self._problem: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.name
+
+    @property
+    def gate_group(self) -> str:
+        return self._endpoint.group
+
+    @property
+    def server(self) -> str:
+        """Host and port: the same for all names that one server has."""
+        return self._endpoint.address
+
+    @property
+    def label(self) -> str | None:
+        """What people are told of its answers; nothing, of one that they chose."""
+        return None
+
+    @property
+    def last_activity(self) -> datetime | None:
+        """When the server last sent anything."""
+        return self._server.last_activity
+
+    def problem(self) -> str | None:
+        return self._problem
+
+    async def aclose(self) -> None:
+        await self._server.aclose()
+
+    async def facts(self) -> BackendFacts:
+        """Asked once, then remembered until something shows that the server is no longer what it was."""
+        try:
+            return await self._facts.get()
+        except ModelUnavailable as error:
+            self._problem = error.message
+            raise
+
+    async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        """Sent, Deltas, Finished. Closing it drops the request at once."""
+        try:
+            async with aclosing(self._stream(call)) as events:
+                async for event in events:
+                    yield event
+        except StatusError as refused:
+            self._problem = refused.error.message
+            raise refused.error from None
+        except ModelUnavailable as error:
+            self._failed(error)
+            raise
+        self._is_well()
+
+    async def count_tokens(self, text: str) -> int:
+        """By llama.cpp's tokenizer; a careful guess for other engines, and whenever it doesn't answer."""
+        try:
+            facts = await self.facts()
+            if facts.kind == "llama.cpp" and facts != self._without_tokenizer:
+                return await self._counted(text, facts)
+        except ModelUnavailable as error:
+            self._failed(error)
+        return guess_tokens(text)
+
+    async def _counted(self, text: str, facts: BackendFacts) -> int:
+        try:
+            answer = await self._ask("/tokenize", {"content": text})
+        except StatusError as refused:
+            if refused.status in REPLACED:
+                self._without_tokenizer = facts  # Unless it turns out to be another server by now.
+            self._facts.after_status(refused.status)
+            raise refused.error from None
+        if isinstance(answer, dict) and isinstance(answer.get("tokens"), list):
+            return len(answer["tokens"])
+        return guess_tokens(text)
+
+    async def _stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+        """One that was replaced by another engine since it was asked is spoken to once more, in that one's way."""
+        facts = await self._facts.get()
+        has_begun = False
+        try:
+            async with aclosing(self._answers(call, facts)) as events:
+                async for event in events:
+                    has_begun = has_begun or isinstance(event, Delta)
+                    yield event
+                return
+        except StatusError as refused:
+            self._facts.after_status(refused.status)
+            if has_begun or refused.status not in REPLACED:
+                raise
+            now = await self._facts.get()
+            if now.kind == facts.kind:
+                raise
+        async with aclosing(self._answers(call, now)) as events:
+            async for event in events:
+                yield event
+
+    async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
+        model = await self._model(call.model, facts)
+        dialect = DIALECTS[facts.kind]
+        outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
+        several = call.choices > 1 and not dialect.takes_choices
+        answers = self._one_by_one(dialect, outgoing) if several else self._answer(dialect, outgoing)
+        async with aclosing(answers) as events:
+            async for event in events:
+                yield event
+
+    async def _one_by_one(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
+        """Several choices of a server that gives one at a time."""
+        ends: list[Finished] = []
+        single = replace(outgoing, call=replace(outgoing.call, choices=1))
+        for choice in range(outgoing.call.choices):
+            async with aclosing(self._answer(dialect, single)) as events:
+                async for event in events:
+                    if isinstance(event, Delta):
+                        yield replace(event, choice=choice)
+                    elif isinstance(event, Finished):
+                        ends.append(event)
+                    elif choice == 0:
+                        yield event
+        yield merged(ends)
+
+    async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
+        payload = dialect.payload(outgoing)
+        bare = dialect.payload(replace(outgoing, extras=False))
+        yield Sent(payload)
+        try:
+            async with aclosing(self._exchange(dialect, outgoing, payload)) as events:
+                async for event in events:
+                    yield event
+        except StatusError as refused:
+            if refused.status not in EXTRAS_REFUSED or bare == payload:
+                raise
+        else:
+            return
+        yield Sent(bare)
+        async with aclosing(self._exchange(dialect, outgoing, bare)) as events:
+            async for event in events:
+                self._facts.takes_extras = False  # It answers now: it was the extras.
+                yield event
+
+    async def _exchange(
+        self, dialect: Dialect, outgoing: Outgoing, payload: JsonObject
+    ) -> AsyncGenerator[Delta | Finished]:
+        headers = dialect.headers(self._endpoint.api_key)
+        answer = Answer(self._server, self._endpoint.patience, dialect, outgoing)
+        async with (
+            self._server.post(dialect.route, headers, payload) as response,
+            aclosing(answer.read(response)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    async def _ask(self, route: str, body: JsonObject | None) -> Any:
+        kind = self._endpoint.kind or cloud_kind(self._endpoint.base_url) or "other"
+        return await self._server.ask(route, DIALECTS[kind].headers(self._endpoint.api_key), body)
+
+    async def _model(self, asked: str | None, facts: BackendFacts) -> str | None:
+        """The name to send. A name that is not in the list is looked for once more in a fresh one."""
+        wanted = asked or self._endpoint.model
+        if wanted is None:
+            if not facts.models and facts.kind in _NAME_REQUIRED:
+                raise ModelRefused(f"{self._server.who} lists no model, and none is set.")
+            return next(iter(facts.models), None)
+        if not facts.selects_by_name or not facts.models:
+            return wanted
+        found = find_model(wanted, facts.models)
+        if found is None:
+            facts = await self._facts.ask_anew()
+            found = find_model(wanted, facts.models)
+        if found is None and not facts.local and is_alias(wanted, facts.models):
+            return wanted
+        if found is None:
+            names = ", ".join(nearest_names(wanted, facts.models))
+            raise UnknownModel(f"{self._server.who} has no model {wanted!r}. It has: {names}", field="model")
+        return found
+
+    def _is_well(self) -> None:
+        self._problem = None
+
+    def _failed(self, error: ModelUnavailable) -> None:
+        self._problem = error.message
+        self._facts.after(error)

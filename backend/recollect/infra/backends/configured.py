@@ -1,0 +1,137 @@
+"""The model backends that the settings name."""
+
+from dataclasses import replace
+
+from recollect.errors import InvalidInput
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.discovery import Discovery, FoundBackend, SmallModel
+from recollect.infra.backends.local_model import SMOLLM2
+from recollect.infra.backends.server import Endpoint, Patience
+from recollect.settings import BackendSettings, ChatSettings, Settings, TasksSettings
+
+DEFAULT = "default"
+TASKS = "tasks"
+
+AnyBackend = HttpBackend | FoundBackend
+
+
+class Backends:
+    """Every backend by its name. Nothing is asked or started before it is used; `aclose` ends the use of all.
+
+    The default is RECOLLECT_LLM__…, else the first of the named ones, else one that is found when it is needed:
+    running on this machine, or the small model.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        small_model: SmallModel | None = None,
+        *,
+        discovery: Discovery | None = None,
+    ) -> None:
+        """`discovery` is for tests: it looks elsewhere than at the usual addresses."""
+        patience = _patience(settings.chat)
+        named = {
+            name: HttpBackend(_endpoint(name, backend, backend.base_url, patience))
+            for name, backend in settings.backends.items()
+        }
+        self.configured = settings.llm.base_url is not None or bool(named)
+        """Whether the default is one that a person chose."""
+        groups = {DEFAULT: settings.llm, **settings.backends}
+        self._models = {
+            name: tuple(filter(None, (group.model, *group.models))) for name, group in groups.items()
+        }
+        self._own: list[AnyBackend] = list(named.values())
+        self._by_name: dict[str, AnyBackend] = {
+            DEFAULT: self._default(settings, named, patience, discovery, small_model)
+        }
+        self._by_name |= named
+        self.tasks: AnyBackend = self._tasks(settings, patience)
+        """For background work."""
+        self._by_name.setdefault(TASKS, self.tasks)
+
+    @property
+    def names(self) -> list[str]:
+        """What a thread or preset may pick."""
+        return [name for name in self._by_name if name != TASKS]
+
+    def get(self, name: str | None = None) -> AnyBackend:
+        """The backend of that name, or the default."""
+        found = self._by_name.get(name or DEFAULT)
+        if found is None:
+            raise InvalidInput(
+                f"there is no backend {name!r}. Configured: {', '.join(self.names)}", field="backend"
+            )
+        return found
+
+    def all(self) -> list[AnyBackend]:
+        """Each once, the default first."""
+        return list(dict.fromkeys(self._by_name.values()))
+
+    def configured_models(self, name: str) -> tuple[str, ...]:
+        """Those that the settings of a backend name: known even while it doesn't answer."""
+        return self._models.get(name, ())
+
+    async def aclose(self) -> None:
+        for backend in self._own:
+            await backend.aclose()
+
+    def _default(
+        self,
+        settings: Settings,
+        named: dict[str, HttpBackend],
+        patience: Patience,
+        discovery: Discovery | None,
+        small_model: SmallModel | None,
+    ) -> AnyBackend:
+        if settings.llm.base_url is None and named:
+            return next(iter(named.values()))
+        endpoint = _endpoint(DEFAULT, settings.llm, settings.llm.base_url or "http://127.0.0.1", patience)
+        backend: AnyBackend
+        if settings.llm.base_url is not None:
+            backend = HttpBackend(endpoint)
+        else:
+            looks = (discovery or Discovery()) if settings.llm.discover else None
+            backend = FoundBackend(
+                endpoint, discovery=looks, small_model=small_model, small_model_label=SMOLLM2.label
+            )
+        self._own.append(backend)
+        return backend
+
+    def _tasks(self, settings: Settings, patience: Patience) -> AnyBackend:
+        """A server of its own, another model of the default's server, or the default itself."""
+        tasks, llm = settings.tasks, settings.llm
+        if tasks.base_url is not None:
+            endpoint = _endpoint(TASKS, tasks, tasks.base_url, patience)
+        elif tasks.model is not None and llm.base_url is not None:
+            endpoint = replace(_endpoint(DEFAULT, llm, llm.base_url, patience), name=TASKS, model=tasks.model)
+        else:
+            return self._by_name[DEFAULT]
+        backend = HttpBackend(endpoint)
+        self._own.append(backend)
+        return backend
+
+
+def _patience(chat: ChatSettings) -> Patience:
+    return Patience(
+        connect=chat.connect_seconds, first_token=chat.first_token_seconds, stall=chat.stall_seconds
+    )
+
+
+def _endpoint(
+    name: str, settings: BackendSettings | TasksSettings, base_url: str, patience: Patience
+) -> Endpoint:
+    return Endpoint(
+        name,
+        base_url,
+        api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+        headers={header: value.get_secret_value() for header, value in settings.headers.items()},
+        model=settings.model,
+        models=tuple(settings.models),
+        kind=settings.kind,
+        local=settings.local,
+        gate_group=settings.gate_group,
+        context_tokens=settings.context_tokens,
+        keep_alive=settings.keep_alive,
+        patience=patience,
+    )

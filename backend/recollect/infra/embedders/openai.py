@@ -1,0 +1,194 @@
+"""The embedder that asks a server which speaks OpenAI's protocol."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import httpx2
+import numpy as np
+import numpy.typing as npt
+
+from recollect.domain.recall.rows import Vectors
+from recollect.errors import EmbedderUnavailable, TextRefused
+from recollect.infra.backends.address import api_root
+from recollect.infra.embedders.onnx_model import unit_vectors, valid_text
+from recollect.infra.http import closing_to_the_end
+
+
+class Breaker:
+    """Open after so many failures in a row, for so many seconds; then the next call decides."""
+
+    def __init__(self, clock: Callable[[], float], *, failures: int = 3, seconds: float = 5.0) -> None:
+        """`clock` counts seconds and never goes back."""
+        self._clock = clock
+        self._allowed = failures
+        self._seconds = seconds
+        self._failures = 0
+        self._open_until = 0.0
+        self._cause = ""
+
+    def check(self) -> None:
+        """Raises EmbedderUnavailable, with the last cause, while it is open."""
+        if self._failures >= self._allowed and self._clock() < self._open_until:
+            raise EmbedderUnavailable(
+                f"the embedding server failed {self._failures} times in a row; it is asked again within "
+                f"{self._seconds:g} s. Last: {self._cause}"
+            )
+
+    def problem(self) -> str | None:
+        """Why the last call failed; None when it went well."""
+        return self._cause if self._failures else None
+
+    def failed(self, cause: str) -> None:
+        self._failures += 1
+        self._cause = cause
+        self._open_until = self._clock() + self._seconds
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_CHARS = 8000
+"""Of one text; common models take 8,191 tokens and refuse a request that holds a longer text."""
+
+_REFUSALS = frozenset({400, 413, 422})
+"""What a server answers to a text that it does not take; whatever else it answers may be better later."""
+
+_LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=2, keepalive_expiry=4)
+"""Many searches at once need many connections for a moment; the batches that follow need one."""
+
+
+class OpenAiEmbedder:
+    """Calls may run at the same time; `aclose` ends its use.
+
+    `base_url` is the server's address with or without its version: `http://host:8080`, `…/v1` and `…/v1/`
+    are the same; a path that names a version somewhere (`…/v1beta/openai`) is used as it is.
+    After three failures in a row it fails at once for five seconds, then asks again.
+    TextRefused tells a text that the server does not take (it answers 400, 413 or 422), which is no failure.
+    Error messages name the server's status or the flaw in its answer, and never quote either.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str,
+        api_key: str | None,
+        timeout: float = 30,
+        dimensions: int | None = None,
+        batch: int = 64,
+        clock: Callable[[], float] = time.monotonic,
+        client: httpx2.AsyncClient | None = None,
+    ) -> None:
+        self._address = f"{api_root(base_url)}/embeddings"
+        self._model = model
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._timeout = timeout
+        self._asked_dimensions = dimensions
+        self._dimensions = dimensions
+        self._batch = batch
+        self._breaker = Breaker(clock)
+        self._owns_client = client is None
+        self._client = closing_to_the_end(httpx2.AsyncClient(limits=_LIMITS)) if client is None else client
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    def problem(self) -> str | None:
+        """What is wrong with it, as far as its last call showed; None when that went well."""
+        return self._breaker.problem()
+
+    async def aclose(self) -> None:
+        """Close the connections, unless the client was passed in: then it is its owner's to close."""
+        if self._owns_client:
+            await self._client.aclose()
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """One unit vector a text, `timeout` seconds at most for a request of `batch` texts."""
+        if not texts:
+            return np.zeros((0, 0), np.float32)
+        parts = [
+            await self._embed_batch(texts[first : first + self._batch])
+            for first in range(0, len(texts), self._batch)
+        ]
+        return np.concatenate(parts)
+
+    async def _embed_batch(self, texts: Sequence[str]) -> Vectors:
+        self._breaker.check()
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._post(texts)
+            vectors = unit_vectors(await asyncio.to_thread(_vectors, answer, len(texts)))
+            self._check_dimensions(vectors.shape[1])
+        except TextRefused:
+            self._breaker.succeeded()  # It answers; another text may be to its liking.
+            raise
+        except EmbedderUnavailable as error:
+            self._breaker.failed(error.message)
+            raise
+        except TimeoutError:
+            raise self._failure(f"the embedding server took more than {self._timeout:g} s") from None
+        except httpx2.RequestError as error:
+            raise self._failure(
+                f"the embedding server cannot be reached: {str(error) or type(error).__name__}"
+            ) from error
+        self._breaker.succeeded()
+        return vectors
+
+    async def _post(self, texts: Sequence[str]) -> bytearray:
+        # An empty text is refused by servers; a blank one is not.
+        body: dict[str, Any] = {
+            "model": self._model,
+            "input": [valid_text(text, MAX_CHARS) or " " for text in texts],
+        }
+        if self._asked_dimensions is not None:
+            body["dimensions"] = self._asked_dimensions
+        request = self._client.stream("POST", self._address, json=body, headers=self._headers, timeout=None)
+        async with request as response:
+            if response.status_code != 200:
+                kind = TextRefused if response.status_code in _REFUSALS else EmbedderUnavailable
+                raise kind(f"the embedding server answered {response.status_code}")
+            answer = bytearray()
+            async for chunk in response.aiter_bytes():
+                answer += chunk
+                if len(answer) > MAX_ANSWER_BYTES:
+                    raise EmbedderUnavailable(
+                        f"the embedding server's answer exceeds {MAX_ANSWER_BYTES} bytes"
+                    )
+            return answer
+
+    def _check_dimensions(self, found: int) -> None:
+        if self._dimensions is None:
+            self._dimensions = found
+        if found != self._dimensions:
+            raise EmbedderUnavailable(
+                f"the embedding server answered with vectors of {found} dimensions, not of {self._dimensions}"
+            )
+
+    def _failure(self, cause: str) -> EmbedderUnavailable:
+        self._breaker.failed(cause)
+        return EmbedderUnavailable(cause)
+
+
+def _vectors(answer: bytearray, count: int) -> npt.NDArray[np.floating]:
+    """The vectors in the order of the texts."""
+    try:
+        items = json.loads(answer)["data"]
+        rows = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        raise EmbedderUnavailable("the embedding server's answer holds no embeddings") from None
+    if len(items) != count:
+        raise EmbedderUnavailable(f"the embedding server answered with {len(items)} vectors to {count} texts")
+    if rows.keys() != set(range(count)) or not all(type(place) is int for place in rows):
+        raise EmbedderUnavailable("the embedding server's answer does not say which vector is which text's")
+    try:
+        vectors = np.array([rows[place] for place in range(count)])
+    except ValueError:
+        raise EmbedderUnavailable("the embedding server answered with vectors of several lengths") from None
+    if vectors.dtype.kind not in "fi" or vectors.ndim != 2 or vectors.shape[1] == 0:
+        raise EmbedderUnavailable("the embedding server's vectors are no lists of numbers")
+    return vectors

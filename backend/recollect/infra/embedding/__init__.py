@@ -1,1 +1,0 @@
-"""Embedding models: a local one on onnxruntime, or any server that speaks OpenAI's protocol."""

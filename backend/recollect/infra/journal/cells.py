@@ -1,0 +1,362 @@
+"""The buffer, the memcells closed out of it with their turns, and the model answers kept for them."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+
+from recollect.domain.entries.entry import EntryJob, KeptAnswer
+from recollect.domain.extraction.draft import StoredCell
+from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
+from recollect.domain.model import JsonObject, Memcell, Turn
+from recollect.domain.strategy import ClosedCell
+from recollect.errors import NotFound
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_rows import queue_entry_jobs
+from recollect.infra.journal.rows import (
+    FIRST_OPEN,
+    THREAD_COLUMNS,
+    TURN_COLUMNS,
+    NewJob,
+    dumped,
+    memcell_of,
+    named_rows,
+    queue_jobs,
+    queued_job_id,
+    rows,
+    thread_of,
+    turn_of,
+)
+from recollect.infra.journal.turns import Schedule
+
+StrategiesOf = Callable[[ClosedCell, int], Sequence[EntryJob]]
+"""What follows from a memcell that is closed now."""
+
+
+def no_strategies(closed: ClosedCell, now: int) -> Sequence[EntryJob]:
+    """For a journal whose memcells nobody works on."""
+    return ()
+
+
+OLDEST_BUFFERED = f"""
+SELECT {", ".join("t." + name.strip() for name in TURN_COLUMNS.split(","))}
+FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
+WHERE b.thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)
+    AND t.position < {FIRST_OPEN.format("b.thread_pk")}
+ORDER BY t.position LIMIT ?"""
+
+
+QUIET = """
+SELECT h.space, h.thread_id
+FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk JOIN threads h ON h.pk = b.thread_pk
+GROUP BY b.thread_pk HAVING max(t.accepted) < ? ORDER BY max(t.accepted) LIMIT ?"""
+
+
+class SqlCellStore:
+    """A turn leaves the buffer in the very transaction that puts it into its memcell."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        schedule: Schedule,
+        on_due: Callable[[int], None] = lambda due: None,
+        strategies: StrategiesOf = no_strategies,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._schedule = schedule
+        self._strategies = strategies
+        self._on_due = on_due
+
+    async def look(self, space: str, thread_id: str, limit: int) -> list[Turn]:
+        """The oldest turns that no memcell holds, in order; from here on messages are counted anew."""
+
+        def look(connection: sqlite3.Connection) -> list[Turn]:
+            connection.execute(
+                "UPDATE threads SET unasked = 0 WHERE space = ? AND thread_id = ? AND unasked > 0",
+                (space, thread_id),
+            )
+            return [
+                turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (space, thread_id, limit))
+            ]
+
+        return await self._database.write(look)
+
+    async def count_buffered(self, space: str, thread_id: str) -> int:
+        (row,) = await self._database.read(
+            "SELECT count(*) AS number FROM unprocessed_buffer"
+            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
+            (space, thread_id),
+        )
+        return int(row["number"])
+
+    async def close(self, space: str, thread_id: str, cells: Sequence[Memcell], decided_by: str) -> None:
+        """Move exactly these turns from the buffer into their cells, and queue what follows.
+
+        Raises NotFound, and changes nothing, when any of them is no longer in the buffer.
+        """
+        now = self._clock()
+
+        def take(connection: sqlite3.Connection) -> int:
+            thread_pk, user_id, agent_id = _head(connection, space, thread_id)
+            for cell in cells:
+                has_tools = _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
+                closed = ClosedCell(space, user_id, agent_id, cell.memcell_id, has_tools)
+                queue_entry_jobs(connection, space, thread_id, self._strategies(closed, now), now)
+            lane = vault_lane(thread_key(space, thread_id))
+            due = now + self._schedule.transcript_delay_ms
+            return queue_jobs(connection, [NewJob(TRANSCRIBE, lane, space, thread_id, due)], now)
+
+        if cells:
+            self._on_due(await self._database.write(take))
+
+    async def quiet_threads(self, before: int, limit: int) -> list[tuple[str, str]]:
+        """Space and id of threads whose buffer holds nothing that came at that time or later; the oldest first."""
+        found = await self._database.read(QUIET, (before, limit))
+        return [(row["space"], row["thread_id"]) for row in found]
+
+    async def request_flush(self, space: str, thread_id: str, *, reason: str = "flush") -> int:
+        """Queue the closing of all that is buffered; returns the job that does it."""
+        now = self._clock()
+        lane = cells_lane(thread_key(space, thread_id))
+        job = NewJob(FLUSH, lane, space, thread_id, now, json.dumps({"reason": reason}))
+
+        def request(connection: sqlite3.Connection) -> int:
+            # It does all that the look which waits for a pause would do, and must not wait behind it.
+            connection.execute(
+                "DELETE FROM jobs WHERE lane = ? AND kind = ? AND state = 'queued'", (job.lane, BOUNDARY)
+            )
+            queue_jobs(connection, [job], now)
+            return queued_job_id(connection, job)
+
+        job_id = await self._database.write(request)
+        self._on_due(now)
+        return job_id
+
+    async def receipts(
+        self, space: str, thread_id: str, subjects: Sequence[str]
+    ) -> dict[str, dict[str, JsonObject]]:
+        """What happened to memcells or turns: by subject and stage, the newest of each."""
+        told: dict[str, dict[str, JsonObject]] = {subject: {} for subject in subjects}
+        found = await self._database.read(
+            "SELECT subject, stage, detail_json FROM receipts"
+            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+            f" AND subject IN ({','.join('?' * len(subjects))}) ORDER BY pk",
+            (space, thread_id, *subjects),
+        )
+        for row in found:
+            told[row["subject"]][row["stage"]] = json.loads(row["detail_json"])
+        return told
+
+    async def list_cells(self, space: str, thread_id: str) -> list[tuple[Memcell, tuple[str, ...]]]:
+        """A thread's memcells, oldest first, each with its message ids."""
+        found = await self._database.read(
+            "SELECT memcell_id, turn_ids_json, message_ids_json, reason FROM memcell"
+            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+            " ORDER BY last_position",
+            (space, thread_id),
+        )
+        return [(memcell_of(row), tuple(json.loads(row["message_ids_json"]))) for row in found]
+
+
+def _head(connection: sqlite3.Connection, space: str, thread_id: str) -> tuple[int, str, str | None]:
+    row: tuple[int, str, str | None] | None = connection.execute(
+        "SELECT pk, user_id, agent_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    return row
+
+
+def _close_one(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    space: str,
+    thread_id: str,
+    cell: Memcell,
+    decided_by: str,
+    now: int,
+) -> bool:
+    """Returns whether tools were used in it."""
+    positions = [turn_number(turn_id) for turn_id in cell.turn_ids]
+    marks = ",".join("?" * len(positions))
+    members = connection.execute(
+        "SELECT t.pk, t.message_id, t.position, t.tool_calls_json IS NOT NULL FROM turns t JOIN unprocessed_buffer b"
+        " ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk"
+        f" WHERE t.thread_pk = ? AND t.position IN ({marks}) ORDER BY t.position",
+        (thread_pk, *positions),
+    ).fetchall()
+    if len(members) != len(positions):
+        raise NotFound(
+            f"{len(positions) - len(members)} turns of {cell.memcell_id} are no longer in the buffer"
+        )
+    cursor = connection.execute(
+        "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
+        " last_position, reason, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            cell.memcell_id, thread_pk, space, thread_id,
+            json.dumps([message_id for _, message_id, *_ in members], ensure_ascii=False),
+            json.dumps(cell.turn_ids), members[-1][2], cell.reason, now,
+        ),
+    )  # fmt: skip
+    connection.executemany(
+        "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
+        [(pk, cursor.lastrowid) for pk, *_ in members],
+    )
+    connection.executemany(
+        "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?",
+        [(thread_pk, pk) for pk, *_ in members],
+    )
+    connection.execute(
+        "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, 'celled', ?, ?)",
+        (thread_pk, cell.memcell_id, json.dumps({"reason": cell.reason, "decided_by": decided_by}), now),
+    )
+    return any(calls for *_, calls in members)
+
+
+_LOOK_BACK = 200
+"""A prompt holds hardly more messages before the cell."""
+
+CELL = f"""
+SELECT h.pk, c.turn_ids_json, {", ".join("h." + name.strip() for name in THREAD_COLUMNS.split(","))}
+FROM memcell c JOIN threads h ON h.pk = c.thread_pk WHERE h.space = ? AND h.thread_id = ? AND c.memcell_id = ?"""
+
+CELLS_OF_OWNER = """
+SELECT c.memcell_id, h.thread_id FROM memcell c JOIN threads h ON h.pk = c.thread_pk
+WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND (:thread_id IS NULL OR h.thread_id = :thread_id)
+ORDER BY c.pk"""
+
+RECALLED = """
+SELECT b.text FROM turns t JOIN context_blocks b ON b.turn_pk = t.pk
+WHERE t.thread_pk = :pk AND t.position BETWEEN :first AND :last AND b.memories_json NOT IN ('[]', '{}')
+UNION ALL SELECT summary FROM epochs WHERE thread_pk = :pk AND summary IS NOT NULL"""
+
+PARTS = """
+SELECT part, first_position, last_position FROM transcript_parts
+WHERE thread_pk = :pk AND digest IS NOT NULL AND last_position >= :first AND first_position <= :last"""
+
+
+class SqlCellTexts:
+    """Reads; never writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def cell(self, space: str, thread_id: str, memcell_id: str) -> StoredCell | None:
+        """None where it is no longer there, or not as it was closed."""
+        found = await self._database.read(CELL, (space, thread_id, memcell_id))
+        if not found:
+            return None
+        return await self._stored(space, thread_id, memcell_id, json.loads(found[0]["turn_ids_json"]))
+
+    async def stretch(self, space: str, thread_id: str, turn_ids: Sequence[str]) -> StoredCell | None:
+        """Some turns of a thread, as if they were a cell; its id names the thread and the last of them."""
+        if not turn_ids:
+            return None
+        name = f"{thread_key(space, thread_id)[:16]}-{turn_ids[-1]}"
+        return await self._stored(space, thread_id, name, turn_ids)
+
+    async def cells_of(
+        self, space: str, user_id: str | None = None, thread_id: str | None = None
+    ) -> list[tuple[str, str]]:
+        """The ids of threads and memcells, in the order in which they were closed."""
+        bound = {"space": space, "user_id": user_id, "thread_id": thread_id}
+        return [
+            (row["thread_id"], row["memcell_id"]) for row in await self._database.read(CELLS_OF_OWNER, bound)
+        ]
+
+    async def _stored(
+        self, space: str, thread_id: str, memcell_id: str, turn_ids: Sequence[str]
+    ) -> StoredCell | None:
+        places = sorted(place for place in map(turn_number, turn_ids) if place is not None)
+
+        def read(connection: sqlite3.Connection) -> StoredCell | None:
+            heads = rows(
+                connection,
+                f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
+                (space, thread_id),
+            )
+            if not heads or not places:
+                return None
+            marks = ",".join("?" * len(places))
+            stored = named_rows(
+                connection,
+                f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position IN ({marks}) ORDER BY position",
+                (heads[0]["pk"], *places),
+            )
+            turns = tuple(turn_of(row) for row in stored)
+            bound = {"pk": heads[0]["pk"], "first": places[0] - _LOOK_BACK, "last": places[-1]}
+            parts = rows(connection, PARTS, {**bound, "first": places[0]})
+            holding = {turn.turn_id: part for turn in turns if (part := _part_of(turn, parts)) is not None}
+            texts = dict.fromkeys(row["text"] for row in named_rows(connection, RECALLED, bound))
+            return StoredCell(memcell_id, thread_of(heads[0]), turns, holding, "\n".join(texts))
+
+        return await self._database.query(read)
+
+
+def _part_of(turn: Turn, parts: Sequence[dict[str, int]]) -> int | None:
+    place = turn_number(turn.turn_id) or 0
+    holding = [row["part"] for row in parts if row["first_position"] <= place <= row["last_position"]]
+    return max(holding, default=None)
+
+
+ANSWER = """
+SELECT answer, model, usage_json FROM model_answers WHERE space = ? AND cell = ? AND name = ? AND prompt_digest = ?"""
+
+KEEP = """
+INSERT OR IGNORE INTO model_answers (space, cell, name, prompt_digest, thread_key, answer, model, usage_json, at)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM threads WHERE space = ? AND thread_id = ?)"""
+
+
+class SqlModelAnswers:
+    """By memcell, name of the prompt, and digest of all that was asked."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], int]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def answer(self, space: str, cell: str, name: str, digest: str) -> KeptAnswer | None:
+        found = await self._database.read(ANSWER, (space, cell, name, digest))
+        if not found:
+            return None
+        return KeptAnswer(found[0]["answer"], found[0]["model"], json.loads(found[0]["usage_json"]))
+
+    async def keep(
+        self, space: str, thread_id: str, cell: str, name: str, digest: str, answer: KeptAnswer
+    ) -> None:
+        """The first answer to a prompt stays. Nothing is kept of a thread that is gone."""
+        key = thread_key(space, thread_id)
+        told = (
+            space,
+            cell,
+            name,
+            digest,
+            key,
+            answer.text,
+            answer.model,
+            dumped(answer.usage),
+            self._clock(),
+        )
+        await self._database.write(
+            lambda connection: connection.execute(KEEP, (*told, space, thread_id)).rowcount
+        )
+
+    async def forget_cells(self, space: str, cells: Iterable[str]) -> None:
+        rows = [(space, cell) for cell in cells]
+        await self._database.write(
+            lambda connection: (
+                connection.executemany(
+                    "DELETE FROM model_answers WHERE space = ? AND cell = ?", rows
+                ).rowcount
+            )
+        )
+
+    async def forget_thread(self, space: str, thread_id: str) -> None:
+        key = thread_key(space, thread_id)
+        await self._database.write(
+            lambda connection: (
+                connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,)).rowcount
+            )
+        )

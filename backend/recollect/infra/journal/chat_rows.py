@@ -1,0 +1,389 @@
+"""Rows of a chat: requests, answers as they grow, epochs, frozen blocks, the path a prompt takes."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from recollect.domain import identity
+from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentTurn
+from recollect.domain.model import Append, NewTurn, Status, Turn
+from recollect.errors import Conflict, InvalidInput, NotFound
+from recollect.infra.journal.history_matching import FOLLOWED
+from recollect.infra.journal.rows import (
+    THREAD_COLUMNS,
+    TURN_COLUMNS,
+    dumped,
+    insert_rows,
+    named_rows,
+    thread_of,
+    turn_of,
+)
+from recollect.infra.journal.turns import (
+    ADVANCE_THREAD,
+    BUFFER_NEW_TURNS,
+    INSERT_TURNS,
+    ThreadHead,
+    find_or_create,
+    make_message_id,
+    turn_row,
+)
+
+_TURN = ", ".join(f"t.{name.strip()}" for name in TURN_COLUMNS.split(","))
+
+FIND_ANSWER = f"""
+SELECT t.pk AS turn_pk, t.thread_pk, {_TURN}
+FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE h.space = :space AND h.thread_id = :thread_id AND t.position = :position"""
+
+TURNS_OF_REQUEST = f"""
+SELECT t.pk AS turn_pk, t.thread_pk, h.unasked, {FOLLOWED}, {_TURN}
+FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE h.space = :space AND h.thread_id = :thread_id AND t.position BETWEEN :first AND :last"""
+
+OPEN_TURNS = f"""
+SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {_TURN}
+FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', 'streaming')"""
+
+LAST_SAID = f"""
+SELECT {TURN_COLUMNS} FROM turns
+WHERE thread_pk = :pk AND NOT (role = 'assistant' AND status = 'failed' AND content = '' AND tool_calls_json IS NULL)
+ORDER BY position DESC LIMIT :limit"""
+"""Answers that never came are passed over: a message may be sent again until one comes."""
+
+THREAD_HEADER = f"pk, revision, {THREAD_COLUMNS}"
+"""Of a thread's row: what is told of it, and what a prompt needs besides."""
+
+ADVANCED = f"{ADVANCE_THREAD} RETURNING {THREAD_HEADER}"
+
+UPDATE_ANSWER = """
+UPDATE turns SET content = ?, reasoning = ?, tool_calls_json = ?, model = ?, status = ?, skip_reason = ?, timestamp = ?,
+    digest = ? WHERE pk = ?"""
+
+OVERTAKEN = """
+SELECT t.position FROM chat_requests r JOIN threads h ON h.pk = r.thread_pk
+JOIN turns t ON t.thread_pk = h.pk AND t.position = r.answer
+WHERE h.space = :space AND h.thread_id = :thread_id AND r.idempotency_key = :key AND t.status = 'failed'"""
+
+_ON_PATH = f"{TURN_COLUMNS}, block, memories_json"
+PATH_PAGE = f"""
+SELECT json_group_array(json_array({_ON_PATH})) FROM (
+    SELECT {_TURN}, b.text AS block, b.memories_json
+    FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
+    WHERE t.thread_pk = :pk AND t.position <= :last
+    ORDER BY t.position DESC LIMIT :limit)"""
+"""One row, whatever its length: each row that is read costs a change of hands between threads."""
+
+
+_FORGOTTEN = "the thread was forgotten while it was answered"
+_LONGEST_PATH = 5_000
+"""No chain of tool calls is longer."""
+
+
+def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Accepted, Mapping[str, Any]]:
+    """What was accepted, and the row of its thread."""
+    given_turns = (*asked.earlier, *asked.turns)
+    first = given_turns[0].timestamp if given_turns else now
+    anchor = NewTurn("assistant", "", first, "assistant", status="queued")
+    append = Append(asked.space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags)
+    head = find_or_create(connection, append, now)
+    if head.is_new and not given_turns:
+        raise NotFound(f"there is no thread {asked.thread_id!r}")
+    if head.has_failed and _went_unanswered(connection, head, asked):
+        asked, given_turns = replace(asked, turns=(), earlier=(), parent_id=None), ()
+    elif asked.turns and asked.key and (overtaken := _overtaken(connection, asked)):
+        raise Conflict(
+            f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
+            " since; name the message as parent_id to have it answered after all",
+            field="Idempotency-Key",
+        )
+    given_turns = tuple(
+        replace(turn, sender_id=turn.sender_id or (head.user_id if turn.role == "user" else turn.role))
+        for turn in given_turns
+    )
+    given = {turn.message_id for turn in given_turns if turn.message_id is not None}
+    _refuse_known_ids(connection, head, given)
+    parent = _parent(connection, head, asked)
+    before = number = head.last_number
+    stored: list[tuple[int, NewTurn, str]] = []
+    for turn in given_turns:
+        number += 1
+        link = parent if number == before + 1 else None
+        said = number <= before + len(asked.earlier)
+        waiting = replace(turn, status="complete" if said else "queued", parent_id=link)
+        stored.append(
+            (
+                number,
+                waiting,
+                turn.message_id or make_message_id(connection, head, append, turn.timestamp, number, given),
+            )
+        )
+    for choice in range(asked.choices):
+        number += 1
+        link = parent if not given_turns and choice == 0 else None
+        if choice:  # All answers follow the same turn.
+            same = identity.turn_id(before + len(given_turns))
+            link = same if given_turns or parent is None else parent
+        answer = NewTurn("assistant", "", now, "assistant", parent_id=link, status="queued")
+        stored.append((number, answer, make_message_id(connection, head, append, now, number, given)))
+    last_answer = number
+    turns, new_rows = [], []
+    for position, turn, message_id in stored:
+        spare = before + len(given_turns) < position < last_answer
+        reason = _skip_reason(turn, head, asked.skip_reason, spare=spare)
+        digest = identity.turn_digest(turn, message_id)
+        new_rows.append(turn_row(head.pk, position, message_id, turn, reason, now, digest))
+        turns.append(_stored(turn, position, message_id, reason))
+    insert_rows(connection, INSERT_TURNS, new_rows)
+    if any(turn.skip_reason is None for turn in turns):
+        connection.execute(BUFFER_NEW_TURNS, (asked.space, asked.thread_id, head.pk, before))
+    (row,) = named_rows(connection, ADVANCED, (number, len(turns), len(turns), head.lookalikes, now, head.pk))
+    if asked.key is not None:
+        connection.execute(
+            "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
+            (head.pk, asked.key, asked.digest, last_answer),
+        )
+    new = turns[len(asked.earlier) :]
+    count = len(asked.turns)
+    return Accepted(thread_of(row), tuple(new[:count]), tuple(new[count:])), row
+
+
+def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> bool:
+    """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
+    if not asked.turns:
+        return False
+    found = named_rows(connection, LAST_SAID, {"pk": head.pk, "limit": len(asked.turns)})
+    said = [turn_of(row) for row in found][::-1]
+    if [_said(turn) for turn in said] != [_said(turn) for turn in asked.turns]:
+        return False
+    return asked.parent_id in (None, said[0].parent_id, identity.turn_id(identity.place_of(said[0]) - 1))
+
+
+def _overtaken(connection: sqlite3.Connection, asked: Asked) -> str | None:
+    """The answer that was asked for under this key, and failed."""
+    place_and_key = {"space": asked.space, "thread_id": asked.thread_id, "key": asked.key}
+    found = connection.execute(OVERTAKEN, place_and_key).fetchone()
+    return identity.turn_id(found[0]) if found else None
+
+
+def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
+    return turn.role, turn.content, turn.parts, turn.tool_call_id
+
+
+def _stored(turn: NewTurn, position: int, message_id: str, skip_reason: str | None) -> Turn:
+    """As it would be read again."""
+    return Turn(
+        turn_id=identity.turn_id(position),
+        message_id=message_id,
+        role=turn.role,
+        sender_id=turn.sender_id,
+        content=turn.content,
+        timestamp=turn.timestamp,
+        parts=turn.parts,
+        tool_calls=turn.tool_calls,
+        tool_call_id=turn.tool_call_id,
+        reasoning=turn.reasoning,
+        parent_id=turn.parent_id,
+        model=turn.model,
+        status=turn.status,
+        skip_reason=skip_reason,
+    )
+
+
+def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: set[str]) -> None:
+    for message_id in given:
+        known = connection.execute(
+            "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?", (head.pk, message_id)
+        ).fetchone()
+        if known:
+            raise InvalidInput(f"message_id: {message_id!r} is in this thread already", field="message_id")
+
+
+def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> str | None:
+    """None where the parent is the thread's last turn anyway. t-0 is where a thread begins: a second first message."""
+    parent_id = asked.parent_id
+    if parent_id is None:
+        return None
+    position = identity.turn_number(parent_id)
+    if position == 0 and asked.turns:
+        return None if head.last_number == 0 else parent_id
+    if position == head.last_number and not head.forgotten:
+        return None
+    known = connection.execute(
+        "SELECT 1 FROM turns WHERE thread_pk = ? AND position = ?", (head.pk, position)
+    ).fetchone()
+    if not known:
+        raise InvalidInput(f"parent_id: there is no turn {parent_id!r} in this thread", field="parent_id")
+    return None if position == head.last_number else parent_id
+
+
+def _skip_reason(turn: NewTurn, head: ThreadHead, given: str | None, *, spare: bool) -> str | None:
+    if head.incognito:
+        return "incognito thread"
+    if turn.role == "system":
+        return "system message"
+    return given or ("another choice" if spare else None)
+
+
+def thread_pk_of(connection: sqlite3.Connection, space: str, thread_id: str) -> int:
+    row = connection.execute(
+        "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    return int(row[0])
+
+
+def row_of_answer(
+    connection: sqlite3.Connection, space: str, thread_id: str, answer: Turn
+) -> Mapping[str, Any]:
+    """Raises NotFound where its thread was forgotten since, even if its id is somebody else's now."""
+    bound = {"space": space, "thread_id": thread_id, "position": identity.place_of(answer)}
+    found = list(named_rows(connection, FIND_ANSWER, bound))
+    if not found or found[0]["message_id"] != answer.message_id:
+        raise NotFound(_FORGOTTEN)
+    return found[0]
+
+
+def rows_of_request(
+    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted
+) -> dict[str, Mapping[str, Any]]:
+    """Its turns and answers by message id. Raises NotFound where its thread was forgotten since."""
+    turns = (*accepted.turns, *accepted.answers)
+    bound = {"space": space, "thread_id": thread_id, "first": identity.place_of(turns[0])}
+    found = named_rows(connection, TURNS_OF_REQUEST, {**bound, "last": identity.place_of(accepted.answer)})
+    rows: dict[str, Mapping[str, Any]] = {row["message_id"]: row for row in found}
+    if any(answer.message_id not in rows for answer in accepted.answers):
+        raise NotFound(_FORGOTTEN)
+    return rows
+
+
+def settle_turns(
+    connection: sqlite3.Connection,
+    rows: Mapping[str, Mapping[str, Any]],
+    turns: Sequence[Turn],
+    status: Status,
+) -> None:
+    """Those of these turns that still wait get this status."""
+    for turn in turns:
+        row = rows.get(turn.message_id)
+        if row is not None and row["status"] == "queued":
+            update_turn(connection, row["turn_pk"], row["thread_pk"], turn_of(row), status)
+
+
+def update_turn(
+    connection: sqlite3.Connection, turn_pk: int, thread_pk: int, turn: Turn, status: Status
+) -> Turn:
+    """Write a turn with another status: empty answers are left alone by memory."""
+    said_nothing = turn.role == "assistant" and not (turn.content.strip() or turn.tool_calls)
+    over = status not in ("queued", "streaming")
+    was_skipped = turn.skip_reason is not None
+    reason = turn.skip_reason or ("no answer" if said_nothing and over else None)
+    turn = replace(turn, status=status, skip_reason=reason)
+    connection.execute(
+        UPDATE_ANSWER,
+        (
+            turn.content, turn.reasoning, dumped(turn.tool_calls), turn.model, status, reason, turn.timestamp,
+            identity.turn_digest(turn, turn.message_id), turn_pk,
+        ),
+    )  # fmt: skip
+    if reason is not None and not was_skipped:
+        connection.execute(
+            "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?", (thread_pk, turn_pk)
+        )
+    return turn
+
+
+def write_answer(
+    connection: sqlite3.Connection,
+    row: Mapping[str, Any],
+    text: AnswerText,
+    status: Status,
+    model: str | None,
+    at: int | None,
+) -> Turn:
+    turn = replace(
+        turn_of(row),
+        content=text.content,
+        reasoning=text.reasoning or None,
+        tool_calls=list(text.tool_calls) or None,
+        model=model,
+        timestamp=row["timestamp"] if at is None else at,
+    )
+    return update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
+
+
+def open_epoch(connection: sqlite3.Connection, thread_pk: int, epoch: Epoch, now: int) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO epochs (thread_pk, number, first_position, reason, system_digest, backend, revision,"
+        " summary, opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            thread_pk, epoch.number, epoch.first_position, epoch.reason, epoch.system_digest, epoch.backend,
+            epoch.revision, epoch.summary, now,
+        ),
+    )  # fmt: skip
+
+
+def keep_block(connection: sqlite3.Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO context_blocks (turn_pk, text, memories_json)"
+        " SELECT pk, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        (block.text, json.dumps(dict(block.memories), ensure_ascii=False), thread_pk, position),
+    )
+
+
+def path_of(
+    connection: sqlite3.Connection, thread_pk: int, first_new: Turn, epoch: Epoch | None, most_turns: int
+) -> tuple[SentTurn, ...]:
+    """From the turn before the new ones back along the parents, as far as the window reaches.
+
+    To where the epoch began where the path goes through there, and never less far than to the newest words of the
+    user.
+    """
+    path: list[SentTurn] = []
+    wanted = _before(first_new.parent_id, identity.place_of(first_new))
+    page: dict[int, Mapping[str, Any]] = {}
+    lowest = None
+    begun, heard = False, first_new.role == "user"
+    while wanted >= 1 and len(path) < _LONGEST_PATH:
+        if (begun and path and not _is_in_chain(path[-1].turn)) or (heard and len(path) >= most_turns):
+            break
+        begun = begun or (epoch is not None and wanted == epoch.first_position)
+        if lowest is None or wanted < lowest:
+            page = _path_page(connection, thread_pk, wanted, max(1, most_turns - len(path)))
+            if not page:
+                break
+            lowest = min(page)
+        row = page.get(wanted)
+        if row is None:  # Forgotten: its place stays empty.
+            wanted -= 1
+            continue
+        turn = turn_of(row)
+        block = None
+        if row["block"] is not None:
+            block = ContextBlock(row["block"], json.loads(row["memories_json"]))
+        path.append(SentTurn(wanted, turn, block))
+        heard = heard or turn.role == "user"
+        wanted = _before(turn.parent_id, wanted)
+    return tuple(reversed(path))
+
+
+def _path_page(
+    connection: sqlite3.Connection, thread_pk: int, last: int, limit: int
+) -> dict[int, Mapping[str, Any]]:
+    """So many turns up to this place, by their places."""
+    ((found,),) = connection.execute(PATH_PAGE, {"pk": thread_pk, "last": last, "limit": limit}).fetchall()
+    names = _ON_PATH.split(", ")
+    page = (dict(zip(names, values, strict=True)) for values in json.loads(found))
+    return {row["position"]: row for row in page}
+
+
+def _is_in_chain(turn: Turn) -> bool:
+    """It calls tools or is a result: the words that set it off stand before it."""
+    return turn.role == "tool" or bool(turn.tool_calls)
+
+
+def _before(parent_id: str | None, place: int) -> int:
+    parent = identity.turn_number(parent_id) if parent_id else None
+    return place - 1 if parent is None else parent

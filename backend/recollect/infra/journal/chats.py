@@ -1,0 +1,344 @@
+"""The journal of chats: what was asked, the answers as they stream, and the prompts that were sent for them."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from recollect.domain import identity
+from recollect.domain.chat import (
+    Accepted,
+    AnswerText,
+    Asked,
+    Conversation,
+    PromptCost,
+    PromptReceipt,
+    SentPrompt,
+)
+from recollect.domain.job import JobSpec
+from recollect.domain.model import JsonObject, Status, Turn
+from recollect.infra.journal.chat_rows import (
+    OPEN_TURNS,
+    accept,
+    keep_block,
+    open_epoch,
+    row_of_answer,
+    rows_of_request,
+    settle_turns,
+    thread_pk_of,
+    update_turn,
+    write_answer,
+)
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.history_matching import follow_thread
+from recollect.infra.journal.prompts import (
+    COSTS,
+    conversation_if_there,
+    conversation_of,
+    cost_of,
+    is_forgotten_since,
+    keep_prompt,
+    last_prompt,
+    read_prompt,
+    set_payload,
+)
+from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, turn_of
+from recollect.infra.journal.turns import Schedule, queue_follow_up
+
+INTERRUPTED = "the server stopped before the answer was complete"
+
+
+class SqlChatStore:
+    """Turns get their places when they arrive: the order of a thread is the order of arrival, by construction."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        schedule: Schedule,
+        on_due: Callable[[int], None] = lambda due: None,
+        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._schedule = schedule
+        self._on_due = on_due
+        self._on_change = on_change
+
+    async def requested(self, space: str, thread_id: str, key: str) -> tuple[bytes, Turn] | None:
+        """What was asked under this key, and its answer."""
+        found = await self._database.read(
+            "SELECT r.digest AS asked, t.* FROM chat_requests r JOIN threads h ON h.pk = r.thread_pk"
+            " JOIN turns t ON t.thread_pk = h.pk AND t.position = r.answer"
+            " WHERE h.space = ? AND h.thread_id = ? AND r.idempotency_key = ?",
+            (space, thread_id, key),
+        )
+        return (found[0]["asked"], turn_of(found[0])) if found else None
+
+    async def accept(self, asked: Asked) -> Accepted:
+        """Durable when it returns, with status `queued`. Raises NotFound for another user's thread."""
+        now = self._clock()
+        accepted, _ = await self._database.write(
+            lambda connection: accept(connection, asked, now), urgent=True
+        )
+        return accepted
+
+    async def accept_next(self, asked: Asked, most_turns: int) -> tuple[Accepted, Conversation]:
+        """Accept what is answered at once, nothing being answered before it, with what its prompt is made of."""
+        now = self._clock()
+
+        def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation]:
+            accepted, thread = accept(connection, asked, now)
+            return accepted, conversation_of(connection, thread, accepted, most_turns)
+
+        return await self._database.write(accept_and_read, urgent=True)
+
+    async def begin(self, space: str, thread_id: str, accepted: Accepted, prompt: SentPrompt | None) -> None:
+        """The turns take their place, the answer is streaming; what is about to be sent is written down."""
+        now = self._clock()
+
+        def begin(connection: sqlite3.Connection) -> None:
+            rows = rows_of_request(connection, space, thread_id, accepted)
+            settle_turns(connection, rows, accepted.turns, "complete")
+            settle_turns(connection, rows, accepted.answers, "streaming")
+            if prompt is not None:
+                thread_pk = rows[accepted.answer.message_id]["thread_pk"]
+                _write_down(connection, thread_pk, accepted, prompt, now)
+
+        await self._database.write(begin)
+
+    async def save(self, space: str, thread_id: str, answer: Turn, text: AnswerText) -> None:
+        """What has streamed so far."""
+
+        def save(connection: sqlite3.Connection) -> None:
+            row = row_of_answer(connection, space, thread_id, answer)
+            write_answer(connection, row, text, "streaming", answer.model, None)
+
+        await self._database.write(save)
+
+    async def finish(
+        self,
+        space: str,
+        thread_id: str,
+        accepted: Accepted,
+        texts: Sequence[AnswerText],
+        *,
+        status: Status,
+        model: str | None = None,
+        prompt: SentPrompt | None = None,
+        payload: JsonObject | None = None,
+        detail: JsonObject | None = None,
+        jobs: Sequence[JobSpec] = (),
+    ) -> Turn:
+        """The answer as it ended; the work that follows is queued in the same transaction.
+
+        Turns that still waited get their place too: what was said was said, answered or not.
+        """
+        now = self._clock()
+
+        def finish(connection: sqlite3.Connection) -> tuple[Turn, int | None]:
+            rows = rows_of_request(connection, space, thread_id, accepted)
+            settle_turns(connection, rows, accepted.turns, "complete")
+            turn = accepted.answer
+            for answer, text in zip(accepted.answers, texts, strict=True):
+                turn = write_answer(connection, rows[answer.message_id], text, status, model, now)
+            row = rows[turn.message_id]
+            thread_pk = row["thread_pk"]
+            if prompt is not None:
+                told = prompt if detail is None else replace(prompt, detail=detail)
+                _write_down(connection, thread_pk, accepted, told, now, payload)
+            elif not accepted.thread.incognito:
+                set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
+            follow_thread(connection, row)
+            return turn, self._queue(connection, row["unasked"], accepted, jobs, now)
+
+        turn, due = await self._database.write(finish)
+        if due is not None:
+            self._on_due(due)
+        self._on_change(space, thread_id)
+        return turn
+
+    def _queue(
+        self,
+        connection: sqlite3.Connection,
+        unasked: int,
+        accepted: Accepted,
+        jobs: Sequence[JobSpec],
+        now: int,
+    ) -> int | None:
+        """Memory's work first, then the rest in its order."""
+        thread = accepted.thread
+        if thread.incognito:
+            return None
+        due = queue_follow_up(connection, thread.space, thread.thread_id, unasked, now, self._schedule)
+        follow = [
+            NewJob(job.kind, job.lane, job.space, job.thread_id, now, json.dumps(job.payload), job.dedupe)
+            for job in jobs
+        ]
+        return min(due, queue_jobs(connection, follow, now)) if follow else due
+
+    async def conversation(
+        self, space: str, thread_id: str, accepted: Accepted, most_turns: int
+    ) -> Conversation:
+        """What the next prompt is made of. It costs what the window costs, not what the thread costs."""
+        return await self._database.query(
+            lambda connection: conversation_if_there(connection, space, thread_id, accepted, most_turns)
+        )
+
+    async def tip(self, space: str, thread_id: str) -> list[Turn]:
+        """The last turns of a thread, oldest first: enough to see what was asked last, and whether it was answered."""
+        found = await self._database.read(
+            f"SELECT {TURN_COLUMNS} FROM (SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY position DESC LIMIT 16)"
+            " ORDER BY position",
+            (space, thread_id),
+        )
+        return [turn_of(row) for row in found]
+
+    async def prompt(self, space: str, thread_id: str, turn_id: str) -> PromptReceipt | None:
+        """What was sent for an answer."""
+        place = identity.turn_number(turn_id)
+        return await self._database.query(lambda connection: read_prompt(connection, space, thread_id, place))
+
+    async def receipts(self, space: str, thread_id: str, first: str, last: str) -> dict[str, JsonObject]:
+        """What came of the prompts that were sent for the turns from `first` to `last`, by turn id."""
+        found = await self._database.read(
+            "SELECT position, detail_json FROM prompts WHERE position BETWEEN ? AND ? AND thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
+            (identity.turn_number(first), identity.turn_number(last), space, thread_id),
+        )
+        return {identity.turn_id(row["position"]): json.loads(row["detail_json"]) for row in found}
+
+    async def opening(self, space: str, thread_id: str, epoch: int) -> str | None:
+        """The summary that this epoch began with."""
+        found = await self._database.read(
+            "SELECT summary FROM epochs WHERE number = ? AND thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
+            (epoch, space, thread_id),
+        )
+        return found[0]["summary"] if found else None
+
+    async def last_cache(self, space: str, thread_id: str) -> str | None:
+        """The backend and model whose cache holds the last prompt of the thread that got its whole answer."""
+        found = await self._database.read(
+            "SELECT e.backend FROM prompts p JOIN turns t ON t.thread_pk = p.thread_pk AND t.position = p.position"
+            " JOIN epochs e ON e.thread_pk = p.thread_pk AND e.number = p.epoch"
+            " WHERE t.status = 'complete' AND p.thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY p.position DESC LIMIT 1",
+            (space, thread_id),
+        )
+        return found[0]["backend"] if found else None
+
+    async def live_prompt(
+        self, space: str, thread_id: str, epoch: int | None = None, holding: Sequence[int] = ()
+    ) -> list[JsonObject] | None:
+        """The thread's last prompt with its answer; None where that epoch has ended, or began after those places."""
+
+        def read(connection: sqlite3.Connection) -> list[JsonObject] | None:
+            pk = thread_pk_of(connection, space, thread_id)
+            last = last_prompt(connection, pk)
+            if last is None or last.epoch != (last.epoch if epoch is None else epoch):
+                return None
+            begins = connection.execute(
+                "SELECT first_position FROM epochs WHERE thread_pk = ? AND number = ?"
+                " AND number = (SELECT max(number) FROM epochs WHERE thread_pk = ?)",
+                (pk, last.epoch, pk),
+            ).fetchone()
+            if begins is None or not all(begins[0] <= place <= last.position for place in holding):
+                return None
+            answer = connection.execute(
+                "SELECT content FROM turns WHERE thread_pk = ? AND position = ? AND status = 'complete'"
+                " AND tool_calls_json IS NULL",
+                (pk, last.position),
+            ).fetchone()
+            if answer is None:
+                return None
+            messages = [json.loads(line) for line in last.messages.split(b"\n") if line]
+            return [*messages, {"role": "assistant", "content": answer[0]}]
+
+        return await self._database.query(read)
+
+    async def keep(self, space: str, thread_id: str, epoch: int, cut: int, digest: str, text: str) -> None:
+        """For the epoch's end, of all before `cut`. One that comes too late, or whose thread is gone, is dropped."""
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "INSERT INTO summaries (thread_pk, epoch, cut, digest, text)"
+                    " SELECT t.pk, ?, ?, ?, ? FROM threads t WHERE space = ? AND thread_id = ?"
+                    " AND (SELECT max(number) FROM epochs WHERE thread_pk = t.pk) = ?"
+                    " ON CONFLICT (thread_pk, epoch) DO UPDATE SET cut = excluded.cut, digest = excluded.digest,"
+                    " text = excluded.text",
+                    (epoch, cut, digest, text, space, thread_id, epoch),
+                ).rowcount
+            )
+        )
+
+    async def record_receipt(
+        self, space: str, thread_id: str, subject: str, stage: str, detail: JsonObject
+    ) -> None:
+        """What happened at a stage to a turn or a memcell of a thread that is still there."""
+        now = self._clock()
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at)"
+                    " SELECT pk, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?",
+                    (subject, stage, json.dumps(detail, ensure_ascii=False), now, space, thread_id),
+                ).rowcount
+            )
+        )
+
+    async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
+        """Of the last so many answers, oldest first."""
+        bound = {"space": space, "user_id": user_id, "limit": limit}
+        return [cost_of(row) for row in reversed(await self._database.read(COSTS, bound))]
+
+    async def recover(self) -> int:
+        """After a kill: what was being answered is marked, and never answered unasked later."""
+        now = self._clock()
+
+        def recover(connection: sqlite3.Connection) -> tuple[int, int | None]:
+            open_turns = list(named_rows(connection, OPEN_TURNS))
+            due = None
+            for row in open_turns:
+                turn = turn_of(row)
+                if turn.role != "assistant":
+                    status: Status = "complete"
+                else:
+                    status = "partial" if turn.content or turn.reasoning else "failed"
+                update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
+                connection.execute(
+                    "UPDATE prompts SET detail_json = json_set(detail_json, '$.error', ?) WHERE turn_pk = ?",
+                    (INTERRUPTED, row["turn_pk"]),
+                )
+                if not row["incognito"]:
+                    due = queue_follow_up(connection, row["space"], row["thread_id"], 0, now, self._schedule)
+            return len(open_turns), due
+
+        count, due = await self._database.write(recover)
+        if due is not None:
+            self._on_due(due)
+        return count
+
+
+def _write_down(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    accepted: Accepted,
+    prompt: SentPrompt,
+    now: int,
+    payload: JsonObject | None = None,
+) -> None:
+    """Where the conversation goes on without it, it changes nothing of how that goes on."""
+    place = identity.place_of(accepted.answer)
+    if accepted.thread.incognito:
+        counts = not is_forgotten_since(connection, thread_pk, prompt)
+    else:
+        counts = keep_prompt(connection, thread_pk, place, prompt, now, payload)
+    if not counts:
+        return
+    if prompt.opens_epoch:
+        open_epoch(connection, thread_pk, prompt.epoch, now)
+    if prompt.block is not None and prompt.block_position is not None:
+        keep_block(connection, thread_pk, prompt.block_position, prompt.block)

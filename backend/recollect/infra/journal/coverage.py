@@ -1,0 +1,170 @@
+"""Counting: where is every message that was ever accepted?"""
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from recollect.domain.identity import thread_key, turn_digest, turn_id
+from recollect.domain.model import Coverage
+from recollect.domain.strategy import STRATEGY
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.rows import TURN_COLUMNS, rows, turn_of
+
+_THREADS_AT_ONCE = 200
+_TURNS_AT_ONCE = 200
+_LISTED = 100
+
+SCOPE = "space = :space AND (:thread_id IS NULL OR thread_id = :thread_id) AND (:user_id IS NULL OR user_id = :user_id)"
+
+COUNTS = f"""
+SELECT count(*) AS messages,
+    coalesce(sum(b.turn_pk IS NOT NULL), 0) AS buffered,
+    coalesce(sum(m.turn_pk IS NOT NULL), 0) AS celled,
+    coalesce(sum(t.skip_reason IS NOT NULL), 0) AS skipped,
+    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.words_to), 0) AS indexed,
+    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.vectors_to), 0)
+        - (SELECT coalesce(sum(refused), 0) FROM index_progress JOIN threads ON pk = thread_pk
+            WHERE generation = :generation AND {SCOPE}) AS embedded,
+    coalesce(sum(b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL), 0) AS missing,
+    coalesce(sum((b.turn_pk IS NOT NULL) + (m.turn_pk IS NOT NULL) + (t.skip_reason IS NOT NULL) > 1), 0) AS doubled
+FROM turns t
+LEFT JOIN unprocessed_buffer b ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk
+LEFT JOIN memcell_turns m ON m.turn_pk = t.pk
+LEFT JOIN index_progress p ON p.generation = :generation AND p.thread_pk = t.thread_pk
+WHERE t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})"""
+
+# A strategy's job is there until it has ended well: one that waits, runs or is dead holds its memcell back.
+UNWORKED = f"""
+SELECT count(*) AS number FROM memcell_turns WHERE memcell_pk IN (
+    SELECT c.pk FROM memcell c
+    WHERE c.memcell_id IN (
+        SELECT json_extract(payload_json, '$.cell') FROM jobs WHERE kind = '{STRATEGY}' AND jobs.space = :space
+    ) AND c.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})
+)"""
+
+# Every number up to the last one given is a turn or a tombstone; what is neither has been lost.
+LOST = f"""
+SELECT thread_id, last_number - forgotten - (SELECT count(*) FROM turns WHERE thread_pk = threads.pk) AS lost
+FROM threads WHERE {SCOPE} AND lost > 0"""
+
+STRAY = f"""
+SELECT h.thread_id, t.position FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE t.skip_reason IS NULL AND t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})
+    AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer b WHERE b.thread_pk = t.thread_pk AND b.turn_pk = t.pk)
+    AND NOT EXISTS (SELECT 1 FROM memcell_turns m WHERE m.turn_pk = t.pk)
+ORDER BY h.thread_id, t.position LIMIT {_LISTED}"""
+
+DIGESTS = f"""
+SELECT thread_id, (
+    SELECT group_concat(hex(digest), '') FROM (SELECT digest FROM turns WHERE thread_pk = h.pk ORDER BY position)
+) AS digests
+FROM threads h WHERE {SCOPE} AND thread_id > :after ORDER BY thread_id LIMIT {_THREADS_AT_ONCE}"""
+
+
+UNEQUAL_CELLS = """
+SELECT memcell_id FROM memcell c
+WHERE json_array_length(message_ids_json) != (SELECT count(*) FROM memcell_turns m WHERE m.memcell_pk = c.pk)
+    OR EXISTS (
+        SELECT 1 FROM memcell_turns m JOIN turns t ON t.pk = m.turn_pk
+        WHERE m.memcell_pk = c.pk AND t.message_id NOT IN (SELECT value FROM json_each(c.message_ids_json))
+    )"""
+
+TURNS_TO_CHECK = f"""
+SELECT pk, digest, {TURN_COLUMNS} FROM turns WHERE pk > ? ORDER BY pk LIMIT {_TURNS_AT_ONCE}"""
+
+
+class SqlCoverage:
+    """Counts and digests every accepted message, in one consistent view."""
+
+    def __init__(self, database: Database, live_generation: Callable[[], str] = lambda: "") -> None:
+        self._database = database
+        self._live_generation = live_generation
+
+    async def spaces(self) -> list[str]:
+        """Every space that holds anything, `default` always among them."""
+        found = await self._database.read("SELECT space FROM threads UNION SELECT space FROM tombstones")
+        return sorted({"default", *(row["space"] for row in found)})
+
+    async def inconsistencies(self) -> list[str]:
+        """Rows that contradict each other; there are none as long as the journal is sound."""
+        return await self._database.query(_inconsistencies)
+
+    async def coverage(
+        self, *, space: str, thread_id: str | None = None, user_id: str | None = None
+    ) -> Coverage:
+        scope = {"space": space, "thread_id": thread_id, "user_id": user_id}
+        generation = self._live_generation()
+        return await self._database.query(lambda connection: _coverage(connection, scope, generation))
+
+
+def _inconsistencies(connection: sqlite3.Connection) -> list[str]:
+    check = rows(connection, "PRAGMA quick_check(5)")
+    keys = rows(connection, "PRAGMA foreign_key_check")
+    cells = rows(connection, UNEQUAL_CELLS)
+    altered = _altered_turns(connection)
+    problems = [f"journal: {value}" for row in check for value in row.values() if value != "ok"]
+    problems += [f"journal: {altered} turns are not what was accepted"] if altered else []
+    problems += [f"journal: a row of {row['table']} refers to nothing" for row in keys]
+    return problems + [
+        f"journal: memcell {row['memcell_id']} does not hold the turns it lists" for row in cells
+    ]
+
+
+def _altered_turns(connection: sqlite3.Connection) -> int:
+    """Turns whose words no longer give the digest that was taken when they came."""
+    altered = after = 0
+    while page := rows(connection, TURNS_TO_CHECK, (after,)):
+        after = page[-1]["pk"]
+        altered += sum(turn_digest(turn_of(row), row["message_id"]) != row["digest"] for row in page)
+    return altered
+
+
+def _coverage(connection: sqlite3.Connection, scope: dict[str, Any], generation: str) -> Coverage:
+    (counts,) = rows(connection, COUNTS, {**scope, "generation": generation})
+    (unworked,) = rows(connection, UNWORKED, scope)
+    lost = rows(connection, LOST, scope)
+    stray = rows(connection, STRAY, scope)
+    forgotten = _forgotten(connection, scope)
+    gone = sum(row["lost"] for row in lost)
+    return Coverage(
+        messages=counts["messages"] + gone + forgotten,
+        buffered=counts["buffered"],
+        celled=counts["celled"],
+        extracted=counts["celled"] - unworked["number"],
+        skipped=counts["skipped"],
+        forgotten=forgotten,
+        missing=counts["missing"] + gone,
+        doubled=counts["doubled"],
+        indexed=counts["indexed"],
+        embedded=counts["embedded"],
+        digest=_digest(connection, scope),
+        missing_turns=tuple((row["thread_id"], turn_id(row["position"])) for row in stray)
+        + tuple((row["thread_id"], f"{row['lost']} turns") for row in lost),
+    )
+
+
+def _forgotten(connection: sqlite3.Connection, scope: dict[str, Any]) -> int:
+    sql = "SELECT count(*) AS number FROM tombstones WHERE space = :space"
+    parameters = {"space": scope["space"]}
+    if scope["thread_id"] is not None:
+        sql += " AND thread_key = :thread_key"
+        parameters["thread_key"] = thread_key(scope["space"], scope["thread_id"])
+    if scope["user_id"] is not None:
+        sql += " AND user_id = :user_id"
+        parameters["user_id"] = scope["user_id"]
+    (row,) = rows(connection, sql, parameters)
+    return int(row["number"])
+
+
+def _digest(connection: sqlite3.Connection, scope: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    after = ""
+    while True:
+        page = rows(connection, DIGESTS, {**scope, "after": after})
+        for row in page:
+            if row["digests"]:
+                digest.update(f"{thread_key(scope['space'], row['thread_id'])}:{row['digests']}\n".encode())
+        if len(page) < _THREADS_AT_ONCE:
+            return digest.hexdigest()
+        after = page[-1]["thread_id"]

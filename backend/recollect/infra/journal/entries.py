@@ -1,0 +1,231 @@
+"""Entries in the journal: what is known, where it came from, and what it was before."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from recollect.domain.entries.entry import Buried, EntryChange, EntryVersion, KnownEntry, Wording
+from recollect.domain.identity import thread_key, turn_number
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_changes import EntryWriter, bury_entries, forget_entries_of
+from recollect.infra.journal.entry_rows import SELECT_ENTRIES, compared, known_of, version_of
+
+_EVERYTHING = -1
+
+HISTORY = """
+SELECT revision, entry_json, actor, cause, at FROM entry_history
+WHERE entry_pk = (SELECT pk FROM entries WHERE space = ? AND entry_id = ?) ORDER BY pk"""
+
+# The planner has no statistics: it is told which index finds the fewest.
+OF_CELL = f"""
+{SELECT_ENTRIES} INDEXED BY entries_of_cell
+WHERE e.space = ? AND e.owner = ? AND e.cell = ? AND e.cell != '' AND e.strategy = ? ORDER BY e.when_ms, e.entry_id"""
+
+OF_SUBJECT = f"""
+{SELECT_ENTRIES} INDEXED BY entries_of_subject
+WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
+ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
+
+# In one row: each one costs a change of hands between threads.
+WORDINGS = """
+SELECT json_group_array(json_array(entry_id, text, coalesce(extra_json ->> 'value', ''))) AS wordings FROM (
+    SELECT e.entry_id, e.text, e.extra_json FROM entries e INDEXED BY entries_of_subject
+    WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
+    ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?
+)"""
+
+HOLDING_OF_SUBJECT = OF_SUBJECT.replace("ORDER BY", "AND e.holds ORDER BY")
+
+OF_MATTER = f"""
+{SELECT_ENTRIES} INDEXED BY entries_of_matter
+WHERE e.space = ? AND e.owner = ? AND e.matter_key = ? AND e.matter_key != ''
+ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
+
+OF_PERSON = f"""
+{SELECT_ENTRIES} INDEXED BY entries_of_person
+WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND (e.pinned OR e.edited) ORDER BY e.when_ms, e.entry_id"""
+
+WITH_TEXT = f"""
+{SELECT_ENTRIES} INDEXED BY entries_by_text
+WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.text_key = ? ORDER BY e.when_ms, e.entry_id"""
+
+CITING = f"""
+{SELECT_ENTRIES} WHERE +e.space = :space AND e.pk IN (
+    SELECT entry_pk FROM entry_sources WHERE thread_key = :thread_key
+) ORDER BY e.pk"""
+
+CITING_TURNS = f"""
+{SELECT_ENTRIES} WHERE +e.space = :space AND e.pk IN (
+    SELECT entry_pk FROM entry_sources
+    WHERE thread_key = :thread_key AND turn IN (SELECT value FROM json_each(:turns))
+) ORDER BY e.pk"""
+
+BURIED = """
+SELECT entry_id, kind, cell, turn_ids_json FROM buried_entries
+WHERE space = ? AND owner = ? AND (? IS NULL OR cell = ?) ORDER BY entry_id"""
+
+
+class SqlEntryStore:
+    """A change is one transaction, with the jobs that write its files."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+
+    async def get(self, space: str, entry_id: str) -> KnownEntry | None:
+        found = await self._found(f"{SELECT_ENTRIES} WHERE e.space = ? AND e.entry_id = ?", (space, entry_id))
+        return found[0] if found else None
+
+    async def some(self, space: str, owner: str, entry_ids: Sequence[str]) -> list[KnownEntry]:
+        """Those of an owner that have one of these ids, in the order of the ids."""
+        if not entry_ids:
+            return []
+        marks = ",".join("?" * len(entry_ids))
+        found = await self._found(
+            f"{SELECT_ENTRIES} WHERE e.space = ? AND +e.owner = ? AND e.entry_id IN ({marks})",
+            (space, owner, *entry_ids),
+        )
+        order = {entry_id: place for place, entry_id in enumerate(entry_ids)}
+        return sorted(found, key=lambda entry: order[entry.entry_id])
+
+    async def list_entries(
+        self,
+        space: str,
+        owner: str | None = None,
+        *,
+        kinds: Sequence[str] = (),
+        since: int | None = None,
+        until: int | None = None,
+        holding: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[KnownEntry]:
+        """The newest first, by when they happened, then by id. `after` is the id that the last page ended with.
+
+        `since` is included, `until` is not.
+        """
+        where = ["e.space = :space"]
+        if owner is not None:
+            where.append("e.owner = :owner")
+        if kinds:
+            where.append(
+                "e.kind IN (SELECT value FROM json_each(:kinds))" if len(kinds) > 1 else "e.kind = :kind"
+            )
+        if since is not None:
+            where.append("e.when_ms >= :since")
+        if until is not None:
+            where.append("e.when_ms < :until")
+        if holding:
+            where.append("e.holds")
+        if after is not None:
+            last = "(SELECT when_ms FROM entries WHERE space = :space AND entry_id = :after)"
+            where += [f"e.when_ms <= {last}", f"NOT (e.when_ms = {last} AND e.entry_id <= :after)"]
+        parameters = {
+            "space": space,
+            "owner": owner,
+            "kinds": json.dumps(list(kinds)),
+            "kind": next(iter(kinds), None),
+            "since": since,
+            "until": until,
+            "after": after,
+            "limit": _EVERYTHING if limit is None else limit,
+        }
+        order = "ORDER BY e.when_ms DESC, e.entry_id LIMIT :limit"
+        found = await self._database.read(f"{SELECT_ENTRIES} WHERE {' AND '.join(where)} {order}", parameters)
+        return [known_of(row) for row in found]
+
+    async def of_cell(self, space: str, owner: str, cell: str, strategy: str) -> list[KnownEntry]:
+        """What a strategy made of a cell, oldest first."""
+        return await self._found(OF_CELL, (space, owner, cell, strategy))
+
+    async def of_subject(
+        self,
+        space: str,
+        owner: str,
+        kind: str,
+        subject: str,
+        attribute: str,
+        newest: int | None = None,
+        *,
+        holding: bool = False,
+    ) -> list[KnownEntry]:
+        """Those about the same attribute of the same subject (compared without case), oldest first."""
+        most = _EVERYTHING if newest is None else newest
+        about = (space, owner, kind, compared(subject), compared(attribute), most)
+        return list(reversed(await self._found(HOLDING_OF_SUBJECT if holding else OF_SUBJECT, about)))
+
+    async def wordings(
+        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int
+    ) -> list[Wording]:
+        """What the newest about the same attribute of the same subject say, oldest first."""
+        about = (space, owner, kind, compared(subject), compared(attribute), newest)
+        (row,) = await self._database.read(WORDINGS, about)
+        return [Wording(*told) for told in reversed(json.loads(row["wordings"]))]
+
+    async def of_matter(
+        self, space: str, owner: str, matter_key: str, newest: int | None = None
+    ) -> list[KnownEntry]:
+        """Those whose `matter_key` (memory/matters.py) is this one, oldest first."""
+        most = _EVERYTHING if newest is None else newest
+        return list(reversed(await self._found(OF_MATTER, (space, owner, matter_key, most))))
+
+    async def of_person(self, space: str, owner: str, kind: str) -> list[KnownEntry]:
+        """Those that a person wrote or pinned, oldest first."""
+        return await self._found(OF_PERSON, (space, owner, kind))
+
+    async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
+        """Those whose `text_key` (memory/text_key.py) is this one, oldest first."""
+        return await self._found(WITH_TEXT, (space, owner, kind, text_key))
+
+    async def citing(self, space: str, thread_id: str, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
+        """Whatever came from any of these turns, or from any turn of the thread; of whatever owner."""
+        numbers = [turn_number(name) for name in turn_ids or ()]
+        parameters = {
+            "space": space, "thread_key": thread_key(space, thread_id), "turns": json.dumps(numbers),
+        }  # fmt: skip
+        sql = CITING if turn_ids is None else CITING_TURNS
+        return [known_of(row) for row in await self._database.read(sql, parameters)]
+
+    async def buried(self, space: str, owner: str, cell: str | None = None) -> list[Buried]:
+        found = await self._database.read(BURIED, (space, owner, cell, cell))
+        return [
+            Buried(row["entry_id"], row["kind"], row["cell"], tuple(json.loads(row["turn_ids_json"])))
+            for row in found
+        ]
+
+    async def bury(self, space: str, owner: str, graves: Sequence[Buried]) -> None:
+        """These were deleted, and are never derived again."""
+        await self._database.write(lambda connection: bury_entries(connection, space, owner, graves))
+
+    async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
+        """Oldest first; empty for an entry that never changed."""
+        return [version_of(row) for row in await self._database.read(HISTORY, (space, entry_id))]
+
+    async def apply(self, change: EntryChange) -> None:
+        """All of it or nothing. An entry's revision must be the one that is stored, else Conflict.
+
+        An entry that says what is stored changes nothing, whatever its revision.
+        """
+        due = await self._database.write(
+            lambda connection: EntryWriter(connection, change, self._clock()).apply()
+        )
+        if due is not None:
+            self._on_due(due)
+
+    async def forget_owner(self, space: str, owner: str) -> None:
+        """Nothing is known of an owner's entries any longer; their files are the caller's to remove."""
+
+        def forget(connection: sqlite3.Connection) -> None:
+            forget_entries_of(connection, space, owner)
+
+        await self._database.write(forget)
+
+    async def _found(self, sql: str, parameters: Sequence[object]) -> list[KnownEntry]:
+        return [known_of(row) for row in await self._database.read(sql, parameters)]

@@ -1,0 +1,334 @@
+"""Changing entries inside one transaction: rows, sources, histories, and the files that follow."""
+
+import json
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from recollect.domain.entries.edit import is_made_of
+from recollect.domain.entries.entry import (
+    AFTER_A_PERSON,
+    CASES,
+    FACTS,
+    PROFILE,
+    Actor,
+    Buried,
+    EntryChange,
+    EntryReceipt,
+    KnownEntry,
+)
+from recollect.domain.entries.links import origin_ids
+from recollect.domain.forgetting import Derived, Task, buried_path
+from recollect.domain.identity import turn_number
+from recollect.domain.job import GRAVES, entries_lane
+from recollect.domain.paths import is_entry_path
+from recollect.errors import Conflict, NotFound
+from recollect.infra.journal import entry_rows as places
+from recollect.infra.journal.entry_rows import (
+    INSERT_ENTRY,
+    SELECT_ENTRIES,
+    UPDATE_ENTRY,
+    dumped_entry,
+    known_of,
+    put_sources,
+    queue_entry_jobs,
+    row_of,
+    stored_entry,
+    version_of,
+)
+from recollect.infra.journal.forget_prompts import end_quoting_epochs, settle_entries_job
+from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs
+
+ADD_HISTORY = """
+INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
+
+VERSIONS_NAMING = """
+SELECT h.pk, h.revision, h.entry_json, h.actor, h.cause, h.at FROM entries e
+JOIN entry_history h ON h.entry_pk = e.pk
+WHERE e.space = ? AND e.owner = ? AND e.kind IN ('profile', 'skills')
+AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(h.entry_json, value))"""
+
+CELL_OF_TURN = """
+SELECT m.memcell_id FROM threads h JOIN turns t ON t.thread_pk = h.pk
+JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
+WHERE h.space = ? AND h.thread_id = ? AND t.position = ?"""
+
+BURY = """
+INSERT OR REPLACE INTO buried_entries (space, entry_id, owner, kind, cell, turn_ids_json) VALUES (?, ?, ?, ?, ?, ?)"""
+
+
+@dataclass(slots=True)
+class EntryWriter:
+    """Applies one change. Whatever it raises, the transaction is undone by whoever opened it."""
+
+    connection: sqlite3.Connection
+    change: EntryChange
+    now: int
+    delays: Mapping[str, int] = field(default_factory=dict)
+    """For files that are not to be written at once: how long, in milliseconds."""
+    _touched: dict[str, KnownEntry] = field(default_factory=dict)
+    _deleted: list[KnownEntry] = field(default_factory=list)
+    """What a person deletes is forgotten to the last byte."""
+    _left: set[tuple[str, str]] = field(default_factory=set)
+
+    def apply(self) -> int | None:
+        """Returns when the first job that follows is due."""
+        for known in self.change.put:
+            self._put(known, self.change.actor, self.change.cause)
+        for known in self.change.marked:
+            self._put(known, "consolidation", AFTER_A_PERSON)
+        for entry_id in self.change.remove:
+            self._remove(entry_id, bury=self.change.bury)
+        for line in self._made_of_deleted():
+            # Not buried: the same line may come of another fact one day.
+            self._remove(line, bury=False)
+        self._forget_words_of_deleted()
+        bury_entries(self.connection, self.change.space, self.change.owner, self.change.graves)
+        if self.change.receipt is not None:
+            _put_receipt(self.connection, self.change.space, self.change.receipt, self.now)
+        return self._queue()
+
+    def _put(self, known: KnownEntry, actor: Actor, cause: str) -> None:
+        if (known.space, known.owner) != (self.change.space, self.change.owner):
+            raise ValueError(f"{known.entry_id} is of another owner than the change")
+        before = stored_entry(self.connection, known.space, known.entry_id)
+        if before is None:
+            self._add(known)
+        elif before.owner != known.owner:
+            raise Conflict(f"the id {known.entry_id} is taken")
+        elif not _is_same(before, known):
+            if before.revision != known.revision:
+                raise Conflict(
+                    f"{known.entry_id} was changed meanwhile: it has revision {before.revision}, not {known.revision}"
+                )
+            self._replace(before, known, actor, cause)
+
+    def _add(self, known: KnownEntry) -> None:
+        if known.revision != 0:
+            raise Conflict(f"{known.entry_id} was removed meanwhile")
+        if known.kind == PROFILE and self.change.actor == "consolidation":
+            self._require_origins(known)
+        path = places.new_place(self.connection, known)
+        ((pk,),) = self.connection.execute(INSERT_ENTRY, row_of(known, path, self.now)).fetchall()
+        put_sources(self.connection, pk, known)
+        if self.change.actor in ("person", "undo"):
+            self.connection.execute(
+                "DELETE FROM buried_entries WHERE space = ? AND entry_id = ?", (known.space, known.entry_id)
+            )
+        self._touch(path, known)
+
+    def _require_origins(self, known: KnownEntry) -> None:
+        """What a line says may have been forgotten since its facts were read: it must not come back by the line."""
+        for origin in origin_ids(known.entry):
+            if stored_entry(self.connection, known.space, origin) is None:
+                raise Conflict(f"{origin}, which {known.entry_id} is made of, was removed meanwhile")
+
+    def _replace(self, before: KnownEntry, known: KnownEntry, actor: Actor, cause: str) -> None:
+        # What a person changed in a file stays where they have it.
+        stays = before.path in self.delays and known.path == before.path
+        path = before.path if stays else places.kept_place(self.connection, before, known)
+        ((pk,),) = self.connection.execute(UPDATE_ENTRY, row_of(known, path, self.now)).fetchall()
+        put_sources(self.connection, pk, known)
+        self.connection.execute(
+            ADD_HISTORY,
+            (pk, before.revision, dumped_entry(before.entry), actor, cause, self.now),
+        )
+        if path != before.path:
+            self._leave(before)
+        self._touch(path, known)
+
+    def _made_of_deleted(self) -> list[str]:
+        """Lines of the profile that show a fact which a person deleted; those that the person wrote are theirs."""
+        gone = {known.entry_id for known in self._deleted if known.kind == FACTS}
+        if not gone:
+            return []
+        bound = (self.change.space, self.change.owner, PROFILE)
+        page = named_rows(
+            self.connection, f"{SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND e.kind = ?", bound
+        )
+        lines = [known_of(row) for row in page]
+        return [
+            line.entry_id
+            for line in lines
+            if not line.is_edited and (made_of := origin_ids(line.entry)) and gone.issuperset(made_of)
+        ]
+
+    def _forget_words_of_deleted(self) -> None:
+        """What a person wrote over words that were made of a deleted entry stays; those words go."""
+        gone = {known.entry_id for known in self._deleted}
+        if not gone:
+            return
+        bound = (self.change.space, self.change.owner, json.dumps(sorted(gone)))
+        for row in named_rows(self.connection, VERSIONS_NAMING, bound):
+            if is_made_of(version_of(row), gone):
+                self.connection.execute(
+                    "UPDATE entry_history SET entry_json = NULL WHERE pk = ?", (row["pk"],)
+                )
+
+    def _remove(self, entry_id: str, *, bury: bool) -> None:
+        """One that is gone already, or another owner's, is left alone."""
+        before = stored_entry(self.connection, self.change.space, entry_id)
+        if before is None or before.owner != self.change.owner:
+            return
+        self.connection.execute(
+            "DELETE FROM entries WHERE space = ? AND entry_id = ?", (before.space, entry_id)
+        )
+        if before.kind == CASES and self.change.actor != "extraction":
+            # Nobody forgets a case by making it anew.
+            self.connection.execute("INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)", (entry_id,))
+        if self.change.actor == "person":
+            self._deleted.append(before)
+            self.connection.execute(
+                "DELETE FROM model_answers WHERE space = ? AND cell = ?", (before.space, before.cell)
+            )
+        if bury:
+            turn_ids = json.dumps([source.turn_id for source in before.sources])
+            self.connection.execute(
+                BURY, (before.space, entry_id, before.owner, before.kind, before.cell, turn_ids)
+            )
+            self._bury_in_other_cells(before)
+        self._leave(before)
+
+    def _bury_in_other_cells(self, before: KnownEntry) -> None:
+        """What several cells said is derived again from none of them."""
+        cells: dict[str, list[str]] = {}
+        for source in before.sources:
+            place = (before.space, source.thread_id, turn_number(source.turn_id))
+            for (cell,) in self.connection.execute(CELL_OF_TURN, place):
+                cells.setdefault(cell, []).append(source.turn_id)
+        bury_entries(
+            self.connection,
+            before.space,
+            before.owner,
+            [
+                Buried(f"{before.entry_id}@{cell}", before.kind, cell, tuple(turn_ids))
+                for cell, turn_ids in cells.items()
+                if cell != before.cell
+            ],
+        )
+
+    def _leave(self, before: KnownEntry) -> None:
+        if is_entry_path(before.path):
+            places.leave_file(self.connection, before.path, before.entry_id)
+            self._left.add((before.path, before.entry_id))
+        self._touch(before.path, before)
+
+    def _touch(self, path: str, known: KnownEntry) -> None:
+        """The files of skills are written by whoever makes them."""
+        if not is_entry_path(path):
+            return
+        if (path, known.entry_id) not in self._left:
+            places.enter_file(self.connection, path, known.entry_id)
+        if path not in self._touched:
+            self._touched[path] = known
+            places.touch_file(self.connection, known, path)
+
+    def _queue(self) -> int | None:
+        space, receipt = self.change.space, self.change.receipt
+        thread_id = None if receipt is None else receipt.thread_id
+        due = queue_entry_jobs(self.connection, space, thread_id, self.change.extra_jobs, self.now)
+        jobs = [
+            places.file_job(space, path, self.now + self.delays.get(path, 0))
+            for path in sorted(self._touched)
+        ]
+        if self.change.graves or (self.change.bury and self.change.remove):
+            jobs.append(graves_job(space, self.change.owner, self.now))
+        if self._deleted:
+            jobs.append(self._forgetting())
+        if jobs:
+            first = queue_jobs(self.connection, jobs, self.now)
+            due = first if due is None else min(due, first)
+        return due
+
+    def _forgetting(self) -> NewJob:
+        """Prompts that held the words end now; what else may hold them is looked through by this job."""
+        space, owner = self.change.space, self.change.owner
+        ids = tuple(known.entry_id for known in self._deleted)
+        paths = tuple(dict.fromkeys(known.path for known in self._deleted if known.path))
+        quoting = end_quoting_epochs(self.connection, space, None, ids)
+        derived = Derived({owner: ids}, paths)
+        task = Task(space, self._user_id(), "", (), derived, self.now, tuple(quoting))
+        return settle_entries_job(task, owner, self.now)
+
+    def _user_id(self) -> str:
+        """Whose words they were; by the folder's name where no thread tells."""
+        for source in (source for known in self._deleted for source in known.sources):
+            found = self.connection.execute(
+                "SELECT user_id FROM threads WHERE space = ? AND thread_id = ?",
+                (self.change.space, source.thread_id),
+            ).fetchone()
+            if found is not None:
+                return str(found[0])
+        return self.change.owner.rpartition("/")[2]
+
+
+def graves_job(space: str, owner: str, now: int) -> NewJob:
+    """The job that writes down which of an owner's entries were deleted."""
+    payload = json.dumps({"owner": owner}, ensure_ascii=False)
+    return NewJob(GRAVES, entries_lane(buried_path(owner)), space, None, now, payload)
+
+
+def bury_entries(connection: sqlite3.Connection, space: str, owner: str, graves: Sequence[Buried]) -> None:
+    connection.executemany(
+        BURY,
+        [
+            (space, grave.entry_id, owner, grave.kind, grave.cell, json.dumps(grave.turn_ids))
+            for grave in graves
+        ],
+    )
+
+
+def forget_entries_of(connection: sqlite3.Connection, space: str, owner: str) -> None:
+    """Everything that is known of an owner's entries; their files are the caller's to remove."""
+    paths = [path for (path,) in connection.execute("SELECT path FROM entry_files WHERE owner = ?", (owner,))]
+    for path in paths:
+        forget_file(connection, path)
+    for table in ("entries", "buried_entries"):
+        connection.execute(f"DELETE FROM {table} WHERE space = ? AND owner = ?", (space, owner))
+
+
+def forget_file(connection: sqlite3.Connection, path: str, *, jobs: bool = True) -> None:
+    """Nothing is known of a file any longer."""
+    connection.execute("DELETE FROM leaving_entries WHERE path = ?", (path,))
+    connection.execute("DELETE FROM entry_files WHERE path = ?", (path,))
+    if jobs:
+        lane = entries_lane(path)
+        connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (lane,))
+
+
+def mark_filed(connection: sqlite3.Connection, path: str, filed: Mapping[str, str]) -> None:
+    """What a file holds of its entries, by the digests of their sections."""
+    connection.executemany(
+        "UPDATE entries SET filed = ?, filing = NULL WHERE path = ? AND entry_id = ?",
+        [(digest, path, entry_id) for entry_id, digest in filed.items()],
+    )
+
+
+def drop_leaving(connection: sqlite3.Connection, path: str, gone: Collection[str]) -> None:
+    connection.executemany(
+        "DELETE FROM leaving_entries WHERE path = ? AND entry_id = ?", [(path, entry_id) for entry_id in gone]
+    )
+
+
+def _is_same(before: KnownEntry, after: KnownEntry) -> bool:
+    def told(known: KnownEntry) -> tuple[object, ...]:
+        return known.kind, known.entry, known.sources, known.cell, known.strategy
+
+    return told(before) == told(after) and after.path in ("", before.path)
+
+
+def _put_receipt(connection: sqlite3.Connection, space: str, receipt: EntryReceipt, now: int) -> None:
+    """In the place of what the same strategy told of the same cell before. Raises NotFound where the thread is gone."""
+    row = connection.execute(
+        "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, receipt.thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {receipt.thread_id!r}")
+    connection.execute(
+        "DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage = ?",
+        (row[0], receipt.cell, receipt.strategy),
+    )
+    connection.execute(
+        "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, ?, ?, ?)",
+        (row[0], receipt.cell, receipt.strategy, json.dumps(receipt.detail, ensure_ascii=False), now),
+    )

@@ -1,0 +1,354 @@
+"""Files of entries and of skills: what each holds, what it has yet to take in, and how it was before."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from recollect.domain.entries.entry import (
+    BY_HAND,
+    FROM_CASES,
+    Actor,
+    EntryChange,
+    EntryFileState,
+    FiledEntry,
+    PastSkill,
+    SeenSkill,
+)
+from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.job import ENTRIES, entries_lane
+from recollect.domain.paths import file_name
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_file, mark_filed
+from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, file_of, known_of
+from recollect.infra.journal.rows import queue_jobs
+
+TAKEN_IN = """
+INSERT INTO entry_files (path, space, owner, written, digest) VALUES (?, ?, ?, 1, ?)
+ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, writing = NULL RETURNING revision, written"""
+
+UNWRITTEN = "UPDATE entry_files SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
+
+
+class SqlEntryFileStore:
+    """Every call is one transaction. A file that has to be written has a job that does it."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+
+    async def file(self, path: str) -> EntryFileState | None:
+        found = await self._database.read(f"SELECT {FILE_COLUMNS} FROM entry_files WHERE path = ?", (path,))
+        return file_of(found[0]) if found else None
+
+    async def files(self) -> list[EntryFileState]:
+        """Every one, by path."""
+        found = await self._database.read(f"SELECT {FILE_COLUMNS} FROM entry_files ORDER BY path")
+        return [file_of(row) for row in found]
+
+    async def entries_in(self, path: str) -> list[FiledEntry]:
+        """Those that should stand in a file, oldest first."""
+        found = await self._database.read(
+            f"{SELECT_ENTRIES} WHERE e.path = ? ORDER BY e.when_ms, e.entry_id", (path,)
+        )
+        return [_filed(row) for row in found]
+
+    async def leaving(self, path: str) -> frozenset[str]:
+        """Ids of those whose sections have to go from a file."""
+        found = await self._database.read("SELECT entry_id FROM leaving_entries WHERE path = ?", (path,))
+        return frozenset(row["entry_id"] for row in found)
+
+    async def announce(self, path: str, writing: str, filing: Mapping[str, str]) -> None:
+        """Before a file is put in place: if we die then, what stands there is known to be ours."""
+
+        def announce(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
+            connection.executemany(
+                "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
+                [(digest, path, entry_id) for entry_id, digest in filing.items()],
+            )
+
+        await self._database.write(announce)
+
+    async def record(self, path: str, revision: int, digest: str, gone: Collection[str]) -> None:
+        """After it is in place. What was changed since it was rendered has yet to be written."""
+
+        def record(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE entry_files SET written = ?, digest = ?, writing = NULL WHERE path = ?",
+                (revision, digest, path),
+            )
+            connection.execute(
+                "UPDATE entries SET filed = filing, filing = NULL WHERE path = ? AND filing IS NOT NULL",
+                (path,),
+            )
+            drop_leaving(connection, path, gone)
+
+        await self._database.write(record)
+
+    async def removed(self, path: str) -> bool:
+        """The file is gone, and nothing is known of it any longer. False where entries should stand in it."""
+
+        def remove(connection: sqlite3.Connection) -> bool:
+            held = connection.execute("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)).fetchone()
+            if held is None:
+                forget_file(connection, path, jobs=False)
+            else:
+                _unwrite(connection, path)
+            return held is None
+
+        return await self._database.write(remove)
+
+    async def take_in(
+        self,
+        path: str,
+        digest: str,
+        change: EntryChange,
+        filed: Mapping[str, str],
+        *,
+        settled_at: int | None = None,
+        delay_ms: int = 0,
+    ) -> None:
+        """What a person wrote is known, and their file is known to hold it.
+
+        `filed` are the digests of its sections. The file is written in `delay_ms`, unless with this change it holds
+        all that it did not hold at the revision `settled_at`.
+        """
+
+        def take_in(connection: sqlite3.Connection) -> int | None:
+            now = self._clock()
+            before = connection.execute("SELECT revision FROM entry_files WHERE path = ?", (path,)).fetchone()
+            due = EntryWriter(connection, change, now, {path: delay_ms}).apply()
+            ((revision, written),) = connection.execute(
+                TAKEN_IN, (path, change.space, change.owner, digest)
+            ).fetchall()
+            mark_filed(connection, path, filed)
+            if settled_at is not None and settled_at == (0 if before is None else before[0]):
+                _settle(connection, path)
+            elif revision != written:
+                later = queue_jobs(connection, [file_job(change.space, path, now + delay_ms)], now)
+                due = later if due is None else min(due, later)
+            return due
+
+        due = await self._database.write(take_in)
+        if due is not None:
+            self._on_due(due)
+
+    async def write_anew(self, path: str) -> None:
+        """The file, or what it held, is gone and comes back: it has yet to be written."""
+        await self._database.write(lambda connection: _unwrite(connection, path))
+        await self.queue(path)
+
+    async def queue(self, path: str, *, delay_ms: int = 0, **about: str) -> None:
+        """Have a file settled, in turn with all else that is done to it. What it is `about` is in the job."""
+        now = self._clock()
+
+        def queue(connection: sqlite3.Connection) -> int:
+            row = connection.execute("SELECT space FROM entry_files WHERE path = ?", (path,)).fetchone()
+            space = path.partition("/")[0] if row is None else row[0]
+            return queue_jobs(connection, [file_job(space, path, now + delay_ms, **about)], now)
+
+        self._on_due(await self._database.write(queue))
+
+    async def space_of(self, owner: str) -> str | None:
+        """The space that an owner's folder lies in; None where it is nobody's that is known."""
+        folder = owner.partition("/")[0]
+        if file_name(folder) == folder:
+            return folder
+        found = await self._database.read(
+            "SELECT space FROM entry_files WHERE owner = ? UNION SELECT DISTINCT space FROM threads", (owner,)
+        )
+        return next((row["space"] for row in found if file_name(row["space"]) == folder), None)
+
+    async def thread_of(self, space: str, thread_folder: str) -> str | None:
+        """The thread whose transcript lies in a folder."""
+        user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
+        where, parameters = "space = ?", [space]
+        if file_name(name) == name:
+            where, parameters = f"{where} AND thread_id = ?", [*parameters, name]
+        elif file_name(user) == user:
+            where, parameters = f"{where} AND user_id = ?", [*parameters, user]
+        found = await self._database.read(f"SELECT thread_id, user_id FROM threads WHERE {where}", parameters)
+        for row in found:
+            if file_name(row["thread_id"]) == name and file_name(row["user_id"]) == user:
+                return str(row["thread_id"])
+        return None
+
+    async def is_forgotten(self, space: str, thread_folder: str, turn_id: str) -> bool:
+        """Whether the turn of a thread, which may be forgotten as a whole, has a tombstone."""
+        user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
+        thread_id = await self.thread_of(space, thread_folder) or name
+        found = await self._database.read(
+            "SELECT user_id FROM tombstones WHERE space = ? AND thread_key = ? AND number = ?",
+            (space, thread_key(space, thread_id), turn_number(turn_id)),
+        )
+        return any(file_name(row["user_id"]) == user for row in found)
+
+
+def _filed(row: dict[str, Any]) -> FiledEntry:
+    digests = [digest for digest in (row["filed"], row["filing"]) if digest is not None]
+    return FiledEntry(known_of(row), frozenset(digests))
+
+
+def _settle(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute("UPDATE entry_files SET written = revision WHERE path = ?", (path,))
+    connection.execute("DELETE FROM leaving_entries WHERE path = ?", (path,))
+    connection.execute(
+        "DELETE FROM jobs WHERE lane = ? AND kind = ? AND dedupe = '' AND state = 'queued'",
+        (entries_lane(path), ENTRIES),
+    )
+
+
+def _unwrite(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute(UNWRITTEN, (path,))
+    connection.execute("UPDATE entries SET filed = NULL, filing = NULL WHERE path = ?", (path,))
+
+
+_MOST_VERSIONS = 50
+"""Of each file; the oldest ones go."""
+
+ADD_VERSION = """
+INSERT INTO skill_versions (path, revision, text, cases_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?)"""
+
+# A case's id tells its space and its agent: no other has the same. Graves come back with a rebuild, the rest does not.
+GONE_CASES = """
+SELECT entry_id FROM (
+    SELECT entry_id FROM gone_cases
+    UNION SELECT entry_id FROM buried_entries WHERE kind = 'cases'
+    UNION SELECT c.value FROM buried_entries b, json_each(b.turn_ids_json) c WHERE b.kind = 'skills')
+WHERE entry_id NOT IN (SELECT entry_id FROM entries WHERE kind = 'cases')"""
+
+NAMING_GONE_CASES = f"""
+SELECT v.path, v.revision FROM skill_versions v LEFT JOIN skill_files f ON f.path = v.path
+WHERE substr(v.path, 1, length(:below)) = :below AND EXISTS (
+    SELECT 1 FROM json_each(v.cases_json) c WHERE c.value IN ({GONE_CASES})
+    OR (f.text IS NOT NULL AND c.value NOT IN (SELECT entry_id FROM entries WHERE space = :space)))"""
+
+_case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
+
+
+class SqlSkillFiles:
+    """One row a file: its text as it was written last, as it may have been written since, and as it was last seen."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], int]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def last_written(self, path: str, current: str | None) -> str | None:
+        """Of the two that we may have put there, the one that stands there now; else the one that surely did."""
+        found = await self._database.read("SELECT text, writing FROM skill_files WHERE path = ?", (path,))
+        if not found:
+            return None
+        text: str | None = found[0]["text"]
+        writing: str | None = found[0]["writing"]
+        return writing if writing is not None and writing == current else text
+
+    async def announce(self, path: str, text: str) -> None:
+        """Before it is written."""
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
+                    " ON CONFLICT (path) DO UPDATE SET writing = excluded.writing",
+                    (path, text),
+                ).rowcount
+            )
+        )
+
+    async def record(self, path: str, text: str) -> None:
+        """It stands there."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            self._see(connection, path, text, "extraction", FROM_CASES)
+            connection.execute("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
+
+        await self._database.write(write)
+
+    async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
+        """The file as it stands, and who made it so; what we announced is our own."""
+        await self._database.write(lambda connection: self._see(connection, path, text, actor, cause))
+
+    async def seen(self, below: str = "") -> list[SeenSkill]:
+        """The files that should be there, in the order of their paths; with `below`, those in that folder."""
+        found = await self._database.read(
+            "SELECT path, coalesce(seen, text) AS text, max(revision, 1) AS revision FROM skill_files"
+            " WHERE coalesce(seen, text) IS NOT NULL AND substr(path, 1, length(?)) = ? ORDER BY path",
+            (below, below),
+        )
+        return [SeenSkill(row["path"], row["text"], row["revision"]) for row in found]
+
+    async def versions(self, below: str) -> list[PastSkill]:
+        """Of a file, or of all in a folder; the oldest first."""
+        found = await self._database.read(
+            "SELECT path, revision, text, actor, cause, at FROM skill_versions"
+            " WHERE substr(path, 1, length(?)) = ? ORDER BY path, revision",
+            (below, below),
+        )
+        return [PastSkill(**row) for row in found]
+
+    async def forget_versions(self, space: str, below: str) -> None:
+        """Those in a folder that name a case which was here and is forgotten; of files that we wrote, any that is gone."""
+        gone = await self._database.read(NAMING_GONE_CASES, {"space": space, "below": below})
+        if gone:
+            rows = [(row["path"], row["revision"]) for row in gone]
+            forget = "DELETE FROM skill_versions WHERE path = ? AND revision = ?"
+            await self._database.write(lambda connection: connection.executemany(forget, rows).rowcount)
+
+    async def gone_cases(self) -> frozenset[str]:
+        """The ids of all that were here and are forgotten."""
+        return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))
+
+    async def keep_gone(self, case_ids: Iterable[str]) -> None:
+        """From the journal that was here before."""
+        rows = [(case_id,) for case_id in case_ids]
+        keep = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
+        await self._database.write(lambda connection: connection.executemany(keep, rows).rowcount)
+
+    async def move(self, path: str, to: str) -> None:
+        """A person gave the file another place: all that is known of it is known of that one."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            for table in ("skill_files", "skill_versions"):
+                connection.execute(f"DELETE FROM {table} WHERE path = ?", (to,))
+                connection.execute(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))
+
+        await self._database.write(write)
+
+    async def forget(self, path: str) -> None:
+        """The file and all that it held before."""
+
+        def delete(connection: sqlite3.Connection) -> None:
+            for table in ("skill_files", "skill_versions"):
+                connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
+
+        await self._database.write(delete)
+
+    def _see(self, connection: sqlite3.Connection, path: str, text: str, actor: Actor, cause: str) -> None:
+        row = connection.execute(
+            "SELECT seen, writing, revision, text FROM skill_files WHERE path = ?", (path,)
+        ).fetchone()
+        before, writing, revision, written = row or (None, None, 0, None)
+        if before == text:
+            return
+        if writing == text:
+            actor, cause = "extraction", FROM_CASES
+        if before is not None:
+            # A person may have taken them out of the file; its words are still those of the cases.
+            cases = json.dumps(sorted({*_case_ids(before), *_case_ids(written or "")}))
+            connection.execute(ADD_VERSION, (path, revision, before, cases, actor, cause, self._clock()))
+        connection.execute(
+            "INSERT INTO skill_files (path, seen, revision) VALUES (?, ?, ?)"
+            " ON CONFLICT (path) DO UPDATE SET seen = excluded.seen, revision = excluded.revision",
+            (path, text, revision + 1),
+        )
+        connection.execute(
+            "DELETE FROM skill_versions WHERE path = ? AND revision <= ?", (path, revision - _MOST_VERSIONS)
+        )

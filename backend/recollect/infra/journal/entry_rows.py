@@ -1,0 +1,303 @@
+"""Rows of entries, the files they belong to, and the jobs that entries set off."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from recollect.domain.entries.entry import (
+    PROFILE,
+    SKILLS,
+    EntryFileState,
+    EntryJob,
+    EntryVersion,
+    KnownEntry,
+    Source,
+    text_key,
+)
+from recollect.domain.entries.matters import matter_key
+from recollect.domain.identity import thread_key, turn_id, turn_number
+from recollect.domain.job import ENTRIES, entries_lane
+from recollect.domain.markdown.entry_file import render_entry
+from recollect.domain.model import Entry, JsonObject
+from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
+from recollect.domain.strategy import CAUSES, HELD, own_lane
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.rows import (
+    NewJob,
+    add_causes,
+    count_causes,
+    dumped,
+    named_rows,
+    queue_jobs,
+    waiting_twin,
+)
+
+ENTRY_COLUMNS = """
+e.space, e.owner, e.entry_id, e.kind, e.when_ms, e.path, e.title, e.text, e.links_json, e.by, e.extra_json,
+e.cell, e.strategy, e.revision, e.filed, e.filing,
+(SELECT json_group_array(json_array(thread_id, turn)) FROM entry_sources WHERE entry_pk = e.pk) AS sources_json"""
+
+SELECT_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM entries e"
+
+FILE_COLUMNS = "path, space, owner, revision, written, digest, writing"
+
+INSERT_ENTRY = """
+INSERT INTO entries (space, entry_id, owner, kind, when_ms, path, title, text, links_json, by, extra_json, subject_key,
+    attribute_key, text_key, matter_key, cell, strategy, holds, pinned, edited, size, updated)
+VALUES (:space, :entry_id, :owner, :kind, :when_ms, :path, :title, :text, :links_json, :by, :extra_json, :subject_key,
+    :attribute_key, :text_key, :matter_key, :cell, :strategy, :holds, :pinned, :edited, :size, :updated)
+RETURNING pk"""
+
+UPDATE_ENTRY = """
+UPDATE entries SET kind = :kind, when_ms = :when_ms, path = :path, title = :title, text = :text, links_json = :links_json,
+    by = :by, extra_json = :extra_json, subject_key = :subject_key, attribute_key = :attribute_key, text_key = :text_key,
+    matter_key = :matter_key, cell = :cell, strategy = :strategy, holds = :holds, pinned = :pinned, edited = :edited, size = :size,
+    updated = :updated, revision = revision + 1,
+    filed = iif(path = :path, filed, NULL), filing = iif(path = :path, filing, NULL)
+WHERE space = :space AND entry_id = :entry_id RETURNING pk"""
+
+
+def known_of(row: Mapping[str, Any]) -> KnownEntry:
+    entry = Entry(
+        entry_id=row["entry_id"],
+        title=row["title"],
+        text=row["text"],
+        when=row["when_ms"],
+        sources=tuple(json.loads(row["links_json"])),
+        by=row["by"],
+        extra=json.loads(row["extra_json"]),
+    )
+    return KnownEntry(
+        space=row["space"],
+        owner=row["owner"],
+        kind=row["kind"],
+        entry=entry,
+        sources=tuple(Source(thread, turn_id(turn)) for thread, turn in json.loads(row["sources_json"])),
+        cell=row["cell"],
+        strategy=row["strategy"],
+        path=row["path"],
+        revision=row["revision"],
+    )
+
+
+def row_of(known: KnownEntry, path: str, now: int) -> dict[str, Any]:
+    entry = known.entry
+    return {
+        "space": known.space,
+        "entry_id": entry.entry_id,
+        "owner": known.owner,
+        "kind": known.kind,
+        "when_ms": entry.when,
+        "path": path,
+        "title": entry.title,
+        "text": entry.text,
+        "links_json": dumped(entry.sources),
+        "by": entry.by,
+        "extra_json": dumped(entry.extra),
+        "subject_key": compared(entry.extra.get("subject", "")),
+        "attribute_key": compared(entry.extra.get("attribute", "")),
+        "text_key": text_key(entry.text),
+        "matter_key": matter_key(known),
+        "cell": known.cell,
+        "strategy": known.strategy,
+        "holds": known.holds,
+        "pinned": known.is_pinned,
+        "edited": known.is_edited,
+        "size": len(render_entry(entry).encode()) + 1,
+        "updated": now,
+    }
+
+
+def compared(word: str) -> str:
+    """Subjects and attributes are compared without case."""
+    return word.strip().casefold()
+
+
+def stored_entry(connection: sqlite3.Connection, space: str, name: str) -> KnownEntry | None:
+    found = named_rows(connection, f"{SELECT_ENTRIES} WHERE e.space = ? AND e.entry_id = ?", (space, name))
+    return next((known_of(row) for row in found), None)
+
+
+def put_sources(connection: sqlite3.Connection, pk: int, known: KnownEntry) -> None:
+    """In the place of those it had."""
+    connection.execute("DELETE FROM entry_sources WHERE entry_pk = ?", (pk,))
+    connection.executemany(
+        "INSERT INTO entry_sources (entry_pk, place, thread_key, thread_id, turn) VALUES (?, ?, ?, ?, ?)",
+        [
+            (pk, place, thread_key(known.space, source.thread_id), source.thread_id, _turn(source))
+            for place, source in enumerate(known.sources)
+        ],
+    )
+
+
+def _turn(source: Source) -> int:
+    number = turn_number(source.turn_id)
+    if number is None:
+        raise ValueError(f"{source.turn_id!r} is no turn id")
+    return number
+
+
+def dumped_entry(entry: Entry) -> str:
+    """For the history."""
+    told = [entry.entry_id, entry.title, entry.text, entry.when, entry.sources, entry.by, entry.extra]
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+
+def version_of(row: Mapping[str, Any]) -> EntryVersion:
+    told = row["entry_json"]
+    entry = None
+    if told is not None:
+        name, title, text, when, sources, by, extra = json.loads(told)
+        entry = Entry(name, title, text, when, tuple(sources), by, extra)
+    return EntryVersion(row["revision"], entry, row["actor"], row["cause"], row["at"])
+
+
+def file_of(row: Mapping[str, Any]) -> EntryFileState:
+    return EntryFileState(
+        row["path"],
+        row["space"],
+        row["owner"],
+        row["revision"],
+        row["written"],
+        row["digest"],
+        row["writing"],
+    )
+
+
+TOUCH = """
+INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
+
+
+def new_place(connection: sqlite3.Connection, known: KnownEntry) -> str:
+    """The last file of its day that has room. A skill's file is named by whoever makes it."""
+    if known.path or known.kind == SKILLS:
+        return known.path
+    path = entry_path(known.owner, known.kind, known.entry.when)
+    if known.kind == PROFILE:
+        return path
+    part = 1
+    while _is_known(connection, following := entry_path(known.owner, known.kind, known.entry.when, part + 1)):
+        path, part = following, part + 1
+    return following if _size(connection, path) >= PART_BYTES else path
+
+
+def kept_place(connection: sqlite3.Connection, before: KnownEntry, after: KnownEntry) -> str:
+    """The file an entry has, unless it is told another, or is no longer of that file's day."""
+    if after.path not in ("", before.path):
+        return after.path
+    day = day_of_path(before.path)
+    if day != entry_day(before.entry.when) or day == entry_day(after.entry.when):
+        return before.path
+    return new_place(connection, KnownEntry(after.space, after.owner, after.kind, after.entry))
+
+
+def touch_file(connection: sqlite3.Connection, known: KnownEntry, path: str) -> None:
+    """It has to be written. Where a part of a day is begun, all before it are known too."""
+    connection.execute(TOUCH, (path, known.space, known.owner))
+
+
+def leave_file(connection: sqlite3.Connection, path: str, entry_id: str) -> None:
+    """Its section has to go from there, whether or not it stands there yet."""
+    connection.execute(
+        "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)", (path, entry_id)
+    )
+
+
+def enter_file(connection: sqlite3.Connection, path: str, entry_id: str) -> None:
+    connection.execute("DELETE FROM leaving_entries WHERE path = ? AND entry_id = ?", (path, entry_id))
+
+
+def file_job(space: str, path: str, run_at: int, **about: object) -> NewJob:
+    """The job that settles a file. `about` makes it a job of its own, beside one that just settles it."""
+    payload = json.dumps({"path": path, **about}, ensure_ascii=False)
+    dedupe = ":".join(f"{name}={value}" for name, value in about.items())
+    return NewJob(ENTRIES, entries_lane(path), space, None, run_at, payload, dedupe)
+
+
+def _is_known(connection: sqlite3.Connection, path: str) -> bool:
+    return connection.execute("SELECT 1 FROM entry_files WHERE path = ?", (path,)).fetchone() is not None
+
+
+def _size(connection: sqlite3.Connection, path: str) -> int:
+    ((size,),) = connection.execute(
+        "SELECT coalesce(sum(size), 0) FROM entries WHERE path = ?", (path,)
+    ).fetchall()
+    return int(size)
+
+
+_MOST_CAUSES = 100
+
+COUNT_EVENT = """
+INSERT INTO strategy_counts (lane, strategy, events) VALUES (?, ?, 1)
+ON CONFLICT (lane, strategy) DO UPDATE SET events = events + 1 RETURNING events"""
+
+RELEASE = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'queued' AND run_at = ?"
+
+# What waits for a pause has a lane of its own: the pause of all that waits there begins anew.
+RESTART = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'queued' AND run_at < ?"
+
+
+def queue_entry_jobs(
+    connection: sqlite3.Connection, space: str, thread_id: str | None, jobs: Sequence[EntryJob], now: int
+) -> int | None:
+    """Queue each job once, those of every so manieth event held until it comes. Returns when the first is due."""
+    due: list[NewJob] = []
+    for job in jobs:
+        is_turn = _is_its_turn(connection, job)
+        run_at = now + job.delay_ms if is_turn else HELD
+        payload = json.dumps(job.payload, ensure_ascii=False)
+        new = NewJob(job.kind, job.lane, space, thread_id, run_at, payload, job.dedupe)
+        if is_turn and "strategy" in job.payload:
+            # Also what was held when the settings said otherwise.
+            lane = own_lane(job.payload["strategy"], job.payload["owner"])
+            connection.execute(RELEASE, (run_at, lane, new.kind, HELD))
+        if is_turn and job.restart:
+            connection.execute(RESTART, (run_at, new.lane, new.kind, HELD))
+        due.append(_joined(connection, new, job.payload[CAUSES]) if CAUSES in job.payload else new)
+    return queue_jobs(connection, due, now) if due else None
+
+
+def _joined(connection: sqlite3.Connection, new: NewJob, causes: Sequence[JsonObject]) -> NewJob:
+    """One like it that waits takes its causes; where that has many, a job beside it does: each writes all of them."""
+    number = 1
+    while (twin := waiting_twin(connection, new)) is not None:
+        if count_causes(connection, twin) < _MOST_CAUSES:
+            add_causes(connection, twin, causes)
+            break
+        number += 1
+        new = replace(new, dedupe=f"{new.dedupe.partition('+')[0]}+{number}")
+    return new
+
+
+def _is_its_turn(connection: sqlite3.Connection, job: EntryJob) -> bool:
+    if job.every <= 1:
+        return True
+    ((events,),) = connection.execute(COUNT_EVENT, (job.lane, job.payload["strategy"])).fetchall()
+    if events < job.every:
+        return False
+    connection.execute(
+        "DELETE FROM strategy_counts WHERE lane = ? AND strategy = ?", (job.lane, job.payload["strategy"])
+    )
+    return True
+
+
+class SqlJobQueue:
+    """Queues work that no other change of the journal goes with."""
+
+    def __init__(
+        self, database: Database, *, clock: Callable[[], int], on_due: Callable[[int], None]
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+
+    async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None:
+        """Durable when it returns."""
+        now = self._clock()
+        due = await self._database.write(
+            lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now)
+        )
+        if due is not None:
+            self._on_due(due)

@@ -1,0 +1,330 @@
+"""What stands in the vault: transcripts, notes and images."""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from recollect.domain.identity import thread_key, turn_digest, turn_number
+from recollect.domain.images import references_in
+from recollect.domain.job import TAKE_IN, vault_lane
+from recollect.domain.model import Memcell, Note, Turn
+from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
+from recollect.errors import Unavailable
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.rows import (
+    FIRST_OPEN,
+    THREAD_COLUMNS,
+    TURN_COLUMNS,
+    NewJob,
+    dumped,
+    memcell_of,
+    queue_jobs,
+    thread_of,
+    turn_of,
+)
+
+_PARTS_AT_ONCE = 1000
+
+PARTS = "SELECT part, first_position, last_position, header_revision, digest, writing FROM transcript_parts"
+
+STALE_PARTS = f"""
+{PARTS} p WHERE thread_pk = :pk AND (
+    digest IS NULL OR (part = 1 AND header_revision != :revision)
+    OR EXISTS (SELECT 1 FROM memcell m WHERE m.thread_pk = :pk AND m.transcribed = 0
+        AND m.last_position BETWEEN p.first_position AND p.last_position)
+) ORDER BY part"""
+
+KNOWN_PARTS = f"""
+SELECT p.thread_pk, p.part, p.digest, p.writing, h.space, h.user_id, h.thread_id
+FROM transcript_parts p JOIN threads h ON h.pk = p.thread_pk
+WHERE p.digest IS NOT NULL AND h.incognito = 0 AND (p.thread_pk, p.part) > (?, ?)
+ORDER BY p.thread_pk, p.part LIMIT {_PARTS_AT_ONCE}"""
+
+# What follows a turn that is still being written waits for it.
+FINAL_TURNS = f"""
+SELECT {TURN_COLUMNS} FROM turns u
+WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
+    AND position < {FIRST_OPEN.format("u.thread_pk")}"""
+
+REVISE_TURN = """
+UPDATE turns SET content = ?, sender_id = ?, reasoning = ?, digest = ?, edited = 1
+WHERE thread_pk = ? AND position = ? AND message_id = ?"""
+
+# What the index holds of the thread is older than this, and looked at again.
+COUNT_REVISION = "UPDATE threads SET revision = revision + 1 WHERE pk = ?"
+
+
+class SqlTranscriptStore:
+    """Bookkeeping of transcripts: a part is recorded before and after its file is put in place."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def state(self, space: str, thread_id: str) -> TranscriptState | None:
+        """None for a thread that is gone."""
+        found = await self._database.read(
+            f"SELECT pk, header_revision, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
+            (space, thread_id),
+        )
+        if not found:
+            return None
+        pk, revision = found[0]["pk"], found[0]["header_revision"]
+        last = await self._database.read(f"{PARTS} WHERE thread_pk = ? ORDER BY part DESC LIMIT 1", (pk,))
+        stale = await self._database.read(STALE_PARTS, {"pk": pk, "revision": revision})
+        return TranscriptState(
+            thread=thread_of(found[0]),
+            header_revision=revision,
+            last_part=_part_of(last[0]) if last else None,
+            stale_parts=tuple(_part_of(row) for row in stale),
+        )
+
+    async def turns(
+        self, space: str, thread_id: str, first: int, last: int | None = None, limit: int = -1
+    ) -> list[PlacedTurn]:
+        """Turns that are final and have only final ones before them, by their places, `first` and `last` included."""
+        found = await self._database.read(
+            f"{FINAL_TURNS} AND position >= :first AND position <= :last ORDER BY position LIMIT :limit",
+            {
+                "space": space,
+                "thread_id": thread_id,
+                "first": first,
+                "last": 2**62 if last is None else last,
+                "limit": limit,
+            },
+        )
+        return [PlacedTurn(row["position"], turn_of(row)) for row in found]
+
+    async def cells(self, space: str, thread_id: str, first: int, last: int) -> list[Memcell]:
+        """The memcells whose last turn stands between these places."""
+        found = await self._database.read(
+            "SELECT memcell_id, turn_ids_json, reason FROM memcell WHERE thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+            " AND last_position BETWEEN ? AND ? ORDER BY last_position",
+            (space, thread_id, first, last),
+        )
+        return [memcell_of(row) for row in found]
+
+    async def parts(self, space: str, thread_id: str) -> list[StoredPart]:
+        found = await self._database.read(
+            f"{PARTS} WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY part",
+            (space, thread_id),
+        )
+        return [_part_of(row) for row in found]
+
+    async def any_parts(self) -> bool:
+        return bool(
+            await self._database.read("SELECT 1 FROM transcript_parts WHERE digest IS NOT NULL LIMIT 1")
+        )
+
+    async def announce(self, space: str, thread_id: str, part: StoredPart) -> None:
+        """Before the file is put in place: if we die then, what stands there is known to be ours."""
+        await self._database.write(
+            lambda connection: connection.execute(
+                "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
+                " writing) SELECT pk, ?, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?"
+                " ON CONFLICT (thread_pk, part) DO UPDATE SET writing = excluded.writing",
+                (
+                    part.part, part.first_position, part.last_position, part.header_revision, part.writing,
+                    space, thread_id,
+                ),
+            ).rowcount
+        )  # fmt: skip
+
+    async def record(self, space: str, thread_id: str, part: StoredPart, cells: Sequence[Memcell]) -> None:
+        """After the file is in place."""
+
+        def store(connection: sqlite3.Connection) -> None:
+            row = connection.execute(
+                "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+            ).fetchone()
+            if row is None:
+                return
+            connection.execute(
+                "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
+                " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
+                (
+                    part.first_position, part.last_position, part.header_revision, part.digest, row[0], part.part,
+                ),
+            )  # fmt: skip
+            connection.executemany(
+                "UPDATE memcell SET transcribed = 1 WHERE thread_pk = ? AND memcell_id = ?",
+                [(row[0], cell.memcell_id) for cell in cells],
+            )
+
+        await self._database.write(store)
+
+    async def forget_part(self, space: str, thread_id: str, part: int) -> None:
+        """The file is gone: whatever stands there next is not ours until we have written it."""
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "UPDATE transcript_parts SET digest = NULL, writing = NULL WHERE part = ? AND thread_pk ="
+                    " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
+                    (part, space, thread_id),
+                ).rowcount
+            )
+        )
+
+    async def forget_parts(self, space: str, user_id: str, thread_id: str) -> None:
+        """All files of a user's thread are gone; what the thread holds now has yet to be written."""
+
+        def forget(connection: sqlite3.Connection) -> None:
+            mine = "(SELECT pk FROM threads WHERE space = ? AND user_id = ? AND thread_id = ?)"
+            bound = (space, user_id, thread_id)
+            connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {mine}", bound)
+            connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {mine}", bound)
+
+        await self._database.write(forget)
+
+    async def known_parts(self) -> list[KnownPart]:
+        """Every file that should stand in the vault."""
+        known: list[KnownPart] = []
+        last = (0, 0)
+        while page := await self._database.read(KNOWN_PARTS, last):
+            last = (page[-1]["thread_pk"], page[-1]["part"])
+            known += [_known_part_of(row) for row in page]
+        return known
+
+    async def revise(
+        self, space: str, thread_id: str, turns: Sequence[Turn], header: Mapping[str, Any]
+    ) -> int:
+        """Take in what a person changed: the words of turns, title and tags. Returns how many turns it changed.
+
+        A turn that is gone, or has another message id, stays as it is.
+        """
+
+        def revise(connection: sqlite3.Connection) -> int:
+            row = connection.execute(
+                "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+            ).fetchone()
+            if row is None:
+                return 0
+            changed = [turn for turn in turns if _revise_turn(connection, row[0], turn)]
+            if changed:
+                connection.execute(COUNT_REVISION, (row[0],))
+            if header:
+                _revise_header(connection, row[0], header)
+            return len(changed)
+
+        return await self._database.write(revise)
+
+    async def queue_take_in(
+        self, space: str, thread_id: str, part: int, now: int, *, gone: bool = False
+    ) -> None:
+        """Have a part's file looked at, in turn with all else that is done to the thread's files.
+
+        `gone` says that the file is known to be missing, and is to be written anew.
+        """
+        lane = vault_lane(thread_key(space, thread_id))
+        payload = json.dumps({"part": part, "gone": gone})
+        job = NewJob(TAKE_IN, lane, space, thread_id, now, payload, f"{part}{' gone' if gone else ''}")
+        await self._database.write(lambda connection: queue_jobs(connection, [job], now))
+
+    async def tombstones(self, space: str, user_id: str, thread_key: str) -> list[tuple[int, str]]:
+        """(turn number, message key) of all that was forgotten in a user's thread."""
+        found = await self._database.read(
+            "SELECT number, message_key FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?"
+            " ORDER BY number",
+            (space, user_id, thread_key),
+        )
+        return [(row["number"], row["message_key"]) for row in found]
+
+    async def fold_log(self) -> None:
+        """Fold the write-ahead log into the file and empty it, so that nothing forgotten stays in it."""
+        busy, *_ = await self._database.outside_transaction(
+            lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        )
+        if busy:
+            raise Unavailable("somebody is reading the journal; its log is emptied when they are done")
+
+
+def _part_of(row: Any) -> StoredPart:
+    return StoredPart(
+        part=row["part"],
+        first_position=row["first_position"],
+        last_position=row["last_position"],
+        header_revision=row["header_revision"],
+        digest=row["digest"],
+        writing=row["writing"],
+    )
+
+
+def _known_part_of(row: Any) -> KnownPart:
+    digests = frozenset([row["digest"], *(row["writing"] or "").split()])
+    return KnownPart(row["space"], row["user_id"], row["thread_id"], row["part"], digests)
+
+
+def _revise_turn(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> bool:
+    words = (turn.content, turn.sender_id, turn.reasoning, turn_digest(turn, turn.message_id))
+    place = (thread_pk, turn_number(turn.turn_id), turn.message_id)
+    return connection.execute(REVISE_TURN, (*words, *place)).rowcount == 1
+
+
+def _revise_header(connection: sqlite3.Connection, thread_pk: int, header: Mapping[str, Any]) -> None:
+    columns = {"title": header.get("title"), "tags_json": dumped(list(header.get("tags", ())))}
+    named = [name for name in columns if name.removesuffix("_json") in header]
+    assignments = "".join(f"{name} = :{name}, " for name in named)
+    connection.execute(
+        f"UPDATE threads SET {assignments}header_revision = header_revision + 1 WHERE pk = :pk",
+        {**{name: columns[name] for name in named}, "pk": thread_pk},
+    )
+
+
+KNOWN = "SELECT path, owner, digest, modified FROM notes ORDER BY path"
+
+OF_OWNER = "SELECT path, owner, digest, modified FROM notes WHERE owner = ? ORDER BY path"
+
+AT_PATHS = """
+SELECT path, owner, digest, modified FROM notes WHERE path IN (SELECT value FROM json_each(?)) ORDER BY path"""
+
+SEEN = """
+INSERT INTO notes (path, owner, digest, modified) VALUES (?, ?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET owner = excluded.owner, digest = excluded.digest, modified = excluded.modified"""
+
+
+class SqlNoteStore:
+    """The notes of the vault, by their path."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def known(self, owner: str | None = None) -> list[Note]:
+        return await (self._found(KNOWN, ()) if owner is None else self._found(OF_OWNER, (owner,)))
+
+    async def at(self, paths: Collection[str]) -> list[Note]:
+        """Those of these that are known."""
+        return await self._found(AT_PATHS, (json.dumps(list(paths)),))
+
+    async def seen(self, note: Note) -> None:
+        row = (note.path, note.owner, note.digest, note.modified)
+        await self._database.write(lambda connection: connection.execute(SEEN, row).rowcount)
+
+    async def gone(self, paths: Iterable[str]) -> None:
+        rows = [(path,) for path in paths]
+        await self._database.write(
+            lambda connection: connection.executemany("DELETE FROM notes WHERE path = ?", rows).rowcount
+        )
+
+    async def _found(self, sql: str, bound: tuple[Any, ...]) -> list[Note]:
+        return [note_of(row) for row in await self._database.read(sql, bound)]
+
+
+def note_of(row: Mapping[str, Any]) -> Note:
+    return Note(row["path"], row["owner"], row["digest"], row["modified"])
+
+
+REFERRING = """
+SELECT t.parts_json FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE h.space = ? AND h.user_id = ? AND t.parts_json LIKE '%vault:images/%'"""
+
+
+class SqlImageReferences:
+    """Asked when something was forgotten, and only for users who have images."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def referred(self, space: str, user_id: str) -> set[str]:
+        found = await self._database.read(REFERRING, (space, user_id))
+        return {name for row in found for name in references_in(row["parts_json"])}

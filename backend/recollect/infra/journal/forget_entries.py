@@ -1,0 +1,154 @@
+"""Forgetting a note in the journal: it is not known any more, and no prompt that quoted it is kept."""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+
+from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry
+from recollect.domain.entries.links import left_behind, partners
+from recollect.domain.entries.matters import matter_key, matter_of
+from recollect.domain.entries.profile import after_line, latest, lines_of
+from recollect.domain.entries.succession import settled
+from recollect.domain.extraction.draft import OPPOSED
+from recollect.domain.forgetting import Derived, Task
+from recollect.domain.identity import thread_key, turn_id
+from recollect.domain.paths import file_name, owner_folder
+from recollect.infra.journal.entries import CITING, CITING_TURNS, OF_MATTER, OF_SUBJECT
+from recollect.infra.journal.entry_changes import EntryWriter
+from recollect.infra.journal.entry_rows import compared, known_of, stored_entry
+from recollect.infra.journal.forget_prompts import end_quoting_epochs, queue_note_purge
+from recollect.infra.journal.rows import named_rows
+
+_CAUSE = "what superseded it was forgotten"
+
+CELLS_OF = """
+SELECT DISTINCT h.thread_id, c.memcell_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
+JOIN threads h ON h.space = e.space AND h.thread_id = s.thread_id
+JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
+JOIN memcell_turns m ON m.turn_pk = t.pk JOIN memcell c ON c.pk = m.memcell_pk
+WHERE e.space = :space AND e.entry_id IN (SELECT value FROM json_each(:ids))"""
+
+# A version that is no more may have come from a turn from which the entry as it is now does not.
+CITING_VERSIONS = """
+DELETE FROM entry_history WHERE pk IN (
+    SELECT h.pk FROM entry_history h JOIN entries e ON e.pk = h.entry_pk
+    WHERE e.space = :space AND ((e.owner = :owner AND instr(h.entry_json, :of_user))
+        OR (e.owner LIKE :agents AND instr(h.entry_json, :of_agent)))
+    AND (:anchors IS NULL OR EXISTS (SELECT 1 FROM json_each(:anchors) WHERE instr(h.entry_json, value)))
+)"""
+
+
+def forget_derived(
+    connection: sqlite3.Connection,
+    space: str,
+    user_id: str,
+    thread_id: str,
+    turns: Sequence[int] | None,
+    now: int,
+) -> Derived:
+    """Remove all that came from these turns, or from any turn of the thread, whoever's it is."""
+    numbers = None if turns is None else json.dumps(list(turns))
+    bound = {"space": space, "thread_key": thread_key(space, thread_id), "turns": numbers}
+    citing = CITING if turns is None else CITING_TURNS
+    gone = [known_of(row) for row in named_rows(connection, citing, bound)]
+    _forget_versions(connection, space, user_id, thread_id, turns)
+    return remove_entries(connection, space, gone, now)
+
+
+def remove_entries(
+    connection: sqlite3.Connection, space: str, gone: Sequence[KnownEntry], now: int
+) -> Derived:
+    ids = json.dumps([known.entry_id for known in gone])
+    cells = [(thread, cell) for thread, cell in connection.execute(CELLS_OF, {"space": space, "ids": ids})]
+    by_owner: defaultdict[str, list[KnownEntry]] = defaultdict(list)
+    for known in gone:
+        by_owner[known.owner].append(known)
+    for owner, theirs in by_owner.items():
+        change = EntryChange(
+            space,
+            owner,
+            "consolidation",
+            _CAUSE,
+            put=_with_succession(connection, theirs, _left_behind(connection, theirs)),
+            remove=tuple(known.entry_id for known in theirs),
+        )
+        EntryWriter(connection, change, now).apply()
+    return Derived(
+        {owner: tuple(known.entry_id for known in theirs) for owner, theirs in by_owner.items()},
+        tuple(dict.fromkeys(known.path for known in gone if known.path)),
+        tuple(cells),
+    )
+
+
+def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
+    """What the entries that go had superseded, or were superseded by, as it is without them."""
+    others: dict[str, KnownEntry] = {}
+    for name in partners(*(known.entry for known in gone)):
+        found = stored_entry(connection, gone[0].space, name)
+        if found is not None and found.owner == gone[0].owner:
+            others[name] = found
+    return left_behind(gone, others)
+
+
+def _with_succession(
+    connection: sqlite3.Connection, gone: Sequence[KnownEntry], left: Sequence[KnownEntry]
+) -> tuple[KnownEntry, ...]:
+    """Without what a person wrote, what was extracted about the same holds again."""
+    put = {known.entry_id: known for known in left}
+    ids = {known.entry_id for known in gone}
+    again: list[KnownEntry] = []
+    for line in lines_of(gone).values():
+        alike = latest(_about_the_attribute(connection, line), put)
+        again += after_line(line, None, [fact for fact in alike if fact.entry_id not in ids])
+        put |= {known.entry_id: known for known in again}
+    for like in (*gone, *again):
+        if matter_of(like) is not None:
+            about = (like.space, like.owner, matter_key(like), -1)
+            stored = [known_of(row) for row in named_rows(connection, OF_MATTER, about)]
+            put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
+    return tuple(put.values())
+
+
+def _about_the_attribute(connection: sqlite3.Connection, like: KnownEntry) -> list[KnownEntry]:
+    """Facts about its attribute, or the opposite."""
+    subject = compared(like.entry.extra.get("subject", ""))
+    attribute = like.entry.extra.get("attribute", "")
+    return [
+        known_of(row)
+        for each in OPPOSED.get(attribute, (attribute,))
+        for row in named_rows(
+            connection, OF_SUBJECT, (like.space, like.owner, FACTS, subject, compared(each), -1)
+        )
+    ]
+
+
+def _forget_versions(
+    connection: sqlite3.Connection, space: str, user_id: str, thread_id: str, turns: Sequence[int] | None
+) -> None:
+    folder = f"threads/{file_name(thread_id)}/"
+    connection.execute(
+        CITING_VERSIONS,
+        {
+            "space": space,
+            "owner": owner_folder(space, user_id),
+            "of_user": f'"{folder}',
+            "agents": f"{file_name(space)}/agents/%",
+            "of_agent": f'"users/{file_name(user_id)}/{folder}',
+            "anchors": None if turns is None else json.dumps([f'#^{turn_id(turn)}"' for turn in turns]),
+        },
+    )
+
+
+def forget_note(
+    connection: sqlite3.Connection, space: str, user_id: str, path: str, digest: str, now: int
+) -> int:
+    """Returns when the first job that follows is due."""
+    connection.execute("DELETE FROM notes WHERE path = ?", (path,))
+    forget_quotes(connection, space, user_id, path)
+    return queue_note_purge(connection, Task(space, user_id, "", None, at=now), path, digest, now)
+
+
+def forget_quotes(connection: sqlite3.Connection, space: str, user_id: str, path: str) -> None:
+    """Whatever was sent with a passage of the note."""
+    end_quoting_epochs(connection, space, user_id, [], note=path)

@@ -1,0 +1,221 @@
+"""Looking through the journal for anything that names what was forgotten."""
+
+import json
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+
+from recollect.domain.forgetting import Looked, Tombstones
+from recollect.domain.identity import message_key, thread_key, turn_number
+from recollect.domain.job import PURGE
+from recollect.domain.paths import file_name, linked_turn, owner_folder
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_files import GONE_CASES
+from recollect.infra.journal.rows import rows
+
+_named = re.compile(r"\b([0-9a-f]{32}):t-([0-9]{1,18})\b").finditer
+_MOST_BYTES = 1 << 30
+"""A larger journal is not read into memory."""
+
+SOURCES = """
+SELECT e.owner, s.thread_key, s.thread_id, s.turn, EXISTS (
+    SELECT 1 FROM threads h JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
+    WHERE h.space = e.space AND h.thread_id = s.thread_id) AS is_there
+FROM entry_sources s JOIN entries e ON e.pk = s.entry_pk"""
+
+MEMBERS = """
+SELECT h.space, h.user_id, h.thread_id, c.turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"""
+
+ANSWERS = """
+SELECT a.thread_key, a.cell, EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.space AND c.memcell_id = a.cell)
+    OR substr(a.cell, 1, 16) = substr(a.thread_key, 1, 16)
+    OR EXISTS (SELECT 1 FROM jobs j WHERE j.lane = 'skill:' || a.cell) AS is_there
+FROM model_answers a"""
+
+
+class SqlForgottenProof:
+    """Reads, and never changes anything."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def tombstones(self) -> Tombstones:
+        buried: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
+        for row in await self._database.read("SELECT space, user_id, thread_key, number FROM tombstones"):
+            buried[row["space"], row["user_id"], row["thread_key"]].add(row["number"])
+        threads = {
+            (owner_folder(row["space"], row["user_id"]), file_name(row["thread_id"])): (
+                thread_key(row["space"], row["thread_id"]),
+                row["user_id"],
+            )
+            for row in await self._database.read("SELECT space, user_id, thread_id FROM threads")
+        }
+        return Tombstones({key: frozenset(numbers) for key, numbers in buried.items()}, threads)
+
+    async def gone_cases(self) -> frozenset[str]:
+        return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))
+
+    async def journal(self, tombstones: Tombstones) -> list[Looked]:
+        """What was looked at, how much of it there is, and how much of that should not be there."""
+        return await self._database.query(lambda connection: _journal(connection, tombstones))
+
+    async def unfinished(self) -> list[Looked]:
+        found = await self._database.read("SELECT state FROM jobs WHERE kind = ?", (PURGE,))
+        return [Looked("forgettings that are not finished", len(found), len(found))]
+
+    async def free_space(self) -> list[Looked]:
+        """The journal's log is folded in, and the pages that are free hold nothing but zeros."""
+
+        def look(connection: sqlite3.Connection) -> list[Looked]:
+            (overwrites,) = connection.execute("PRAGMA secure_delete").fetchone()
+            busy, frames, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            looked = [
+                Looked("deleted rows overwritten (secure_delete)", 1, int(overwrites != 1)),
+                Looked("log folded into the journal", 1, int(bool(busy) or frames > 0)),
+            ]
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            if pages * size <= _MOST_BYTES:
+                free = list(_free_pages(connection.serialize(), size))
+                looked.append(Looked("free pages of the journal", len(free), sum(any(page) for page in free)))
+            return looked
+
+        return await self._database.outside_transaction(look)
+
+
+def _journal(connection: sqlite3.Connection, tombstones: Tombstones) -> list[Looked]:
+    return [
+        _turns(connection, tombstones),
+        _buffer(connection),
+        _cells(connection, tombstones),
+        _receipts(connection, tombstones),
+        _sources(connection, tombstones),
+        _versions(connection, tombstones),
+        _answers(connection, tombstones),
+        _quotes(connection, tombstones, "context blocks", "memories_json", "context_blocks"),
+        _quotes(connection, tombstones, "prompts", "detail_json", "prompts"),
+    ]
+
+
+def _turns(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    """By their places, and by their message ids: neither is ever used again."""
+    found = rows(
+        connection,
+        "SELECT h.space, h.user_id, h.thread_id, t.position, t.message_id FROM turns t"
+        " JOIN threads h ON h.pk = t.thread_pk",
+    )
+    keys = rows(connection, "SELECT space, user_id, thread_key, message_key FROM tombstones")
+    messages = {(row["space"], row["user_id"], row["thread_key"], row["message_key"]) for row in keys}
+    wrong = 0
+    for row in found:
+        space, user_id = row["space"], row["user_id"]
+        key = thread_key(space, row["thread_id"])
+        if tombstones.of_thread(space, user_id, key):
+            said = (space, user_id, key, message_key(row["message_id"]))
+            wrong += tombstones.holds(space, user_id, key, row["position"]) or said in messages
+    return Looked("turns", len(found), wrong)
+
+
+def _buffer(connection: sqlite3.Connection) -> Looked:
+    found = rows(
+        connection,
+        "SELECT t.pk IS NULL AS is_gone FROM unprocessed_buffer b LEFT JOIN turns t ON t.pk = b.turn_pk",
+    )
+    return Looked("buffered turns", len(found), sum(row["is_gone"] for row in found))
+
+
+def _cells(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(connection, MEMBERS)
+    wrong = sum(
+        tombstones.holds(
+            row["space"],
+            row["user_id"],
+            thread_key(row["space"], row["thread_id"]),
+            turn_number(name) or 0,
+        )
+        for row in found
+        for name in json.loads(row["turn_ids_json"])
+    )
+    return Looked("memcells", len(found), wrong)
+
+
+def _receipts(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(
+        connection,
+        "SELECT h.space, h.user_id, h.thread_id, r.subject FROM receipts r JOIN threads h ON h.pk = r.thread_pk",
+    )
+    wrong = sum(
+        tombstones.holds(
+            row["space"],
+            row["user_id"],
+            thread_key(row["space"], row["thread_id"]),
+            turn_number(row["subject"]) or 0,
+        )
+        for row in found
+    )
+    return Looked("receipts", len(found), wrong)
+
+
+def _sources(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(connection, SOURCES)
+    keys = tombstones.keys
+    wrong = sum(not row["is_there"] and row["turn"] in keys.get(row["thread_key"], ()) for row in found)
+    return Looked("sources of memories", len(found), wrong)
+
+
+def _versions(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(
+        connection, "SELECT e.owner, h.entry_json FROM entry_history h JOIN entries e ON e.pk = h.entry_pk"
+    )
+    wrong = 0
+    for row in found:
+        links = json.loads(row["entry_json"])[4] if row["entry_json"] else []
+        turns = (linked_turn(row["owner"], link) for link in links)
+        wrong += any(turn is not None and tombstones.is_gone(*turn) for turn in turns)
+    return Looked("earlier versions of memories", len(found), wrong)
+
+
+def _answers(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    found = rows(connection, ANSWERS)
+    there, keys = {key for key, _ in tombstones.threads.values()}, tombstones.keys
+    wrong = sum(
+        row["thread_key"] in keys and (row["thread_key"] not in there or not row["is_there"]) for row in found
+    )
+    return Looked("kept answers of models", len(found), wrong)
+
+
+def _quotes(
+    connection: sqlite3.Connection, tombstones: Tombstones, what: str, column: str, table: str
+) -> Looked:
+    """Which memories were sent: by their ids."""
+    found = rows(
+        connection,
+        f"SELECT h.space, h.user_id, q.{column} AS told FROM {table} q JOIN turns t ON t.pk = q.turn_pk"
+        " JOIN threads h ON h.pk = t.thread_pk",
+    )
+    wrong = sum(
+        any(
+            tombstones.holds(row["space"], row["user_id"], name[1], int(name[2]))
+            for name in _named(row["told"])
+        )
+        for row in found
+    )
+    return Looked(what, len(found), wrong)
+
+
+def _free_pages(image: bytes, size: int) -> Iterator[bytes]:
+    """What stands on the pages of SQLite's free list, but for the list itself."""
+
+    def number(place: int) -> int:
+        return int.from_bytes(image[place : place + 4], "big")
+
+    trunk = number(32)
+    while trunk:
+        start = (trunk - 1) * size
+        count = number(start + 4)
+        yield image[start + 8 + 4 * count : start + size]
+        for leaf in range(count):
+            page = (number(start + 8 + 4 * leaf) - 1) * size
+            yield image[page : page + size]
+        trunk = number(start)

@@ -1,0 +1,296 @@
+"""Forgetting turns: their text and all that depends on it go in the transaction of their tombstones."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recollect.domain.forgetting import Derived, Forgotten, Task
+from recollect.domain.identity import message_key, place_of, thread_key, turn_digest, turn_id, turn_number
+from recollect.domain.job import TITLE, chat_lane
+from recollect.domain.model import Turn
+from recollect.errors import Conflict, NotFound
+from recollect.infra.journal.forget_entries import forget_derived
+from recollect.infra.journal.forget_prompts import BURY, end_epochs, end_quoting_epochs, queue_purge
+from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, turn_of
+
+_word = re.compile(r"\w+")
+_ideographs = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
+
+IS_SAID = "SELECT 1 FROM turns WHERE thread_pk = ? AND instr(lower(content), ?) LIMIT 1"
+
+FIRST_EXCHANGE = """
+SELECT u.position, a.position FROM turns u JOIN turns a ON a.thread_pk = u.thread_pk AND a.position > u.position
+WHERE u.thread_pk = ? AND u.role = 'user' AND u.content != '' AND a.role = 'assistant' AND a.status = 'complete'
+    AND a.content != '' ORDER BY u.position, a.position LIMIT 1"""
+
+
+def quotes(
+    connection: sqlite3.Connection, thread_pk: int, title: str | None, forgotten: Sequence[str]
+) -> bool:
+    """Whether the title has a word that was said in the forgotten texts and is said in no other turn any more."""
+    said = "\n".join(forgotten).casefold()
+    return any(
+        word in said and connection.execute(IS_SAID, (thread_pk, word)).fetchone() is None
+        for word in _words(title or "")
+    )
+
+
+def clear_title(connection: sqlite3.Connection, thread_pk: int) -> None:
+    connection.execute(
+        "UPDATE threads SET title = NULL, header_revision = header_revision + 1 WHERE pk = ?", (thread_pk,)
+    )
+
+
+def title_job(
+    connection: sqlite3.Connection, thread_pk: int, space: str, thread_id: str, now: int
+) -> list[NewJob]:
+    """None where nothing was answered: such a thread has no title."""
+    found = connection.execute(FIRST_EXCHANGE, (thread_pk,)).fetchone()
+    if found is None:
+        return []
+    payload = json.dumps({"turns": [turn_id(number) for number in found]})
+    return [NewJob(TITLE, chat_lane(thread_key(space, thread_id)), space, thread_id, now, payload)]
+
+
+def _words(title: str) -> Iterator[str]:
+    """Scripts without spaces in pairs of signs."""
+    folded = title.casefold()
+    yield from (found.group() for found in _word.finditer(_ideographs.sub(" ", folded)))
+    for run in _ideographs.findall(folded):
+        yield from (run[place : place + 2] for place in range(len(run) - 1))
+
+
+FIND_TURN = f"SELECT pk AS turn_pk, {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position = ?"
+
+# Up to what the user says next, or a turn of another branch.
+FOLLOWING = f"""
+SELECT pk AS turn_pk, {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position > ? ORDER BY position"""
+
+NAMING = f"SELECT pk AS turn_pk, {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND parent_id = ?"
+
+CELLS = """
+SELECT pk, memcell_id FROM memcell WHERE pk IN (
+    SELECT memcell_pk FROM memcell_turns WHERE turn_pk IN (SELECT value FROM json_each(?)))"""
+
+CELL_TURNS = """
+SELECT t.position, t.message_id FROM memcell_turns m JOIN turns t ON t.pk = m.turn_pk
+WHERE m.memcell_pk = ? ORDER BY t.position"""
+
+SHRINK_CELL = """
+UPDATE memcell SET turn_ids_json = ?, message_ids_json = ?, last_position = ?, transcribed = 0 WHERE pk = ?"""
+
+COUNT = """
+UPDATE threads SET turn_count = turn_count - :count, forgotten = forgotten + :count, revision = revision + 1
+WHERE pk = :pk"""
+
+GIVEN_A_TITLE = "SELECT 1 FROM jobs WHERE kind = ? AND space = ? AND thread_id = ? AND state = 'running'"
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    pk: int
+    space: str
+    thread_id: str
+    user_id: str
+    title: str | None
+
+    @property
+    def key(self) -> str:
+        return thread_key(self.space, self.thread_id)
+
+
+def forget_some(
+    connection: sqlite3.Connection,
+    space: str,
+    thread_id: str,
+    turn_ids: Sequence[str],
+    now: int,
+    *,
+    answers: bool,
+) -> tuple[Forgotten, int]:
+    """Returns what went, and when the first job that follows is due.
+
+    `answers`: with what was answered to them. Raises NotFound for a turn that is not there, Conflict for one that is
+    still being written.
+    """
+    thread = _head(connection, space, thread_id)
+    rows = _chosen(connection, thread, turn_ids, answers=answers)
+    turns = [turn_of(row) for row in rows]
+    places = [place_of(turn) for turn in turns]
+    _bury(connection, thread, turns)
+    derived = forget_derived(connection, space, thread.user_id, thread_id, places, now)
+    memories = [*(f"{thread.key}:{turn.turn_id}" for turn in turns), *derived.ids]
+    quoting = end_quoting_epochs(connection, space, _whose(thread.user_id, derived), memories)
+    end_epochs(connection, [thread.pk])
+    pks = json.dumps([row["turn_pk"] for row in rows])
+    cells = connection.execute(CELLS, (pks,)).fetchall()
+    moved = _pass_on_parents(connection, thread.pk, turns)
+    _delete(connection, thread, pks, turns)
+    kept = [(thread_id, name) for pk, name in cells if _shrink(connection, thread.pk, pk, name)]
+    connection.execute(COUNT, {"count": len(rows), "pk": thread.pk})
+    if quotes(connection, thread.pk, thread.title, [_told(turn) for turn in turns]):
+        clear_title(connection, thread.pk)
+        if again := title_job(connection, thread.pk, space, thread_id, now):
+            queue_jobs(connection, again, now)
+    titled = connection.execute(GIVEN_A_TITLE, (TITLE, space, thread_id)).fetchone() is not None
+    task = Task(
+        space,
+        thread.user_id,
+        thread_id,
+        tuple(places),
+        derived.and_cells(kept),
+        now,
+        tuple(dict.fromkeys([thread.pk, *quoting])),
+        titled,
+    )
+    due = queue_purge(connection, task, now, rewritten=[*places, *moved])
+    return Forgotten(len(turns), len(derived), turn_ids=tuple(turn.turn_id for turn in turns)), due
+
+
+def to_forget(
+    connection: sqlite3.Connection, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool
+) -> tuple[str, ...]:
+    """The turns that `forget_some` would forget. Raises as it does."""
+    rows = _chosen(connection, _head(connection, space, thread_id), turn_ids, answers=answers)
+    return tuple(turn_id(row["position"]) for row in rows)
+
+
+def _head(connection: sqlite3.Connection, space: str, thread_id: str) -> _Thread:
+    row = connection.execute(
+        "SELECT pk, user_id, title FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    return _Thread(row[0], space, thread_id, row[1], row[2])
+
+
+def _chosen(
+    connection: sqlite3.Connection, thread: _Thread, turn_ids: Sequence[str], *, answers: bool
+) -> list[Row]:
+    chosen: dict[int, Row] = {}
+    for name in dict.fromkeys(turn_ids):
+        found = list(named_rows(connection, FIND_TURN, (thread.pk, turn_number(name))))
+        if not found:
+            raise NotFound(f"there is no turn {name!r} in this thread")
+        chosen[found[0]["position"]] = found[0]
+        if answers:
+            chosen |= {row["position"]: row for row in _answers_to(connection, thread.pk, found[0])}
+    for row in chosen.values():
+        if row["status"] in ("queued", "streaming"):
+            raise Conflict(f"{turn_id(row['position'])} is still being written; cancel it first")
+    return [chosen[place] for place in sorted(chosen)]
+
+
+def _answers_to(connection: sqlite3.Connection, thread_pk: int, row: Row) -> list[Row]:
+    """What assistant and tools said to a message of the user, in every branch, until the user spoke again."""
+    if row["role"] != "user":
+        return []
+    path = {row["position"]}
+    answers: list[Row] = []
+    for following in named_rows(connection, FOLLOWING, (thread_pk, row["position"])):
+        parent = turn_number(following["parent_id"] or "")
+        follows = (following["position"] - 1 if parent is None else parent) in path
+        if follows and following["role"] in ("assistant", "tool"):
+            path.add(following["position"])
+            answers.append(following)
+    return answers
+
+
+def _bury(connection: sqlite3.Connection, thread: _Thread, turns: Sequence[Turn]) -> None:
+    connection.executemany(
+        BURY,
+        [
+            (thread.space, thread.user_id, thread.key, message_key(turn.message_id), place_of(turn))
+            for turn in turns
+        ],
+    )
+
+
+def _whose(user_id: str, derived: Derived) -> str | None:
+    """Whose prompts may hold it: what agents know may be anybody's in the space."""
+    return None if any("/agents/" in owner for owner in derived.owners) else user_id
+
+
+def _pass_on_parents(connection: sqlite3.Connection, thread_pk: int, turns: Sequence[Turn]) -> list[int]:
+    """What followed a turn of a branch follows what that turn followed. Returns the places of those."""
+    gone = {turn.turn_id: turn for turn in turns}
+    moved: list[int] = []
+    for turn in turns:
+        parent = _parent_to_pass_on(turn, gone)
+        if parent is None:
+            continue
+        for row in _children(connection, thread_pk, turn):
+            child = replace(turn_of(row), parent_id=parent)
+            connection.execute(
+                "UPDATE turns SET parent_id = ?, digest = ? WHERE pk = ?",
+                (parent, turn_digest(child, child.message_id), row["turn_pk"]),
+            )
+            moved.append(row["position"])
+    return moved
+
+
+def _parent_to_pass_on(turn: Turn, gone: Mapping[str, Turn]) -> str | None:
+    """The nearest turn before it that stays; None where that is found by going back one place after another."""
+    branched = False
+    while True:
+        branched = branched or turn.parent_id is not None
+        parent = turn.parent_id or turn_id(place_of(turn) - 1)
+        if parent not in gone:
+            return parent if branched else None
+        turn = gone[parent]
+
+
+def _children(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> list[Row]:
+    """Those that name it, and the next one that is there, where that names no parent."""
+    named = list(named_rows(connection, NAMING, (thread_pk, turn.turn_id)))
+    following = named_rows(connection, f"{FOLLOWING} LIMIT 1", (thread_pk, place_of(turn)))
+    return [*named, *(row for row in following if row["parent_id"] is None)]
+
+
+def _delete(connection: sqlite3.Connection, thread: _Thread, pks: str, turns: Sequence[Turn]) -> None:
+    chosen = "(SELECT value FROM json_each(?))"
+    connection.execute(
+        f"DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk IN {chosen}", (thread.pk, pks)
+    )
+    connection.execute(f"DELETE FROM turns WHERE pk IN {chosen}", (pks,))
+    names = json.dumps([name for turn in turns for name in (turn.turn_id, turn.message_id)])
+    connection.execute(
+        f"DELETE FROM receipts WHERE thread_pk = ? AND subject IN {chosen}", (thread.pk, names)
+    )
+    places = json.dumps([place_of(turn) for turn in turns])
+    connection.execute(
+        f"DELETE FROM chat_requests WHERE thread_pk = ? AND answer IN {chosen}", (thread.pk, places)
+    )
+    # Any of them may quote what stood before its cell.
+    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (thread.key,))
+
+
+def _shrink(connection: sqlite3.Connection, thread_pk: int, cell_pk: int, memcell_id: str) -> bool:
+    """The cell keeps its id and loses what is gone; False where it was all of it, and the cell went."""
+    left = connection.execute(CELL_TURNS, (cell_pk,)).fetchall()
+    if not left:
+        connection.execute("DELETE FROM memcell WHERE pk = ?", (cell_pk,))
+        connection.execute(
+            "DELETE FROM receipts WHERE thread_pk = ? AND subject = ?", (thread_pk, memcell_id)
+        )
+        return False
+    turn_ids = json.dumps([turn_id(place) for place, _ in left])
+    message_ids = json.dumps([message_id for _, message_id in left], ensure_ascii=False)
+    connection.execute(SHRINK_CELL, (turn_ids, message_ids, left[-1][0], cell_pk))
+    # What was made of the cell is made anew, and told anew.
+    connection.execute(
+        "DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage != 'celled'",
+        (thread_pk, memcell_id),
+    )
+    return True
+
+
+def _told(turn: Turn) -> str:
+    return "\n".join(
+        str(part) for part in (turn.content, turn.parts, turn.tool_calls, turn.reasoning) if part
+    )

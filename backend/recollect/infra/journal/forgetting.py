@@ -1,0 +1,334 @@
+"""Forgetting in the journal: threads, users, what came late, and the bytes left where rows were."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from recollect.domain.forgetting import Derived, Forgotten, Task
+from recollect.domain.identity import message_key, thread_key, turn_id
+from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
+from recollect.domain.paths import owner_folder
+from recollect.domain.strategy import STRATEGY
+from recollect.errors import NotFound
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_changes import forget_entries_of
+from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
+from recollect.infra.journal.forget_entries import forget_derived, forget_note, forget_quotes, remove_entries
+from recollect.infra.journal.forget_prompts import (
+    BURY,
+    end_late_epochs,
+    end_quoting_epochs,
+    queue_overwriting,
+    queue_purge,
+    queue_user_purge,
+    settle_job,
+)
+from recollect.infra.journal.forget_turns import clear_title, forget_some, title_job, to_forget
+from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs
+
+__all__ = ["BURY", "forget_turns", "forget_user"]
+
+_OF_A_THREAD = (
+    "unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts", "epochs", "summaries", "prompts",
+    "chat_requests",
+)  # fmt: skip
+
+
+def forget_turns(
+    connection: sqlite3.Connection, space: str, thread_id: str, now: int, *, delete: bool
+) -> tuple[int, int]:
+    """Forget a thread's turns, and with `delete` the thread. Returns how many, and when the purge is due."""
+    row = connection.execute(
+        "SELECT pk, user_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    pk, user_id = row
+    derived = forget_derived(connection, space, user_id, thread_id, None, now)
+    count, quoting = _forget_thread(connection, space, user_id, pk, thread_id, derived)
+    if delete:
+        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
+    else:
+        _empty(connection, pk, count)
+    task = Task(space, user_id, thread_id, None, derived, now, tuple(quoting))
+    return count, queue_purge(connection, task, now, transcribe=not delete)
+
+
+def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int]:
+    """Forget all of a user's threads, entries and notes, and what agents learned from them."""
+    owner = owner_folder(space, user_id)
+    threads = connection.execute(
+        "SELECT pk, thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
+    ).fetchall()
+    turns = 0
+    gone: list[Derived] = []
+    for pk, thread_id in threads:
+        gone.append(forget_derived(connection, space, user_id, thread_id, None, now))
+        turns += _forget_thread(connection, space, user_id, pk, thread_id, gone[-1])[0]
+        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
+    (unsourced,) = connection.execute(
+        "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
+    ).fetchone()
+    forget_owner(connection, space, owner)
+    derived = _joined(gone, owner)
+    task = Task(space, user_id, "", None, derived, now)
+    due = queue_user_purge(connection, task, now)
+    if threads or unsourced:
+        due = min(due, queue_overwriting(connection, space, now))
+    return Forgotten(turns, sum(map(len, gone)) + unsourced, len(threads)), due
+
+
+def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None:
+    """What is known of an owner besides their threads; their files are the caller's to remove."""
+    forget_entries_of(connection, space, owner)
+    connection.execute("DELETE FROM notes WHERE owner = ?", (owner,))
+    lanes = [f"{name}:{owner}" for name in ("memory", "episode", "facts", "foresight", "profile")]
+    marks = ",".join("?" * len(lanes))
+    connection.execute(f"DELETE FROM jobs WHERE lane IN ({marks}) AND state != 'running'", lanes)
+    connection.execute(f"DELETE FROM strategy_counts WHERE lane IN ({marks})", lanes)
+
+
+def _forget_thread(
+    connection: sqlite3.Connection, space: str, user_id: str, pk: int, thread_id: str, derived: Derived
+) -> tuple[int, list[int]]:
+    """All but the rows of the thread itself. Returns how many turns it has, and which threads quoted any."""
+    key = thread_key(space, thread_id)
+    buried = [
+        (space, user_id, key, message_key(message_id), position)
+        for message_id, position in connection.execute(
+            "SELECT message_id, position FROM turns WHERE thread_pk = ?", (pk,)
+        )
+    ]
+    connection.executemany(BURY, buried)
+    of_agents = any("/agents/" in owner for owner in derived.owners)
+    quoting = end_quoting_epochs(connection, space, None if of_agents else user_id, derived.ids, key)
+    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
+    connection.execute(
+        "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
+        (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
+    )
+    return len(buried), quoting
+
+
+def _joined(gone: list[Derived], owner: str) -> Derived:
+    """What was derived for agents; all of the user's own goes anyway."""
+    entries: dict[str, tuple[str, ...]] = {}
+    for derived in gone:
+        for other, ids in derived.entries.items():
+            if other != owner:
+                entries[other] = (*entries.get(other, ()), *ids)
+    paths = [path for derived in gone for path in derived.paths if not path.startswith(f"{owner}/")]
+    cells = [cell for derived in gone for cell in derived.cells]
+    return Derived(entries, tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(cells)))
+
+
+def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:
+    for table in _OF_A_THREAD:
+        connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (thread_pk,))
+    connection.execute(
+        "UPDATE threads SET turn_count = 0, unasked = 0, forgotten = forgotten + ? WHERE pk = ?",
+        (count, thread_pk),
+    )
+
+
+# One after another: what keeps a forgetting from being finished.
+WAITING = {
+    "its files are being written": "SELECT 1 FROM jobs WHERE kind = :purge AND lane = :files AND state != 'dead'",
+    "somebody works on the thread": """
+        SELECT 1 FROM jobs WHERE state = 'running' AND kind != :purge AND space = :space
+        AND (thread_id = :thread_id OR lane = 'profile:' || :owner)""",
+    "somebody works for the user": """
+        SELECT 1 FROM jobs j WHERE :thread_id = '' AND state = 'running' AND kind != :purge AND space = :space AND (
+            lane LIKE '%:' || :owner OR lane LIKE 'entries:' || :owner || '/%' OR (thread_id IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM threads h WHERE h.space = j.space AND h.thread_id = j.thread_id)))""",
+    "a chat is about to be sent": """
+        SELECT 1 FROM turns t JOIN threads h ON h.pk = t.thread_pk
+        WHERE t.status IN ('queued', 'streaming') AND t.status = 'queued' AND t.accepted <= :at AND h.space = :space
+        AND h.user_id = :user_id""",
+    "the files of memories are being written": """
+        SELECT 1 FROM jobs WHERE kind = :entries AND state != 'dead'
+        AND lane IN (SELECT value FROM json_each(:lanes))""",
+}
+
+SKILLS_WAITING = "SELECT 1 FROM jobs WHERE kind = ? AND lane LIKE 'skill:%' AND state != 'dead' LIMIT 1"
+
+# Of an entry that came from turns, each is there as long as it is not forgotten.
+WITHOUT_SOURCE = f"""
+{SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND EXISTS (
+    SELECT 1 FROM entry_sources s WHERE s.entry_pk = e.pk AND NOT EXISTS (
+        SELECT 1 FROM threads h JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
+        WHERE h.space = e.space AND h.thread_id = s.thread_id))"""
+
+TOMBSTONES = """
+SELECT thread_key, number, message_key FROM tombstones WHERE space = ? AND user_id = ? ORDER BY thread_key, number"""
+
+
+class SqlForgetting:
+    """Each call is one transaction, with the jobs that finish what it began.
+
+    Its time is that of the transaction: whatever was asked before it, and is waited for, is older.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
+        on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
+    ) -> None:
+        """`on_forget` is told before a thread goes: whatever works on it has to end."""
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+        self._on_change = on_change
+        self._on_forget = on_forget
+
+    async def forget_turns(
+        self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
+    ) -> Forgotten:
+        """Turns of a thread, with `answers` what was answered to them too. Raises NotFound and Conflict."""
+        forgotten, due = await self._database.write(
+            lambda connection: forget_some(
+                connection, space, thread_id, turn_ids, self._clock(), answers=answers
+            )
+        )
+        self._on_due(due)
+        self._on_change(space, thread_id)
+        return forgotten
+
+    async def turns_to_forget(
+        self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
+    ) -> tuple[str, ...]:
+        """Those that `forget_turns` would forget now: chosen by the same statements, and nothing is changed."""
+        return await self._database.write(
+            lambda connection: to_forget(connection, space, thread_id, turn_ids, answers=answers)
+        )
+
+    async def forget_user(self, space: str, user_id: str) -> Forgotten:
+        """All of a user's threads, entries and notes; nothing, where there is none."""
+        found = await self._database.read(
+            "SELECT thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
+        )
+        for row in found:
+            self._on_forget(space, row["thread_id"])
+        forgotten, due = await self._database.write(
+            lambda connection: forget_user(connection, space, user_id, self._clock())
+        )
+        self._on_due(due)
+        return forgotten
+
+    async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
+        """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file."""
+        due = await self._database.write(
+            lambda connection: forget_note(connection, space, user_id, path, digest, self._clock())
+        )
+        self._on_due(due)
+
+    async def forget_quotes(self, space: str, user_id: str, path: str) -> None:
+        """Prompts that quote a note."""
+        await self._database.write(lambda connection: forget_quotes(connection, space, user_id, path))
+
+    async def waits_for(self, task: Task) -> str | None:
+        """What has to end before a forgetting can be finished, in words."""
+        bound = {
+            "purge": PURGE,
+            "entries": ENTRIES,
+            "files": vault_lane(task.thread_key) if task.thread_id else "",
+            "space": task.space,
+            "thread_id": task.thread_id,
+            "user_id": task.user_id,
+            "owner": owner_folder(task.space, task.user_id),
+            "at": task.at,
+            "lanes": json.dumps([entries_lane(path) for path in task.derived.paths]),
+        }
+        for reason, sql in WAITING.items():
+            if await self._database.read(f"{sql} LIMIT 1", bound):
+                return reason
+        return None
+
+    async def forget_late(self, task: Task) -> None:
+        """What those left who worked with the words while they were forgotten. It is finished by jobs of its own."""
+        due = await self._database.write(lambda connection: _forget_late(connection, task, self._clock()))
+        self._on_due(due)
+
+    async def forget_owner(self, space: str, user_id: str) -> None:
+        """What is known of a forgotten user; but for what came from threads that they have opened since."""
+        now, owner = self._clock(), owner_folder(space, user_id)
+
+        def forget(connection: sqlite3.Connection) -> None:
+            left = connection.execute(
+                "SELECT 1 FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
+            ).fetchone()
+            if left is None:
+                forget_owner(connection, space, owner)
+            else:
+                found = named_rows(connection, WITHOUT_SOURCE, (space, owner))
+                remove_entries(connection, space, [known_of(row) for row in found], now)
+
+        await self._database.write(forget)
+
+    async def tombstones_of(self, space: str, user_id: str) -> dict[str, list[tuple[int, str]]]:
+        """By the keys of a user's threads: (turn number, message key) of all that was forgotten."""
+        buried: dict[str, list[tuple[int, str]]] = {}
+        for row in await self._database.read(TOMBSTONES, (space, user_id)):
+            buried.setdefault(row["thread_key"], []).append((row["number"], row["message_key"]))
+        return buried
+
+    async def queue_overwriting(self, space: str) -> None:
+        now = self._clock()
+        self._on_due(await self._database.write(lambda connection: queue_overwriting(connection, space, now)))
+
+    async def skills_are_waiting(self) -> bool:
+        """Whether files of agents have yet to be made anew: the journal knows their texts until then."""
+        return bool(await self._database.read(SKILLS_WAITING, (STRATEGY,)))
+
+    async def overwrite(self) -> None:
+        """Leave no byte of a row that was deleted.
+
+        SQLite overwrites the cells that are freed, but not the copies of them that are left in a page when it is
+        split or merged with its neighbour. Only writing every page anew does.
+        """
+        await self._database.outside_transaction(lambda connection: connection.execute("VACUUM").fetchall())
+
+
+def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
+    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (task.thread_key,))
+    turns = _numbers(connection, task)
+    late = forget_derived(connection, task.space, task.user_id, task.thread_id, turns, now)
+    if late.entries:
+        again = Task(task.space, task.user_id, task.thread_id, task.turns, late, now)
+        queue_jobs(connection, [settle_job(again, now)], now)
+    memories = [f"{task.thread_key}:{turn_id(number)}" for number in turns]
+    end_quoting_epochs(connection, task.space, None, [*memories, *task.derived.ids, *late.ids])
+    end_late_epochs(connection, task.quoting, task.at)
+    if task.titled:
+        _take_title_back(connection, task, now)
+    return now
+
+
+def _numbers(connection: sqlite3.Connection, task: Task) -> list[int]:
+    """Of the forgotten turns. A thread that was opened again goes on counting: its new turns are not among them."""
+    if task.turns is not None:
+        return list(task.turns)
+    found = connection.execute(
+        "SELECT number FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?",
+        (task.space, task.user_id, task.thread_key),
+    )
+    return [number for (number,) in found]
+
+
+def _take_title_back(connection: sqlite3.Connection, task: Task, now: int) -> None:
+    """It was being made of the forgotten words when they went."""
+    found = connection.execute(
+        "SELECT pk FROM threads WHERE space = ? AND thread_id = ? AND title IS NOT NULL",
+        (task.space, task.thread_id),
+    ).fetchone()
+    if found is not None:
+        clear_title(connection, found[0])
+        lane = vault_lane(task.thread_key)
+        jobs = [NewJob(TRANSCRIBE, lane, task.space, task.thread_id, now)]
+        queue_jobs(
+            connection, [*jobs, *title_job(connection, found[0], task.space, task.thread_id, now)], now
+        )

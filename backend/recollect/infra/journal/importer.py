@@ -1,0 +1,188 @@
+"""Taking whole threads into an empty journal, and copying a journal that is in use."""
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from recollect.domain.access import ApiKey
+from recollect.domain.forgetting import TombstoneFile
+from recollect.domain.identity import looks_made, thread_key, turn_digest, turn_number
+from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
+from recollect.domain.model import Memcell, Thread, Turn
+from recollect.domain.vault_file import StoredPart
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.forgetting import BURY
+from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
+from recollect.infra.journal.turns import INSERT_TURNS
+
+
+class SqlImporter:
+    """What the vault holds, as rows. Tombstones come before the threads they belong to."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], int]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def add_thread(
+        self, thread: Thread, turns: list[Turn], cells: list[Memcell], parts: list[StoredPart]
+    ) -> None:
+        now = self._clock()
+
+        def insert(connection: sqlite3.Connection) -> None:
+            thread_pk = _insert_thread(connection, thread, turns)
+            insert_rows(connection, INSERT_TURNS, [_turn_row(thread_pk, turn) for turn in turns])
+            connection.executemany(
+                "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
+                [(thread_pk, turn_number(turn.turn_id)) for turn in turns if turn.edited],
+            )
+            pks = dict(
+                connection.execute(
+                    "SELECT position, pk FROM turns WHERE thread_pk = ?", (thread_pk,)
+                ).fetchall()
+            )
+            celled = _insert_cells(connection, thread_pk, thread, turns, cells, pks, now)
+            _insert_buffer(connection, thread_pk, thread, turns, pks, celled)
+            connection.executemany(
+                "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
+                " digest, writing) VALUES (?, ?, ?, ?, 1, ?, ?)",
+                [
+                    (thread_pk, item.part, item.first_position, item.last_position, item.digest, item.writing)
+                    for item in parts
+                ],
+            )
+            key = thread_key(thread.space, thread.thread_id)
+            jobs = [
+                NewJob(BOUNDARY, cells_lane(key), thread.space, thread.thread_id, now),
+                NewJob(TRANSCRIBE, vault_lane(key), thread.space, thread.thread_id, now),
+            ]
+            queue_jobs(connection, jobs, now)
+
+        await self._database.write(insert)
+
+    async def add_tombstones(self, file: TombstoneFile) -> None:
+        rows = [(file.space, file.user_id, file.thread_key, key, number) for number, key in file.messages]
+        await self._database.write(lambda connection: connection.executemany(BURY, rows).rowcount)
+
+    async def add_keys(self, keys: list[tuple[ApiKey, str]]) -> None:
+        rows = [
+            (secret_hash, key.key_id, key.space, key.user_id, key.name, key.created, key.revoked)
+            for key, secret_hash in keys
+        ]
+        await self._database.write(
+            lambda connection: (
+                connection.executemany(
+                    "INSERT INTO api_keys (hash, key_id, space, user_id, name, created, revoked)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    rows,
+                ).rowcount
+            )
+        )
+
+
+class SqlCopier:
+    """SQLite's own online backup, on a connection of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._path = database.path
+
+    async def copy_to(self, path: Path) -> None:
+        await asyncio.to_thread(self._copy, path)
+
+    def _copy(self, path: Path) -> None:
+        source, target = sqlite3.connect(self._path), sqlite3.connect(path)
+        try:
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            source.close()
+            target.close()
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[Turn]) -> int:
+    forgotten, last_forgotten = connection.execute(
+        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
+        " WHERE space = ? AND user_id = ? AND thread_key = ?",
+        (thread.space, thread.user_id, thread_key(thread.space, thread.thread_id)),
+    ).fetchone()
+    last_number = max([last_forgotten, *(turn_number(turn.turn_id) or 0 for turn in turns)])
+    updated = max([thread.created, *(turn.timestamp for turn in turns)])
+    cursor = connection.execute(
+        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, pinned, created,"
+        " updated, last_number, turn_count, forgotten, lookalikes)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(list(thread.tags)),
+            thread.preset, thread.backend, int(thread.pinned), thread.created, updated, last_number, len(turns), forgotten,
+            sum(looks_made(turn.message_id) for turn in turns),
+        ),
+    )  # fmt: skip
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:
+    return (
+        thread_pk, turn_number(turn.turn_id), turn.message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
+        dumped(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.timestamp,
+        turn.status, turn.skip_reason, turn.timestamp, turn_digest(turn, turn.message_id),
+    )  # fmt: skip
+
+
+def _insert_cells(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    thread: Thread,
+    turns: list[Turn],
+    cells: list[Memcell],
+    pks: dict[int, int],
+    now: int,
+) -> set[str]:
+    """Returns the turns that are in a cell. A turn that two cells claim goes to the first."""
+    by_id = {turn.turn_id: turn for turn in turns if turn.skip_reason is None}
+    celled: set[str] = set()
+    for cell in cells:
+        members = [turn_id for turn_id in cell.turn_ids if turn_id in by_id and turn_id not in celled]
+        if not members:
+            continue
+        celled.update(members)
+        numbers = [turn_number(turn_id) or 0 for turn_id in members]
+        cursor = connection.execute(
+            "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
+            " last_position, reason, created, transcribed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
+            (
+                cell.memcell_id, thread_pk, thread.space, thread.thread_id,
+                json.dumps([by_id[turn_id].message_id for turn_id in members], ensure_ascii=False),
+                json.dumps(members), max(numbers), cell.reason, now,
+            ),
+        )  # fmt: skip
+        connection.executemany(
+            "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
+            [(pks[number], cursor.lastrowid) for number in numbers],
+        )
+    return celled
+
+
+def _insert_buffer(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    thread: Thread,
+    turns: list[Turn],
+    pks: dict[int, int],
+    celled: set[str],
+) -> None:
+    connection.executemany(
+        "INSERT INTO unprocessed_buffer (turn_pk, thread_pk, space, session_id, message_id) VALUES (?, ?, ?, ?, ?)",
+        [
+            (pks[turn_number(turn.turn_id) or 0], thread_pk, thread.space, thread.thread_id, turn.message_id)
+            for turn in turns
+            if turn.turn_id not in celled and turn.skip_reason is None
+        ],
+    )

@@ -1,0 +1,383 @@
+"""The ledger of the index: which turns and notes each generation holds, by words and by meaning."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.domain.model import Note
+from recollect.domain.paths import owner_folder
+from recollect.domain.recall.rows import Expected, ThreadProgress
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.files import note_of
+from recollect.infra.journal.rows import THREAD_COLUMNS, thread_of
+
+_columns = ", ".join(f"t.{name.strip()}" for name in THREAD_COLUMNS.split(","))
+
+# A turn that is still being written, and all that follows it, waits.
+_LAST_FINAL = """coalesce((
+    SELECT min(position) - 1 FROM turns WHERE thread_pk = t.pk AND status IN ('queued', 'streaming')
+), t.last_number)"""
+
+_PROGRESS = f"""
+SELECT t.pk, t.header_revision, t.revision, {_LAST_FINAL} AS last_position,
+    coalesce(p.words_to, 0) AS words_to, coalesce(p.vectors_to, 0) AS vectors_to,
+    coalesce(p.refused, 0) AS refused,
+    p.thread_pk IS NOT NULL AND p.words_to > 0
+        AND (p.header_revision != t.header_revision OR p.revision != t.revision) AS is_stale,
+    {_columns}
+FROM threads t LEFT JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
+WHERE t.incognito = 0"""
+
+_BEHIND = f"""{_PROGRESS} AND t.pk > :after AND (
+    t.last_number > coalesce(p.words_to, 0) OR p.vectors_to < p.words_to OR is_stale
+) ORDER BY t.pk LIMIT :limit"""
+
+# The number of a thread that was deleted can be another's by now.
+_AS_SEEN = "pk = :thread_pk AND revision = :revision AND space = :space AND thread_id = :thread_id AND user_id = :user_id"
+
+# What was edited is embedded anew from the first text without a vector on: none of those before was refused.
+_RECORD_WORDS = f"""
+INSERT INTO index_progress (generation, thread_pk, words_to, vectors_to, header_revision, revision)
+SELECT :generation, pk, :words_to, min(:vectors_to, :words_to), :header_revision, :revision FROM threads
+WHERE {_AS_SEEN}
+ON CONFLICT (generation, thread_pk) DO UPDATE SET words_to = excluded.words_to, vectors_to = excluded.vectors_to,
+    refused = iif(index_progress.revision = excluded.revision
+        AND index_progress.header_revision = excluded.header_revision, index_progress.refused, 0),
+    header_revision = excluded.header_revision, revision = excluded.revision"""
+
+# Not past an edit that came meanwhile: its words have to be embedded again.
+_RECORD_VECTORS = f"""
+UPDATE index_progress SET vectors_to = min(:vectors_to, words_to), refused = max(0, refused + :refused)
+WHERE generation = :generation AND revision = :revision AND thread_pk = (SELECT pk FROM threads WHERE {_AS_SEEN})"""
+
+# All that Python calls blank; SQLite's own idea of it is the space alone.
+_BLANK = ", ".join(str(code) for code in range(0x3001) if chr(code).isspace())
+
+_COUNT = f"""
+SELECT count(*) AS number FROM turns u JOIN threads t ON t.pk = u.thread_pk
+JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
+WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.words_to
+    AND trim(u.content, char({_BLANK})) != ''"""
+
+# Where a turn was edited, its rows are being written anew, and their vectors come later.
+_COUNT_VECTORS = f"""
+SELECT coalesce(sum(max(0, number - refused)), 0) AS number FROM (
+    SELECT p.refused, count(*) AS number FROM turns u JOIN threads t ON t.pk = u.thread_pk
+    JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
+    WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.vectors_to
+        AND p.header_revision = t.header_revision AND p.revision = t.revision
+        AND trim(u.content, char({_BLANK})) != ''
+    GROUP BY t.pk
+)"""
+
+# Notes that changed or went since are being written anew.
+_COUNT_NOTES = """
+SELECT coalesce(sum(i.rows), 0) AS rows, coalesce(sum(i.vectors), 0) AS vectors
+FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
+WHERE i.generation = :generation AND i.owner = :owner"""
+
+# The planner has no statistics: it is told which index finds the fewest.
+NOTES_BEHIND = """
+SELECT n.path, n.owner, n.digest, n.modified FROM notes n INDEXED BY notes_by_owner
+LEFT JOIN indexed_notes i ON i.generation = :generation AND i.path = n.path AND +i.owner = n.owner
+WHERE n.owner = :owner AND (i.path IS NULL OR i.digest != n.digest) ORDER BY n.path"""
+
+NOTES_GONE = """
+SELECT i.path FROM indexed_notes i INDEXED BY indexed_notes_of_owner
+LEFT JOIN notes n ON n.path = i.path AND +n.owner = i.owner
+WHERE i.generation = :generation AND i.owner = :owner AND n.path IS NULL ORDER BY i.path"""
+
+UNEMBEDDED_NOTES = """
+SELECT n.path, n.owner, n.digest, n.modified FROM indexed_notes i INDEXED BY indexed_notes_of_owner
+CROSS JOIN notes n ON n.path = i.path AND +n.owner = i.owner AND n.digest = i.digest
+WHERE i.generation = :generation AND i.owner = :owner AND i.embedded = 0 ORDER BY n.path"""
+
+IS_UNEMBEDDED = """
+SELECT 1 FROM indexed_notes
+WHERE generation = :generation AND path = :path AND +owner = :owner AND digest = :digest AND +embedded = 0"""
+
+_REFUSED_TURNS = """
+SELECT t.space, t.user_id, sum(p.refused) AS number FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
+WHERE p.generation = ? AND p.refused > 0 GROUP BY t.space, t.user_id"""
+
+_REFUSED_NOTES = """
+SELECT i.owner, sum(i.rows - i.vectors) AS number
+FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
+WHERE i.generation = ? AND i.embedded = 1 AND i.vectors < i.rows GROUP BY i.owner"""
+
+_OWNERS = """
+SELECT DISTINCT t.space, t.user_id FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
+WHERE p.generation = ? AND p.words_to > 0"""
+
+_RECORD_NOTE = """
+INSERT INTO indexed_notes (generation, path, owner, digest, embedded, rows) VALUES (?, ?, ?, ?, 0, ?)
+ON CONFLICT (generation, path) DO UPDATE
+SET owner = excluded.owner, digest = excluded.digest, embedded = 0, rows = excluded.rows, vectors = 0"""
+
+_RECORD_EMBEDDED_NOTE = """
+INSERT INTO indexed_notes (generation, path, owner, digest, embedded, vectors) VALUES (?, ?, ?, ?, 1, ?)
+ON CONFLICT (generation, path) DO UPDATE
+SET owner = excluded.owner, digest = excluded.digest, embedded = 1, vectors = excluded.vectors"""
+
+
+class SqlIndexLedger:
+    """What is recorded here is in the index; what is not is added to it, again if need be."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def knows(self, generation: str) -> bool:
+        found = await self._database.read("SELECT 1 FROM index_generations WHERE name = ?", (generation,))
+        return bool(found)
+
+    async def add_generation(self, generation: str) -> None:
+        """Begin a generation's records anew."""
+
+        def add(connection: sqlite3.Connection) -> None:
+            _delete(connection, "= ?", (generation,))
+            connection.execute("INSERT INTO index_generations (name) VALUES (?)", (generation,))
+
+        await self._database.write(add)
+
+    async def keep_only(self, generation: str) -> None:
+        """Drop the records of all other generations."""
+        await self._database.write(lambda connection: _delete(connection, "!= ?", (generation,)))
+
+    async def behind(self, generation: str, after: int = 0, limit: int = 200) -> list[ThreadProgress]:
+        """Threads that have something to index or to embed, page by page."""
+        found = await self._database.read(_BEHIND, {"generation": generation, "after": after, "limit": limit})
+        return [_progress_of(row) for row in found]
+
+    async def progress(self, generation: str, space: str, thread_id: str) -> ThreadProgress | None:
+        found = await self._database.read(
+            f"{_PROGRESS} AND t.space = :space AND t.thread_id = :thread_id",
+            {"generation": generation, "space": space, "thread_id": thread_id},
+        )
+        return _progress_of(found[0]) if found else None
+
+    async def owner_progress(self, generation: str, space: str, user_id: str) -> list[ThreadProgress]:
+        """All threads of an owner, in a fixed order."""
+        found = await self._database.read(
+            f"{_PROGRESS} AND t.space = :space AND t.user_id = :user_id ORDER BY t.thread_id",
+            {"generation": generation, "space": space, "user_id": user_id},
+        )
+        return [_progress_of(row) for row in found]
+
+    async def record_words(
+        self, generation: str, seen: ThreadProgress, words_to: int, vectors_to: int
+    ) -> bool:
+        """False where the thread was edited since it was `seen`: the caller looks again."""
+        return await self._database.write(
+            lambda connection: (
+                connection.execute(_RECORD_WORDS, _bound(generation, seen, words_to, vectors_to)).rowcount
+                == 1
+            )
+        )
+
+    async def record_vectors(
+        self, generation: str, seen: ThreadProgress, vectors_to: int, refused: int = 0
+    ) -> bool:
+        """All up to there have their vectors, but for so many more, or fewer, that the model has refused."""
+        bound = _bound(generation, seen, 0, vectors_to) | {"refused": refused}
+        return await self._database.write(
+            lambda connection: connection.execute(_RECORD_VECTORS, bound).rowcount == 1
+        )
+
+    async def reset_thread(self, generation: str, thread_pk: int) -> None:
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "DELETE FROM index_progress WHERE generation = ? AND thread_pk = ?",
+                    (generation, thread_pk),
+                ).rowcount
+            )
+        )
+
+    async def reset_owner(self, generation: str, owner: str, space: str, user_id: str) -> None:
+        """Nothing of this owner is in the index any more."""
+
+        def reset(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM index_progress WHERE generation = ? AND thread_pk IN"
+                " (SELECT pk FROM threads WHERE space = ? AND user_id = ?)",
+                (generation, space, user_id),
+            )
+            connection.execute(
+                "DELETE FROM indexed_notes WHERE generation = ? AND owner = ?", (generation, owner)
+            )
+
+        await self._database.write(reset)
+
+    async def count_indexed(self, generation: str, space: str, user_id: str) -> int:
+        """How many turns of an owner must have a row at least: a turn of tool calls alone may have one too."""
+        (row,) = await self._database.read(
+            _COUNT, {"generation": generation, "space": space, "user_id": user_id}
+        )
+        return int(row["number"])
+
+    async def expected(self, generation: str, owner: str, space: str, user_id: str) -> Expected:
+        """How much of an owner must be in the index at least."""
+        bound = {"generation": generation, "owner": owner, "space": space, "user_id": user_id}
+        (embedded,) = await self._database.read(_COUNT_VECTORS, bound)
+        (noted,) = await self._database.read(_COUNT_NOTES, bound)
+        turns = await self.count_indexed(generation, space, user_id)
+        return Expected(turns, int(embedded["number"]), int(noted["rows"]), int(noted["vectors"]))
+
+    async def refused(self, generation: str) -> dict[str, int]:
+        """How many texts of each owner have no vector though they were to be embedded; owners without any left out."""
+        number = Counter(
+            {
+                owner_folder(row["space"], row["user_id"]): int(row["number"])
+                for row in await self._database.read(_REFUSED_TURNS, (generation,))
+            }
+        )
+        for row in await self._database.read(_REFUSED_NOTES, (generation,)):
+            number[row["owner"]] += int(row["number"])
+        return dict(number)
+
+    async def owners(self, generation: str) -> dict[str, tuple[str, str]]:
+        """All who have something indexed, with their space and user; both empty for one who has notes alone."""
+        noted = await self._database.read(
+            "SELECT DISTINCT owner FROM indexed_notes WHERE generation = ?", (generation,)
+        )
+        users = await self._database.read(_OWNERS, (generation,))
+        found = {row["owner"]: ("", "") for row in noted}
+        return found | {
+            owner_folder(row["space"], row["user_id"]): (row["space"], row["user_id"]) for row in users
+        }
+
+    async def buried(self, space: str, row_ids: Sequence[str]) -> set[str]:
+        """Of these entries, those that a person deleted."""
+        found = await self._database.read(
+            "SELECT b.entry_id FROM json_each(?) w JOIN buried_entries b ON b.space = ? AND b.entry_id = w.value",
+            (json.dumps(list(row_ids)), space),
+        )
+        return {row["entry_id"] for row in found}
+
+    async def existing(
+        self, space: str, user_id: str, places: Sequence[tuple[str, int]]
+    ) -> set[tuple[str, int]]:
+        """Of these turns (thread, position) of a user, those that are not forgotten."""
+        wanted = ", ".join("(?, ?)" for _ in places)
+        found = await self._database.read(
+            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
+            " SELECT w.thread_id, w.position FROM wanted w"
+            " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id AND t.user_id = ?"
+            " JOIN turns u ON u.thread_pk = t.pk AND u.position = w.position",
+            (*(value for place in places for value in place), space, user_id),
+        )
+        return {(row["thread_id"], row["position"]) for row in found}
+
+    async def parts_holding(
+        self, space: str, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
+        """The part of the transcript that holds each turn (thread, position); those in no file yet are left out."""
+        wanted = ", ".join("(?, ?)" for _ in places)
+        found = await self._database.read(
+            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
+            " SELECT w.thread_id, w.position, p.part FROM wanted w"
+            " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id"
+            " JOIN transcript_parts p ON p.thread_pk = t.pk AND p.part = ("
+            "SELECT max(part) FROM transcript_parts WHERE thread_pk = t.pk AND first_position <= w.position)"
+            " WHERE p.digest IS NOT NULL AND p.last_position >= w.position",
+            (*(value for place in places for value in place), space),
+        )
+        return {(row["thread_id"], row["position"]): row["part"] for row in found}
+
+    async def notes(self, generation: str, owner: str) -> dict[str, tuple[str, bool]]:
+        """Path to (digest, embedded) of the notes that are indexed."""
+        found = await self._database.read(
+            "SELECT path, digest, embedded FROM indexed_notes INDEXED BY indexed_notes_of_owner"
+            " WHERE generation = ? AND owner = ?",
+            (generation, owner),
+        )
+        return {row["path"]: (row["digest"], bool(row["embedded"])) for row in found}
+
+    async def notes_behind(self, generation: str, owner: str) -> tuple[list[Note], list[str]]:
+        """An owner's notes that are not indexed as they are, and the paths of those that are indexed and gone."""
+        bound = {"generation": generation, "owner": owner}
+        behind = await self._database.read(NOTES_BEHIND, bound)
+        gone = await self._database.read(NOTES_GONE, bound)
+        return [note_of(row) for row in behind], [row["path"] for row in gone]
+
+    async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
+        found = await self._database.read(UNEMBEDDED_NOTES, {"generation": generation, "owner": owner})
+        return [note_of(row) for row in found]
+
+    async def is_unembedded(self, generation: str, note: Note) -> bool:
+        """Whether just this text of the note is indexed, by its words alone."""
+        bound = {
+            "generation": generation, "path": note.path, "owner": note.owner, "digest": note.digest,
+        }  # fmt: skip
+        return bool(await self._database.read(IS_UNEMBEDDED, bound))
+
+    async def note_owners(self, generation: str) -> list[str]:
+        """Owners whose notes and their index differ."""
+        found = await self._database.read(
+            "SELECT DISTINCT coalesce(n.owner, i.owner) AS owner FROM notes n"
+            " FULL JOIN (SELECT * FROM indexed_notes WHERE generation = ?) i ON i.path = n.path"
+            " WHERE n.path IS NULL OR i.path IS NULL OR i.digest != n.digest OR i.embedded = 0",
+            (generation,),
+        )
+        return [row["owner"] for row in found]
+
+    async def record_notes(
+        self,
+        generation: str,
+        owner: str,
+        put: Sequence[Note],
+        removed: Sequence[str],
+        *,
+        embedded: bool = False,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """`counts` says how many rows, or with `embedded` how many vectors, each note has, by its path."""
+        numbers = counts or {}
+
+        def record(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                "DELETE FROM indexed_notes WHERE generation = ? AND path = ?",
+                [(generation, path) for path in removed],
+            )
+            connection.executemany(
+                _RECORD_EMBEDDED_NOTE if embedded else _RECORD_NOTE,
+                [(generation, note.path, owner, note.digest, numbers.get(note.path, 0)) for note in put],
+            )
+
+        await self._database.write(record)
+
+
+def _delete(connection: sqlite3.Connection, condition: str, bound: tuple[str, ...]) -> None:
+    connection.execute(f"DELETE FROM index_progress WHERE generation {condition}", bound)
+    connection.execute(f"DELETE FROM indexed_notes WHERE generation {condition}", bound)
+    connection.execute(f"DELETE FROM index_generations WHERE name {condition}", bound)
+
+
+def _bound(generation: str, seen: ThreadProgress, words_to: int, vectors_to: int) -> dict[str, Any]:
+    return {
+        "generation": generation,
+        "thread_pk": seen.thread_pk,
+        "space": seen.thread.space,
+        "thread_id": seen.thread.thread_id,
+        "user_id": seen.thread.user_id,
+        "words_to": words_to,
+        "vectors_to": vectors_to,
+        "header_revision": seen.header_revision,
+        "revision": seen.revision,
+    }
+
+
+def _progress_of(row: Mapping[str, Any]) -> ThreadProgress:
+    return ThreadProgress(
+        thread=thread_of(row),
+        thread_pk=row["pk"],
+        last_position=row["last_position"],
+        words_to=row["words_to"],
+        vectors_to=row["vectors_to"],
+        refused=row["refused"],
+        header_revision=row["header_revision"],
+        revision=row["revision"],
+        is_stale=bool(row["is_stale"]),
+    )

@@ -1,0 +1,279 @@
+"""Durable jobs in the journal: leased, retried, set aside when they keep failing."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.domain.job import Job, JobState
+from recollect.domain.strategy import CAUSES
+from recollect.errors import NotFound
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.rows import add_causes, json_or_none, named_rows
+
+MAX_INTERRUPTIONS = 25
+JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
+
+# A job may start when it is due and no older one of its lane waits or runs.
+FIRST_IN_LANE = """NOT EXISTS (
+    SELECT 1 FROM jobs older WHERE older.lane = j.lane AND older.pk < j.pk AND older.state IN ('queued', 'running')
+)"""
+
+CLAIM = f"""
+UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = :leased_until WHERE pk IN (
+    SELECT pk FROM jobs j INDEXED BY jobs_due
+    WHERE state = 'queued' AND kind = :kind AND run_at <= :now AND {FIRST_IN_LANE} ORDER BY run_at LIMIT :limit
+) RETURNING {JOB_COLUMNS}"""
+
+NEXT_DUE = f"""
+SELECT run_at FROM jobs j INDEXED BY jobs_due
+WHERE state = 'queued' AND kind = ? AND {FIRST_IN_LANE} ORDER BY run_at LIMIT 1"""
+
+
+# With those before them in their lanes, which would keep them waiting; what failed has its own patience.
+HASTEN = """
+UPDATE jobs SET run_at = :now WHERE state = 'queued' AND error IS NULL AND run_at > :now AND EXISTS (
+    SELECT 1 FROM json_each(:ids) w JOIN jobs m ON m.pk = w.value WHERE m.lane = jobs.lane AND jobs.pk <= m.pk
+)"""
+
+
+class SqlJobStore:
+    """What the job engine keeps: one row per job that is not done."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def shift(self, now: int, back_ms: int | None = None) -> None:
+        """The clock went back: what is due by the old time is due as much sooner.
+
+        Without `back_ms` it is told from the jobs themselves: none can have been made in the future.
+        """
+
+        def shift(connection: sqlite3.Connection) -> None:
+            back = back_ms
+            if back is None:
+                (newest,) = connection.execute(
+                    "SELECT max(created) FROM jobs WHERE state = 'queued'"
+                ).fetchone()
+                back = 0 if newest is None else newest - now
+            if back > 0:
+                connection.execute(
+                    "UPDATE jobs SET run_at = max(?, run_at - ?), created = min(created, ?) WHERE state = 'queued'",
+                    (now, back, now),
+                )
+
+        await self._database.write(shift)
+
+    async def recover(
+        self, *, but_not: Sequence[int] = (), counted: bool = True
+    ) -> tuple[int, dict[int, int]]:
+        """Queue again what says it runs and does not. Unless `counted`, it is no interruption.
+
+        `but_not` are the jobs that do run. Returns how many are queued again; and for those that went, because a
+        twin of theirs waits already and does for both, that twin.
+        """
+        running = ",".join(str(int(job_id)) for job_id in but_not)
+        lost = f"state = 'running' AND pk NOT IN ({running})"
+
+        def recover(connection: sqlite3.Connection) -> tuple[int, dict[int, int]]:
+            heirs = _leave_to_twins(connection, lost)
+            connection.execute(
+                "UPDATE jobs SET state = 'dead', leased_until = NULL,"
+                " error = 'the process died ' || (interruptions + 1) || ' times while this job ran'"
+                f" WHERE {lost} AND interruptions >= ?",
+                (MAX_INTERRUPTIONS,),
+            )
+            queued = connection.execute(
+                f"UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + {int(counted)}"
+                f" WHERE {lost}"
+            ).rowcount
+            return queued, heirs
+
+        return await self._database.write(recover)
+
+    async def claim(
+        self, now: int, leased_until: int, free: Sequence[tuple[Sequence[str], int]]
+    ) -> tuple[list[Job], int | None]:
+        """Start jobs that are due: of each group of kinds up to its number. Also tells when the next one is due."""
+
+        def claim(connection: sqlite3.Connection) -> tuple[list[Job], int | None]:
+            claimed: list[Job] = []
+            due: list[int] = []
+            for kinds, workers in free:
+                left = workers
+                for kind in kinds:
+                    bound = {"now": now, "leased_until": leased_until, "limit": left, "kind": kind}
+                    started = [_job_of(row) for row in named_rows(connection, CLAIM, bound)]
+                    claimed += started
+                    left -= len(started)
+                    if left > 0:
+                        due += [time for (time,) in connection.execute(NEXT_DUE, (kind,))]
+            return claimed, min(due, default=None)
+
+        return await self._database.write(claim)
+
+    async def complete(self, job: Job) -> bool:
+        """The job is done and goes. False when its lease was lost meanwhile."""
+        return await self._settle("DELETE FROM jobs WHERE {mine}", job, {})
+
+    async def put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> int | None:
+        """The job waits again until `run_at`; where its twin waits already, that one does for both.
+
+        Returns the id of the one that waits; None when the lease was lost meanwhile.
+        """
+        mine = {"pk": job.job_id, "claims": job.claims}
+
+        def put_back(connection: sqlite3.Connection) -> int | None:
+            twin = connection.execute(
+                "SELECT q.pk FROM jobs q JOIN jobs j ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe"
+                " WHERE j.pk = :pk AND j.claims = :claims AND j.state = 'running' AND q.state = 'queued'",
+                mine,
+            ).fetchone()
+            if twin is None:
+                changed = connection.execute(
+                    "UPDATE jobs SET state = 'queued', leased_until = NULL, run_at = :run_at, attempts = :attempts,"
+                    " error = :error WHERE pk = :pk AND claims = :claims AND state = 'running'",
+                    {**mine, "run_at": run_at, "attempts": attempts, "error": error},
+                ).rowcount
+                return job.job_id if changed else None
+            connection.execute("DELETE FROM jobs WHERE pk = :pk", mine)
+            if causes := job.payload.get(CAUSES):
+                add_causes(connection, twin[0], causes)
+            # The twin takes over the wait, or a job that keeps failing would never back off.
+            connection.execute(
+                "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ? WHERE pk = ?",
+                (run_at, attempts, error, *twin),
+            )
+            return int(twin[0])
+
+        return await self._database.write(put_back)
+
+    async def bury(self, job: Job, *, attempts: int, error: str) -> bool:
+        """The job failed too often: it is set aside until a person looks."""
+        return await self._settle(
+            "UPDATE jobs SET state = 'dead', leased_until = NULL, attempts = :attempts, error = :error WHERE {mine}",
+            job,
+            {"attempts": attempts, "error": error},
+        )
+
+    async def get(self, job_id: int) -> Job | None:
+        found = await self._database.read(f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk = ?", (job_id,))
+        return _job_of(found[0]) if found else None
+
+    async def list_jobs(
+        self,
+        *,
+        space: str | None,
+        user_id: str | None = None,
+        thread_id: str | None = None,
+        lane: str | None = None,
+        state: JobState | None = None,
+        limit: int,
+        after: int,
+    ) -> list[Job]:
+        """Oldest first; `space` None means every one; with a user, the jobs of that user's threads."""
+        found = await self._database.read(
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk > :after AND (:space IS NULL OR space = :space)"
+            " AND (:state IS NULL OR state = :state) AND (:thread_id IS NULL OR thread_id = :thread_id)"
+            " AND (:lane IS NULL OR lane = :lane) AND (:user_id IS NULL OR thread_id IN"
+            " (SELECT thread_id FROM threads h WHERE h.space = jobs.space AND h.user_id = :user_id))"
+            " ORDER BY pk LIMIT :limit",
+            {
+                "after": after,
+                "space": space,
+                "user_id": user_id,
+                "thread_id": thread_id,
+                "lane": lane,
+                "state": state,
+                "limit": limit,
+            },
+        )
+        return [_job_of(row) for row in found]
+
+    async def counts(self) -> dict[str, int]:
+        found = await self._database.read("SELECT state, count(*) AS number FROM jobs GROUP BY state")
+        return {row["state"]: row["number"] for row in found}
+
+    async def in_trouble(self) -> int:
+        """How many jobs wait to be tried again after an error."""
+        (row,) = await self._database.read(
+            "SELECT count(*) AS number FROM jobs WHERE error IS NOT NULL AND state != 'dead'"
+        )
+        return int(row["number"])
+
+    async def oldest_due(self, now: int) -> int | None:
+        """Since when the job that has waited longest is due."""
+        found = await self._database.read(
+            "SELECT min(run_at) AS due FROM jobs INDEXED BY jobs_due WHERE state = 'queued' AND run_at <= ?",
+            (now,),
+        )
+        return found[0]["due"]  # type: ignore[no-any-return]
+
+    async def hasten(self, job_ids: Sequence[int], now: int) -> int:
+        """Returns how many are due sooner."""
+        ids = json.dumps(list(job_ids))
+        return await self._database.write(
+            lambda connection: connection.execute(HASTEN, {"ids": ids, "now": now}).rowcount
+        )
+
+    async def revive(self, job_id: int, now: int) -> Job:
+        """Queue a dead job again, with a clean slate."""
+
+        def revive(connection: sqlite3.Connection) -> None:
+            dead = connection.execute(
+                "SELECT lane, kind, dedupe FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
+            ).fetchone()
+            if dead is None:
+                raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
+            connection.execute(
+                "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
+            )
+            connection.execute(
+                "UPDATE jobs SET state = 'queued', attempts = 0, interruptions = 0, run_at = ? WHERE pk = ?",
+                (now, job_id),
+            )
+
+        await self._database.write(revive)
+        job = await self.get(job_id)
+        if job is None:
+            raise NotFound(f"job {job_id} is done already")
+        return job
+
+    async def _settle(self, sql: str, job: Job, parameters: dict[str, Any]) -> bool:
+        mine = "pk = :pk AND claims = :claims AND state = 'running'"
+        bound = {**parameters, "pk": job.job_id, "claims": job.claims}
+        return await self._database.write(
+            lambda connection: connection.execute(sql.format(mine=mine), bound).rowcount == 1
+        )
+
+
+def _leave_to_twins(connection: sqlite3.Connection, which: str) -> dict[int, int]:
+    """Where a twin waits, it does for both."""
+    found = connection.execute(
+        # Few run and many may wait: those that run are looked at first.
+        f"SELECT j.pk, q.pk, j.payload_json FROM (SELECT * FROM jobs WHERE {which}) j CROSS JOIN jobs q"
+        " ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe AND q.state = 'queued'"
+    ).fetchall()
+    for job, twin, payload in found:
+        connection.execute("DELETE FROM jobs WHERE pk = ?", (job,))
+        if causes := json.loads(payload).get(CAUSES):
+            add_causes(connection, twin, causes)
+    return {job: twin for job, twin, _ in found}
+
+
+def _job_of(row: Mapping[str, Any]) -> Job:
+    return Job(
+        job_id=row["pk"],
+        kind=row["kind"],
+        lane=row["lane"],
+        space=row["space"],
+        thread_id=row["thread_id"],
+        payload=json_or_none(row["payload_json"]),
+        state=row["state"],
+        attempts=row["attempts"],
+        interruptions=row["interruptions"],
+        claims=row["claims"],
+        run_at=row["run_at"],
+        created=row["created"],
+        error=row["error"],
+    )

@@ -1,0 +1,383 @@
+"""Presets and preferences with the files they stand in, and API keys, stored hashed."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from recollect.domain.access import ApiKey
+from recollect.domain.job import PEOPLE, people_lane
+from recollect.domain.paths import preferences_path, preset_path
+from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
+from recollect.errors import NotFound
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.rows import NewJob, dumped, queue_jobs
+
+Holds = Preset | Preferences
+T = TypeVar("T")
+_EVERYTHING = -1
+_MOST_KNOWN = 1000
+
+VALUE = "SELECT value_json FROM people WHERE space = ? AND kind = ? AND key = ?"
+
+PRESETS = """
+SELECT value_json FROM people WHERE space = ? AND kind = ? AND key > ? AND value_json IS NOT NULL
+ORDER BY key LIMIT ?"""
+
+FILES = "SELECT space, kind, key, value_json, revision, path, written, digest, writing FROM people"
+
+ADD = "INSERT INTO people (space, kind, key, value_json, path) VALUES (?, ?, ?, ?, ?)"
+
+CHANGE = """
+UPDATE people SET value_json = ?, revision = revision + 1 WHERE space = ? AND kind = ? AND key = ? RETURNING path"""
+
+HELD_BY_FILE = """
+UPDATE people SET path = ?, digest = ?, written = revision, writing = NULL WHERE space = ? AND kind = ? AND key = ?"""
+
+UNWRITTEN = "UPDATE people SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
+
+
+class SqlPeopleStore:
+    """Reading costs one indexed read. A change is durable, with the job that writes its file, when it returns."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+        on_change: Callable[[str, str, str], None] = lambda space, kind, key: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+        self._on_change = on_change
+        self._known: dict[tuple[str, str, str], str | None] = {}
+        """What was read, until anything is written: a chat asks the same at every turn."""
+        self._writes = 0
+
+    async def preset(self, space: str, name: str) -> Preset | None:
+        value = await self._read_value(space, PRESET, preset_key(name))
+        return None if value is None else _preset_of(space, value)
+
+    def start_anew(self) -> None:
+        """The journal was opened: it may be another one."""
+        self._known.clear()
+
+    async def _read_value(self, space: str, kind: str, key: str) -> str | None:
+        place = (space, kind, key)
+        if place not in self._known:
+            before = self._writes
+            found = await self._database.read(VALUE, place)
+            value = found[0]["value_json"] if found else None
+            if before != self._writes:
+                return value
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[place] = value
+        return self._known[place]
+
+    async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return await self._database.write(operation)
+        finally:
+            self._writes += 1
+            self._known.clear()
+
+    async def presets(
+        self, space: str, *, limit: int | None = None, after: str | None = None
+    ) -> list[Preset]:
+        """By name; `after` is the last name of the page before."""
+        key = "" if after is None else preset_key(after)
+        found = await self._database.read(
+            PRESETS, (space, PRESET, key, _EVERYTHING if limit is None else limit)
+        )
+        return [Preset(space, **json.loads(row["value_json"])) for row in found]
+
+    async def change_preset(
+        self, space: str, name: str, change: Callable[[Preset | None], Preset]
+    ) -> tuple[Preset, bool]:
+        """Put what `change` makes of the preset there is; True where there was none. What it raises changes nothing."""
+        key, now = preset_key(name), self._clock()
+
+        def work(connection: sqlite3.Connection) -> tuple[Preset, bool, bool]:
+            before = _preset_of(space, _value(connection, space, PRESET, key))
+            after = change(before)
+            if changed := after != before:
+                _put(connection, after, now)
+            return after, before is None, changed
+
+        after, is_new, changed = await self._write(work)
+        if changed:
+            self._tell(space, PRESET, key, now)
+        return after, is_new
+
+    async def delete_preset(self, space: str, name: str) -> bool:
+        """False where there is none. Its file goes by a job."""
+        key, now = preset_key(name), self._clock()
+
+        def delete(connection: sqlite3.Connection) -> bool:
+            row = connection.execute(
+                "UPDATE people SET value_json = NULL, revision = revision + 1"
+                " WHERE space = ? AND kind = ? AND key = ? AND value_json IS NOT NULL RETURNING path",
+                (space, PRESET, key),
+            ).fetchone()
+            if row is not None:
+                _queue(connection, space, row[0], now)
+            return row is not None
+
+        deleted = await self._write(delete)
+        if deleted:
+            self._tell(space, PRESET, key, now)
+        return deleted
+
+    async def preferences(self, space: str, user_id: str) -> Preferences:
+        """The defaults for a user who never chose."""
+        return _preferences_of(space, user_id, await self._read_value(space, PREFERENCES, user_id))
+
+    async def change_preferences(
+        self, space: str, user_id: str, change: Callable[[Preferences], Preferences]
+    ) -> Preferences:
+        """Put what `change` makes of the preferences there are. What it raises changes nothing."""
+        now = self._clock()
+
+        def work(connection: sqlite3.Connection) -> tuple[Preferences, bool]:
+            before = _preferences_of(space, user_id, _value(connection, space, PREFERENCES, user_id))
+            after = change(before)
+            if after != before:
+                _put(connection, after, now)
+            return after, after != before
+
+        after, changed = await self._write(work)
+        if changed:
+            self._tell(space, PREFERENCES, user_id, now)
+        return after
+
+    async def forget_user(self, space: str, user_id: str) -> None:
+        """Nothing is known of a user's preferences any longer; their file is the caller's to remove."""
+
+        def forget(connection: sqlite3.Connection) -> None:
+            path = preferences_path(space, user_id)
+            connection.execute("DELETE FROM people WHERE path = ?", (path,))
+            connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (people_lane(path),))
+
+        await self._write(forget)
+        self._on_change(space, PREFERENCES, user_id)
+
+    async def file(self, path: str) -> PeopleFile | None:
+        found = await self._database.read(f"{FILES} WHERE path = ?", (path,))
+        return _file_of(found[0]) if found else None
+
+    async def files(self) -> list[PeopleFile]:
+        """Every one, by path."""
+        return [_file_of(row) for row in await self._database.read(f"{FILES} ORDER BY path")]
+
+    async def path_of(self, holds: Holds) -> str | None:
+        """The file that holds the preset of this name, or this user's preferences; None where nothing is known of one."""
+        found = await self._database.read(
+            "SELECT path FROM people WHERE space = ? AND kind = ? AND key = ?",
+            (holds.space, _kind(holds), _key(holds)),
+        )
+        return str(found[0]["path"]) if found else None
+
+    async def announce(self, path: str, writing: str) -> None:
+        """Before a file is put in place: if we die then, what stands there is known to be ours."""
+        await self._update("UPDATE people SET writing = ? WHERE path = ?", writing, path)
+
+    async def record(self, path: str, revision: int, digest: str) -> None:
+        """After it is in place."""
+        await self._update(
+            "UPDATE people SET written = ?, digest = ?, writing = NULL WHERE path = ?", revision, digest, path
+        )
+
+    async def removed(self, path: str) -> None:
+        """The file of what was deleted is gone. What was made anew meanwhile stays."""
+
+        def remove(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM people WHERE path = ? AND value_json IS NULL", (path,))
+            connection.execute(UNWRITTEN, (path,))
+
+        await self._write(remove)
+
+    async def take_in(self, path: str, holds: Holds, digest: str) -> None:
+        """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed."""
+        space, kind, key = holds.space, _kind(holds), _key(holds)
+
+        def take_in(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+            renamed = connection.execute(
+                "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?) RETURNING space, kind, key",
+                (path, space, kind, key),
+            ).fetchall()
+            _store(connection, holds, path)
+            connection.execute(HELD_BY_FILE, (path, digest, space, kind, key))
+            return [*renamed, (space, kind, key)]
+
+        for changed in await self._write(take_in):
+            self._on_change(*changed)
+
+    async def let_go(self, path: str) -> bool:
+        """A person removed the file: what it held is in force no longer. False where it has yet to be written."""
+        gone = await self._write(
+            lambda connection: connection.execute(
+                "DELETE FROM people WHERE path = ? AND written = revision RETURNING space, kind, key",
+                (path,),
+            ).fetchone()
+        )
+        if gone is not None:
+            self._on_change(*gone)
+        return gone is not None
+
+    async def write_anew(self, path: str) -> None:
+        """The file is gone and comes back: it has yet to be written."""
+        await self._update(UNWRITTEN, path)
+        await self.queue(path)
+
+    async def queue(self, path: str) -> None:
+        """Have a file looked at, in turn with all else that is done to it."""
+        now = self._clock()
+
+        def queue(connection: sqlite3.Connection) -> None:
+            row = connection.execute("SELECT space FROM people WHERE path = ?", (path,)).fetchone()
+            _queue(connection, path.partition("/")[0] if row is None else row[0], path, now)
+
+        await self._write(queue)
+        self._on_due(now)
+
+    async def _update(self, sql: str, *parameters: object) -> None:
+        await self._write(lambda connection: connection.execute(sql, parameters).rowcount)
+
+    def _tell(self, space: str, kind: str, key: str, now: int) -> None:
+        self._on_due(now)
+        self._on_change(space, kind, key)
+
+
+def _value(connection: sqlite3.Connection, space: str, kind: str, key: str) -> str | None:
+    row = connection.execute(VALUE, (space, kind, key)).fetchone()
+    return None if row is None else row[0]
+
+
+def _put(connection: sqlite3.Connection, holds: Holds, now: int) -> None:
+    _queue(connection, holds.space, _store(connection, holds, None), now)
+
+
+def _store(connection: sqlite3.Connection, holds: Holds, path: str | None) -> str:
+    """Put what is in force. Returns its file: the one it has, else `path`, else a new one."""
+    space, kind, key, value = holds.space, _kind(holds), _key(holds), _dumped(holds)
+    row = connection.execute(CHANGE, (value, space, kind, key)).fetchone()
+    if row is not None:
+        return str(row[0])
+    path = path or _free_path(connection, holds)
+    connection.execute(ADD, (space, kind, key, value, path))
+    return path
+
+
+def _free_path(connection: sqlite3.Connection, holds: Holds) -> str:
+    """A person may have renamed what lies where this would lie."""
+    if isinstance(holds, Preferences):
+        return preferences_path(holds.space, holds.user_id)
+    path, number = preset_path(holds.space, holds.key), 1
+    while connection.execute("SELECT 1 FROM people WHERE path = ?", (path,)).fetchone():
+        number += 1
+        path = preset_path(holds.space, f"{holds.key}-{number}")
+    return path
+
+
+def _queue(connection: sqlite3.Connection, space: str, path: str, now: int) -> None:
+    job = NewJob(PEOPLE, people_lane(path), space, None, now, json.dumps({"path": path}))
+    queue_jobs(connection, [job], now)
+
+
+def _kind(holds: Holds) -> str:
+    return PRESET if isinstance(holds, Preset) else PREFERENCES
+
+
+def _key(holds: Holds) -> str:
+    return holds.key if isinstance(holds, Preset) else holds.user_id
+
+
+def _dumped(holds: Holds) -> str:
+    """All but whose it is: the row says that."""
+    values: dict[str, Any] = {field.name: getattr(holds, field.name) for field in fields(holds)}
+    del values["space"]
+    values.pop("user_id", None)
+    written = dumped(values)
+    assert written is not None
+    return written
+
+
+def _preset_of(space: str, value: str | None) -> Preset | None:
+    return None if value is None else Preset(space, **json.loads(value))
+
+
+def _preferences_of(space: str, user_id: str, value: str | None) -> Preferences:
+    return Preferences(space, user_id, **({} if value is None else json.loads(value)))
+
+
+def _file_of(row: dict[str, Any]) -> PeopleFile:
+    value = row["value_json"]
+    holds: Holds | None = None
+    if value is not None and row["kind"] == PRESET:
+        holds = _preset_of(row["space"], value)
+    elif value is not None:
+        holds = _preferences_of(row["space"], row["key"], value)
+    return PeopleFile(row["path"], holds, row["revision"], row["written"], row["digest"], row["writing"])
+
+
+KEY_COLUMNS = "key_id, space, user_id, name, created, revoked"
+
+
+class SqlKeyStore:
+    """Keys that are in force are held in memory, so that a request costs no query."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._in_force: dict[str, ApiKey] = {}
+
+    async def load(self) -> None:
+        found = await self._database.read(f"SELECT hash, {KEY_COLUMNS} FROM api_keys WHERE revoked IS NULL")
+        self._in_force = {row["hash"]: _key_of(row) for row in found}
+
+    def any_in_force(self) -> bool:
+        return bool(self._in_force)
+
+    def find(self, secret_hash: str) -> ApiKey | None:
+        return self._in_force.get(secret_hash)
+
+    async def add(self, key: ApiKey, secret_hash: str) -> None:
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                f"INSERT INTO api_keys (hash, {KEY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (secret_hash, key.key_id, key.space, key.user_id, key.name, key.created, key.revoked),
+            )
+
+        await self._database.write(insert)
+        await self.load()
+
+    async def list_keys(self) -> list[ApiKey]:
+        found = await self._database.read(f"SELECT {KEY_COLUMNS} FROM api_keys ORDER BY created, key_id")
+        return [_key_of(row) for row in found]
+
+    async def list_with_hashes(self) -> list[tuple[ApiKey, str]]:
+        """For carrying keys over into another journal."""
+        found = await self._database.read(f"SELECT hash, {KEY_COLUMNS} FROM api_keys ORDER BY created")
+        return [(_key_of(row), row["hash"]) for row in found]
+
+    async def revoke(self, key_id: str, now: int) -> ApiKey:
+        """In force no longer from the moment this returns."""
+
+        def revoke(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE api_keys SET revoked = coalesce(revoked, ?) WHERE key_id = ?", (now, key_id)
+            )
+
+        await self._database.write(revoke)
+        await self.load()
+        for key in await self.list_keys():
+            if key.key_id == key_id:
+                return key
+        raise NotFound(f"there is no key {key_id!r}", field="key_id")
+
+
+def _key_of(row: Mapping[str, Any]) -> ApiKey:
+    return ApiKey(row["key_id"], row["space"], row["user_id"], row["name"], row["created"], row["revoked"])

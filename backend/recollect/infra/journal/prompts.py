@@ -1,0 +1,254 @@
+"""Prompts as they were sent, byte for byte, and what a thread's next prompt is made of."""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.domain import identity
+from recollect.domain.chat import (
+    Accepted,
+    Conversation,
+    Epoch,
+    LastPrompt,
+    PromptCost,
+    PromptReceipt,
+    SentPrompt,
+    Summary,
+)
+from recollect.domain.identity import turn_id
+from recollect.domain.model import JsonObject
+from recollect.domain.prompt import common_prefix
+from recollect.infra.journal.chat_rows import THREAD_HEADER, path_of, row_of_answer
+from recollect.infra.journal.rows import dumped, named_rows, rows, thread_of
+
+NEWEST = """
+SELECT position, epoch, rest, detail_json FROM prompts WHERE thread_pk = :pk AND base IS NULL
+ORDER BY position DESC LIMIT 1"""
+
+FIND = """
+SELECT p.* FROM prompts p JOIN threads h ON h.pk = p.thread_pk
+WHERE h.space = ? AND h.thread_id = ? AND p.position = ?"""
+
+# Turns get their keys in the order of arrival: the newest are found without looking at the rest.
+COSTS = """
+SELECT h.thread_id, p.position, p.at, p.detail_json FROM prompts p JOIN threads h ON h.pk = p.thread_pk
+WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND p.payload_json IS NOT NULL
+ORDER BY p.turn_pk DESC LIMIT :limit"""
+
+
+FORGOTTEN = -1
+"""The revision of epochs whose words were forgotten."""
+
+LAST_EPOCH = "SELECT revision FROM epochs WHERE thread_pk = ? ORDER BY number DESC LIMIT 1"
+
+
+def is_forgotten_since(connection: sqlite3.Connection, thread_pk: int, prompt: SentPrompt) -> bool:
+    """Whether any words that it may be made of went after they were read."""
+    last = connection.execute(LAST_EPOCH, (thread_pk,)).fetchone()
+    return last is not None and last[0] == FORGOTTEN != prompt.follows
+
+
+def keep_prompt(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    position: int,
+    prompt: SentPrompt,
+    now: int,
+    payload: JsonObject | None = None,
+) -> bool:
+    """One that was sent for this answer before, and refused, gives way to it.
+
+    False where the conversation goes on without it: a later one is known already, as the disk did not take this one
+    before; or words of it were forgotten, and nothing of it is kept.
+    """
+    before = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
+    if before is None and is_forgotten_since(connection, thread_pk, prompt):
+        return False
+    base, shared = None, 0
+    if before is not None:
+        known, _, rest, _ = before
+        text = zlib.decompress(rest)
+        if known > position:
+            base, shared = known, common_prefix(prompt.messages, text)
+        else:
+            told = [(known, text)] if known < position else _told_by(connection, thread_pk, position, text)
+            _tell_by(connection, thread_pk, position, prompt.messages, told)
+    connection.execute(
+        f"INSERT OR {'REPLACE' if base is None else 'IGNORE'} INTO prompts (turn_pk, thread_pk, position, epoch, base,"
+        " shared, rest, new_from, payload_json, detail_json, at)"
+        " SELECT pk, thread_pk, position, ?, ?, ?, ?, ?, ?, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        (
+            prompt.epoch.number, base, shared, zlib.compress(prompt.messages[shared:], 1), prompt.new_from,
+            dumped(payload), dumped(prompt.detail), now, thread_pk, position,
+        ),
+    )  # fmt: skip
+    return base is None
+
+
+def _tell_by(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    position: int,
+    messages: bytes,
+    told: Sequence[tuple[int, bytes]],
+) -> None:
+    """Keep these prompts by what they have in common with the one that follows them."""
+    for place, whole in told:
+        shared = common_prefix(whole, messages)
+        connection.execute(
+            "UPDATE prompts SET base = ?, shared = ?, rest = ? WHERE thread_pk = ? AND position = ?",
+            (position, shared, zlib.compress(whole[shared:]), thread_pk, place),
+        )
+
+
+def _told_by(
+    connection: sqlite3.Connection, thread_pk: int, position: int, text: bytes
+) -> list[tuple[int, bytes]]:
+    """The prompts that are kept by what they have in common with this one, whole."""
+    found = connection.execute(
+        "SELECT position, shared, rest FROM prompts WHERE thread_pk = ? AND base = ?", (thread_pk, position)
+    )
+    return [(place, text[:shared] + zlib.decompress(rest)) for place, shared, rest in found]
+
+
+def set_payload(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    position: int,
+    payload: JsonObject | None,
+    detail: JsonObject | None,
+) -> None:
+    """The request on the wire, without its messages (None) where they are those of the prompt; and what came of it."""
+    connection.execute(
+        "UPDATE prompts SET payload_json = ?, detail_json = coalesce(?, detail_json)"
+        " WHERE thread_pk = ? AND position = ? AND base IS NULL",
+        (dumped(payload), dumped(detail), thread_pk, position),
+    )
+
+
+def last_prompt(connection: sqlite3.Connection, thread_pk: int) -> LastPrompt | None:
+    row = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
+    return None if row is None else stored_prompt(*row)
+
+
+def stored_prompt(position: int, epoch: int, rest: bytes, detail: str) -> LastPrompt:
+    """Of what NEWEST finds."""
+    return LastPrompt(position, epoch, zlib.decompress(rest), json.loads(detail))
+
+
+def read_prompt(
+    connection: sqlite3.Connection, space: str, thread_id: str, position: int | None
+) -> PromptReceipt | None:
+    found = rows(connection, FIND, (space, thread_id, position))
+    if not found:
+        return None
+    row = found[0]
+    messages = _lines(_whole(connection, row))
+    payload = None if row["payload_json"] is None else json.loads(row["payload_json"])
+    if payload is not None and payload.get("messages") is None:
+        payload["messages"] = messages
+    return PromptReceipt(
+        turn_id=turn_id(row["position"]),
+        epoch=row["epoch"],
+        messages=tuple(messages),
+        payload=payload,
+        new_from=row["new_from"],
+        detail=json.loads(row["detail_json"]),
+        at=row["at"],
+    )
+
+
+def cost_of(row: dict[str, Any]) -> PromptCost:
+    detail = json.loads(row["detail_json"])
+    return PromptCost(
+        row["thread_id"],
+        turn_id(row["position"]),
+        row["at"],
+        detail.get("cached_tokens"),
+        detail.get("evaluated_tokens"),
+        detail.get("time_to_first_token_ms"),
+        detail.get("misses") or detail.get("cause"),
+    )
+
+
+def _whole(connection: sqlite3.Connection, row: dict[str, Any]) -> bytes:
+    """Follow the prompts to the one that is kept whole, and take back what each of them has in common."""
+    chain = [row]
+    while chain[-1]["base"] is not None:
+        found = rows(
+            connection,
+            "SELECT base, shared, rest FROM prompts WHERE thread_pk = ? AND position = ?",
+            (row["thread_pk"], chain[-1]["base"]),
+        )
+        chain.append({**found[0], "thread_pk": row["thread_pk"]})
+    text = b""
+    for each in reversed(chain):
+        text = text[: each["shared"]] + zlib.decompress(each["rest"])
+    return text
+
+
+def _lines(text: bytes) -> list[JsonObject]:
+    return [json.loads(line) for line in text.split(b"\n") if line]
+
+
+# All in one row: each row that is read costs a change of hands between threads.
+STATE = f"""
+SELECT e.number, e.first_position, e.reason, e.system_digest, e.backend, e.revision, e.summary,
+    s.cut, s.digest, s.text,
+    (SELECT json_group_array(content) FROM (
+        SELECT content FROM turns WHERE thread_pk = :pk AND role = 'system' AND position < :before ORDER BY position)),
+    p.position, p.epoch, p.rest, p.detail_json
+FROM (SELECT 1)
+LEFT JOIN epochs e ON e.thread_pk = :pk AND e.number = (SELECT max(number) FROM epochs WHERE thread_pk = :pk)
+LEFT JOIN summaries s ON s.thread_pk = :pk AND s.epoch = e.number
+LEFT JOIN ({NEWEST}) p"""
+
+ANSWERED = """
+SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :place AND role = 'assistant'
+    AND (content != '' OR tool_calls_json IS NOT NULL)
+    AND (parent_id = :turn OR (parent_id IS NULL AND position = :place + 1)) LIMIT 1"""
+THREAD = f"SELECT {THREAD_HEADER} FROM threads WHERE space = ? AND thread_id = ?"
+
+
+def conversation_if_there(
+    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, most_turns: int
+) -> Conversation:
+    """Raises NotFound where the thread was forgotten since this was accepted."""
+    row_of_answer(connection, space, thread_id, accepted.answer)
+    (thread,) = named_rows(connection, THREAD, (space, thread_id))
+    return conversation_of(connection, thread, accepted, most_turns)
+
+
+def conversation_of(
+    connection: sqlite3.Connection, thread: Mapping[str, Any], accepted: Accepted, most_turns: int
+) -> Conversation:
+    """`thread` is its row, with the columns of THREAD_HEADER."""
+    pk = thread["pk"]
+    bound = {"pk": pk, "before": identity.place_of(accepted.answers[0])}
+    ((*state, systems, position, sent_in, rest, detail),) = connection.execute(STATE, bound).fetchall()
+    opened, summed_up = state[:7], state[7:]
+    epoch = Epoch(*opened) if opened[0] is not None else None
+    first_new = accepted.turns[0] if accepted.turns else accepted.answers[0]
+    path = path_of(connection, pk, first_new, epoch, most_turns)
+    return Conversation(
+        thread=thread_of(thread),
+        revision=thread["revision"],
+        epoch=epoch,
+        path=path,
+        is_answered_again=not accepted.turns
+        and bool(path)
+        and _was_answered(connection, pk, path[-1].position),
+        system_texts=tuple(json.loads(systems)),
+        last_prompt=None if position is None else stored_prompt(position, sent_in, rest, detail),
+        summary=Summary(*summed_up) if summed_up[0] is not None else None,
+    )
+
+
+def _was_answered(connection: sqlite3.Connection, thread_pk: int, position: int) -> bool:
+    """Whether an answer to the turn at this place is in any branch, as far as it got."""
+    found = connection.execute(
+        ANSWERED, {"pk": thread_pk, "place": position, "turn": identity.turn_id(position)}
+    )
+    return found.fetchone() is not None

@@ -1,0 +1,165 @@
+"""Rows of the journal as the types of `domain/model.py`, and back; jobs queued in the transaction of their cause."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recollect.domain import identity
+from recollect.domain.model import JsonObject, Memcell, Thread, Turn
+from recollect.domain.strategy import CAUSES
+
+THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count, pinned"
+TURN_COLUMNS = (
+    "position, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
+    "parent_id, model, timestamp, status, skip_reason, edited"
+)
+
+_ROWS_AT_ONCE = 50
+
+FIRST_OPEN = """coalesce((
+    SELECT min(position) FROM turns WHERE thread_pk = {} AND status IN ('queued', 'streaming')
+), 9e15)"""
+"""The first place of a thread whose turn is still being written."""
+
+
+def thread_of(row: Mapping[str, Any]) -> Thread:
+    return Thread(
+        space=row["space"],
+        thread_id=row["thread_id"],
+        user_id=row["user_id"],
+        created=row["created"],
+        updated=row["updated"],
+        agent_id=row["agent_id"],
+        title=row["title"],
+        tags=tuple(json.loads(row["tags_json"])),
+        preset=row["preset"],
+        backend=row["backend"],
+        incognito=bool(row["incognito"]),
+        turn_count=row["turn_count"],
+        pinned=bool(row["pinned"]),
+    )
+
+
+def turn_of(row: Mapping[str, Any]) -> Turn:
+    return Turn(
+        turn_id=identity.turn_id(row["position"]),
+        message_id=row["message_id"],
+        role=row["role"],
+        sender_id=row["sender_id"],
+        content=row["content"],
+        timestamp=row["timestamp"],
+        parts=json_or_none(row["parts_json"]),
+        tool_calls=json_or_none(row["tool_calls_json"]),
+        tool_call_id=row["tool_call_id"],
+        reasoning=row["reasoning"],
+        parent_id=row["parent_id"],
+        model=row["model"],
+        status=row["status"],
+        skip_reason=row["skip_reason"],
+        edited=bool(row["edited"]),
+    )
+
+
+def memcell_of(row: Mapping[str, Any]) -> Memcell:
+    return Memcell(row["memcell_id"], tuple(json.loads(row["turn_ids_json"])), row["reason"])
+
+
+def named_rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> Iterator[dict[str, Any]]:
+    """Rows by column name."""
+    cursor = connection.execute(sql, parameters)
+    names = [column[0] for column in cursor.description]
+    for row in cursor:
+        yield dict(zip(names, row, strict=True))
+
+
+def rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
+    """All that a statement finds."""
+    return list(named_rows(connection, sql, parameters))
+
+
+def insert_rows(
+    connection: sqlite3.Connection, insert: str, new: Sequence[Sequence[object]], unless: str = ""
+) -> None:
+    """Insert several rows by one statement: each one costs a change of hands between threads.
+
+    `insert` goes as far as its columns; `unless` says what happens on a conflict.
+    """
+    for start in range(0, len(new), _ROWS_AT_ONCE):
+        some = new[start : start + _ROWS_AT_ONCE]
+        marks = ",".join([f"({','.join('?' * len(some[0]))})"] * len(some))
+        bound = [value for row in some for value in row]
+        connection.execute(f"{insert} VALUES {marks} {unless}", bound)
+
+
+def json_or_none(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def dumped(value: object | None) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+QUEUE_JOBS = """
+INSERT INTO jobs (kind, lane, dedupe, space, thread_id, payload_json, run_at, created)"""
+
+UNLESS_QUEUED = """
+ON CONFLICT (lane, kind, dedupe) WHERE state = 'queued'
+DO UPDATE SET run_at = excluded.run_at WHERE excluded.run_at < run_at"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be queued. While one of the same lane, kind and `dedupe` waits already, that one does for both."""
+
+    kind: str
+    lane: str
+    space: str
+    thread_id: str | None
+    run_at: int
+    payload_json: str = "{}"
+    dedupe: str = ""
+
+
+def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int) -> int:
+    """Queue each job once; returns when the first of them is due."""
+    new = [
+        (job.kind, job.lane, job.dedupe, job.space, job.thread_id, job.payload_json, job.run_at, now)
+        for job in jobs
+    ]
+    insert_rows(connection, QUEUE_JOBS, new, UNLESS_QUEUED)
+    return min(job.run_at for job in jobs)
+
+
+def queued_job_id(connection: sqlite3.Connection, job: NewJob) -> int:
+    job_id = waiting_twin(connection, job)
+    assert job_id is not None
+    return job_id
+
+
+def waiting_twin(connection: sqlite3.Connection, job: NewJob) -> int | None:
+    """The one that waits and does for both, if there is one."""
+    found = connection.execute(
+        "SELECT pk FROM jobs WHERE lane = ? AND kind = ? AND dedupe = ? AND state = 'queued'",
+        (job.lane, job.kind, job.dedupe),
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def count_causes(connection: sqlite3.Connection, job_id: int) -> int:
+    ((number,),) = connection.execute(
+        "SELECT coalesce(json_array_length(payload_json, ?), 0) FROM jobs WHERE pk = ?",
+        (f"$.{CAUSES}", job_id),
+    ).fetchall()
+    return int(number)
+
+
+def add_causes(connection: sqlite3.Connection, job_id: int, causes: Sequence[JsonObject]) -> None:
+    """It was set off by these too."""
+    ((stored,),) = connection.execute("SELECT payload_json FROM jobs WHERE pk = ?", (job_id,)).fetchall()
+    payload = json.loads(stored)
+    payload[CAUSES] = [*payload.get(CAUSES, ()), *causes]
+    connection.execute(
+        "UPDATE jobs SET payload_json = ? WHERE pk = ?", (json.dumps(payload, ensure_ascii=False), job_id)
+    )

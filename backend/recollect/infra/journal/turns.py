@@ -1,0 +1,312 @@
+"""Appending turns: the path every message takes. Turns, buffer rows and jobs in one transaction."""
+
+import json
+import sqlite3
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from recollect.domain import identity
+from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
+from recollect.domain.model import Append, NewTurn, Receipt
+from recollect.errors import InvalidInput, NotFound
+from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
+
+DEFAULT_USER = "me"
+MAX_TAGS = 100
+
+FIND_THREAD = """
+SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, 'failed' = (
+    SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1)
+FROM threads h WHERE space = ? AND thread_id = ?"""
+
+INSERT_TURNS = """
+INSERT INTO turns (thread_pk, position, message_id, role, sender_id, content, parts_json,
+    tool_calls_json, tool_call_id, reasoning, parent_id, model, timestamp, status, skip_reason, accepted, digest)"""
+
+# While another index is made beside the live one, the live one is the older of the two.
+REACHED = """
+SELECT words_to, iif(refused, 0, vectors_to) FROM index_progress
+WHERE thread_pk = ? AND generation = (SELECT min(name) FROM index_generations)"""
+
+BUFFER_NEW_TURNS = """
+INSERT INTO unprocessed_buffer (turn_pk, thread_pk, space, session_id, message_id)
+SELECT pk, thread_pk, ?, ?, message_id FROM turns
+WHERE thread_pk = ? AND position > ? AND skip_reason IS NULL"""
+
+ADVANCE_THREAD = """
+UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?, updated = ?
+WHERE pk = ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When the work that follows an append is due."""
+
+    boundary_every: int
+    boundary_delay_ms: int
+    pause_ms: int
+    transcript_delay_ms: int
+
+
+@dataclass(slots=True)
+class ThreadHead:
+    """What appending needs to know of a thread."""
+
+    pk: int
+    user_id: str
+    incognito: bool
+    last_number: int
+    unasked: int
+    forgotten: int
+    lookalikes: int
+    """How many given message ids look like ones we make."""
+    is_new: bool = False
+    has_failed: bool = False
+    """It ends with an answer that failed."""
+    changed: bool = False
+    """Its header has to be written anew."""
+
+
+def append_turns(
+    connection: sqlite3.Connection, append: Append, now: int, schedule: Schedule
+) -> tuple[list[Receipt], int | None]:
+    """Store what is new, in order. Returns a receipt per turn and when the first job that follows is due."""
+    head = find_or_create(connection, append, now)
+    receipts: list[Receipt] = []
+    given = {turn.message_id for turn in append.turns if turn.message_id is not None}
+    known = _known_ids(connection, head, append, list(given))
+    reached = connection.execute(REACHED, (head.pk,)).fetchone() if known else None
+    first_number = head.last_number
+    number = first_number
+    accepted = []
+    for turn in append.turns:
+        if turn.message_id is not None and (earlier := known.get(turn.message_id)) is not None:
+            receipts.append(_again(earlier, turn, *(reached or (0, 0))))
+            continue
+        number += 1
+        message_id = turn.message_id or make_message_id(
+            connection, head, append, turn.timestamp, number, given
+        )
+        if turn.message_id is not None and identity.looks_made(turn.message_id):
+            head.lookalikes += 1
+        skip_reason = _skip_reason(turn, incognito=head.incognito)
+        digest = identity.turn_digest(turn, message_id)
+        accepted.append(turn_row(head.pk, number, message_id, turn, skip_reason, now, digest))
+        receipt = Receipt(message_id, identity.turn_id(number), "accepted")
+        known[message_id] = _Known(receipt.turn_id, digest, number, is_searched=skip_reason is None)
+        receipts.append(receipt)
+    if not accepted:
+        return receipts, _nothing_new(connection, append, head, now, schedule)
+    insert_rows(connection, INSERT_TURNS, accepted)
+    connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
+    connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
+    if head.incognito:
+        return receipts, None
+    unasked = head.unasked + len(accepted)
+    return receipts, queue_follow_up(connection, append.space, append.thread_id, unasked, now, schedule)
+
+
+def _nothing_new(
+    connection: sqlite3.Connection, append: Append, head: ThreadHead, now: int, schedule: Schedule
+) -> int | None:
+    """A thread that was opened for nothing goes again; new tags of an old one still have to be written."""
+    if head.is_new:
+        connection.execute("DELETE FROM threads WHERE pk = ?", (head.pk,))
+        return None
+    if not head.changed or head.incognito:
+        return None
+    return queue_jobs(connection, [_transcript_job(append.space, append.thread_id, now, schedule)], now)
+
+
+def _transcript_job(space: str, thread_id: str, now: int, schedule: Schedule) -> NewJob:
+    lane = vault_lane(identity.thread_key(space, thread_id))
+    return NewJob(TRANSCRIBE, lane, space, thread_id, now + schedule.transcript_delay_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    turn_id: str | None
+    digest: bytes | None
+    """None for a message that was forgotten."""
+    position: int = 0
+    is_searched: bool = False
+
+
+def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> ThreadHead:
+    row = connection.execute(FIND_THREAD, (append.space, append.thread_id)).fetchone()
+    if row is None:
+        return create_thread_row(connection, append, now, created=append.turns[0].timestamp)
+    pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, has_failed = row
+    if append.user_id is not None and append.user_id != user_id:
+        raise NotFound(f"there is no thread {append.thread_id!r}")
+    head = ThreadHead(pk, user_id, bool(incognito), last_number, unasked, forgotten, lookalikes)
+    head.has_failed = bool(has_failed)
+    if append.tags or (append.agent_id and agent_id is None):
+        head.changed = _merge_header(connection, pk, tags_json, append)
+    return head
+
+
+def create_thread_row(
+    connection: sqlite3.Connection,
+    append: Append,
+    now: int,
+    *,
+    created: int,
+    title: str | None = None,
+    preset: str | None = None,
+    backend: str | None = None,
+    incognito: bool = False,
+) -> ThreadHead:
+    """A new thread. One whose id was used before goes on counting, so no turn id is ever used twice."""
+    user_id = append.user_id or DEFAULT_USER
+    forgotten, last_number = connection.execute(
+        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
+        " WHERE space = ? AND user_id = ? AND thread_key = ?",
+        (append.space, user_id, identity.thread_key(append.space, append.thread_id)),
+    ).fetchone()
+    cursor = connection.execute(
+        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito,"
+        " created, updated, last_number, forgotten) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            append.space, append.thread_id, user_id, append.agent_id, title, dumped(_unique(append.tags)), preset,
+            backend, int(incognito), created, now, last_number, forgotten,
+        ),
+    )  # fmt: skip
+    assert cursor.lastrowid is not None
+    return ThreadHead(cursor.lastrowid, user_id, incognito, last_number, 0, forgotten, 0, is_new=True)
+
+
+def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> bool:
+    tags = _unique((*json.loads(tags_json), *append.tags))
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput(
+            f"tags: the thread would have {len(tags)}; at most {MAX_TAGS} are possible", field="tags"
+        )
+    changed = connection.execute(
+        "UPDATE threads SET tags_json = :tags, agent_id = coalesce(agent_id, :agent),"
+        " header_revision = header_revision + 1"
+        " WHERE pk = :pk AND (tags_json != :tags OR (agent_id IS NULL AND :agent IS NOT NULL))",
+        {
+            "pk": pk,
+            "agent": append.agent_id,
+            "tags": dumped(tags),
+        },
+    ).rowcount
+    return changed > 0
+
+
+def _unique(tags: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(tags))
+
+
+def _known_ids(
+    connection: sqlite3.Connection, head: ThreadHead, append: Append, given: list[str]
+) -> dict[str, _Known]:
+    """Of the ids that the caller gave, those this thread has had before."""
+    known: dict[str, _Known] = {}
+    for start in range(0, len(given), 500):
+        chunk = given[start : start + 500]
+        marks = ",".join("?" * len(chunk))
+        for message_id, position, digest, is_searched in connection.execute(
+            "SELECT message_id, position, digest, skip_reason IS NULL FROM turns"
+            f" WHERE thread_pk = ? AND message_id IN ({marks})",
+            (head.pk, *chunk),
+        ):
+            known[message_id] = _Known(identity.turn_id(position), digest, position, bool(is_searched))
+        if head.forgotten:
+            by_key = {identity.message_key(message_id): message_id for message_id in chunk}
+            for (message_key,) in connection.execute(
+                "SELECT message_key FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?"
+                f" AND message_key IN ({marks})",
+                (append.space, head.user_id, identity.thread_key(append.space, append.thread_id), *by_key),
+            ):
+                known[by_key[message_key]] = _Known(None, None)
+    return known
+
+
+def make_message_id(
+    connection: sqlite3.Connection,
+    head: ThreadHead,
+    append: Append,
+    timestamp: int,
+    number: int,
+    given: Set[str],
+) -> str:
+    """An id that nobody has: where callers gave ids that look like ours, it is checked against them."""
+    suffix = number
+    while True:
+        made = identity.made_message_id(append.thread_id, timestamp, suffix)
+        if made not in given and not _was_given(connection, head, append, made):
+            return made
+        suffix += 1_000_000_000
+
+
+def _was_given(connection: sqlite3.Connection, head: ThreadHead, append: Append, message_id: str) -> bool:
+    """Whether a caller gave, or once gave, this id. Threads in which nobody did such a thing pay nothing."""
+    if head.lookalikes:
+        known = "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?"
+        if connection.execute(known, (head.pk, message_id)).fetchone():
+            return True
+    if head.forgotten:
+        key = identity.thread_key(append.space, append.thread_id)
+        buried = (
+            "SELECT 1 FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ? AND message_key = ?"
+        )
+        bound = (append.space, head.user_id, key, identity.message_key(message_id))
+        return connection.execute(buried, bound).fetchone() is not None
+    return False
+
+
+def _again(known: _Known, turn: NewTurn, words_to: int, vectors_to: int) -> Receipt:
+    """The receipt of a message that was taken before, with how far the index is with it by now."""
+    assert turn.message_id is not None
+    if known.digest is None:
+        return Receipt(
+            turn.message_id, None, "forgotten", "this message was forgotten and is not taken again"
+        )
+    same = identity.turn_digest(turn, turn.message_id) == known.digest
+    detail = None if same else "a different message with this id is stored; the stored one is kept"
+    return Receipt(
+        turn.message_id,
+        known.turn_id,
+        "duplicate",
+        detail,
+        indexed=known.is_searched and known.position <= words_to,
+        embedded=known.is_searched and known.position <= vectors_to,
+    )
+
+
+def _skip_reason(turn: NewTurn, *, incognito: bool) -> str | None:
+    if incognito:
+        return "incognito thread"
+    return "system message" if turn.role == "system" else None
+
+
+def turn_row(
+    thread_pk: int,
+    position: int,
+    message_id: str,
+    turn: NewTurn,
+    skip_reason: str | None,
+    now: int,
+    digest: bytes,
+) -> tuple[object, ...]:
+    return (
+        thread_pk, position, message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
+        dumped(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.timestamp,
+        turn.status, skip_reason, now, digest,
+    )  # fmt: skip
+
+
+def queue_follow_up(
+    connection: sqlite3.Connection, space: str, thread_id: str, unasked: int, now: int, schedule: Schedule
+) -> int:
+    """Queue what follows new turns, of which `unasked` were never looked at for boundaries. Returns when it is due."""
+    enough = unasked >= schedule.boundary_every
+    boundary_due = now + (schedule.boundary_delay_ms if enough else schedule.pause_ms)
+    lane = cells_lane(identity.thread_key(space, thread_id))
+    jobs = [
+        NewJob(BOUNDARY, lane, space, thread_id, boundary_due),
+        _transcript_job(space, thread_id, now, schedule),
+    ]
+    return queue_jobs(connection, jobs, now)

@@ -1,1 +1,0 @@
-"""A small real model on this machine: for a first chat with nothing configured."""

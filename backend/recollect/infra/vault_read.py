@@ -1,0 +1,284 @@
+"""Reads files of the vault, follows links by one rule, and replaces files without losing a concurrent edit."""
+
+import codecs
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from recollect.domain.paths import is_markdown, is_note
+from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, VaultFile
+
+
+class VaultLinks:
+    """A link is followed where what it leads to lies in the same owner's folder.
+
+    What is nobody's, as presets are, stays in its own folder of the space; those folders themselves are no links.
+    One folder on a path may be a link, and none that leads to a folder it lies in: whatever is linked to what, every
+    walk ends.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def real_path(self, path: str) -> str | None:
+        """Where what stands at a path really lies in the vault; None where a link on the way is not followed.
+
+        Raises OSError where that cannot be told.
+        """
+        root = os.path.realpath(self._root)
+        real = os.path.realpath(f"{root}/{path}")
+        if not path or real == f"{root}/{path}":
+            return path
+        if not _is_inside(real, f"{root}/{_walls(path)}") or not _ends(root, path):
+            return None
+        return real.removeprefix(f"{root}/")
+
+
+def _walls(path: str) -> str:
+    """The folder that nothing on this path may lead out of."""
+    parts = path.split("/")
+    depth = 3 if len(parts) > 1 and parts[1] in ("users", "agents") else 2
+    return "/".join(parts[:depth])
+
+
+def _ends(root: str, path: str) -> bool:
+    places = [Path(root, path), *Path(root, path).parents]
+    folders = [place for place in places if place.is_symlink() and place.is_dir()]
+    return len(folders) < 2 and not any(
+        _is_inside(os.path.realpath(link.parent), os.path.realpath(link)) for link in folders
+    )
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+SUFFIX = ".md"
+"""Of the files that we write."""
+_COARSEST_CLOCK_NS = 2_000_000_000
+"""Disks tell times of writing this coarsely, at worst."""
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""Not blocking: a pipe that nobody writes to would be waited for without end."""
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # Before UTF-16, whose mark it begins with.
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | None:
+    """A file as it is now, None where none is. With `limit`, no more than so many bytes of it.
+
+    There is no file, either, where a link leads elsewhere (`VaultLinks`), or where a folder, a pipe or a device is.
+    """
+    try:
+        descriptor = _open_followed(root, path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # A socket, or a device that is not there.
+            return None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as opened:
+        content = opened.read(-1 if limit is None else limit + 1)
+    taken = content if limit is None else content[:limit]
+    text, is_text = _decoded(taken, any_encoding=is_note(path))
+    could_change_unseen = time.time_ns() - status.st_mtime_ns < _COARSEST_CLOCK_NS
+    return VaultFile(
+        text=text,
+        digest=hashlib.sha256(taken).hexdigest(),
+        modified=status.st_mtime_ns // 1_000_000,
+        stamp=None if could_change_unseen else FileStamp(status.st_mtime_ns, status.st_size),
+        is_whole=len(taken) == len(content) and is_text,
+    )
+
+
+def _open_followed(root: Path, path: str) -> int:
+    try:
+        return _open(root, path)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+    # A link is on the way. Where it is followed, what it leads to is opened by its own name.
+    real = VaultLinks(root).real_path(path)
+    if real is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return _open(root, real)
+
+
+def _open(root: Path, path: str) -> int:
+    """Folder by folder, through no link: one that is put in the way in this very moment leads nowhere."""
+    *folders, name = path.split("/")
+    at = os.open(root, _FOLDER)
+    try:
+        for folder in folders:
+            below = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = below
+        return os.open(name, _FILE, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _decoded(content: bytes, *, any_encoding: bool) -> tuple[str, bool]:
+    """The text, and whether all of it is one: what is none has marks in its place.
+
+    Where `any_encoding` is welcome, its byte order mark says which it is; else it is UTF-8.
+    """
+    marked = [name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)]
+    encoding = marked[0] if any_encoding and marked else "utf-8"
+    try:
+        return content.decode(encoding), True
+    except UnicodeDecodeError:
+        return content.decode(encoding, errors="replace"), False
+
+
+def stamp_of(file: Path) -> FileStamp | None:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return FileStamp(status.st_mtime_ns, status.st_size)
+
+
+def stamps_below(root: Path, folder: str, *, hidden: bool = False) -> Iterator[tuple[str, FileStamp]]:
+    """The Markdown files below a folder of the vault, with their stamps, or with marks where these cannot be told.
+
+    Hidden ones are left out unless asked for, and so is what is no file.
+    """
+    links = VaultLinks(root)
+    if links.real_path(folder) is None:
+        yield folder, NOT_FOLLOWED
+    else:
+        yield from _below(root, folder, links, hidden=hidden)
+
+
+def _below(root: Path, folder: str, links: VaultLinks, *, hidden: bool) -> Iterator[tuple[str, FileStamp]]:
+    try:
+        entries = list(os.scandir(root / folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError:
+        if not folder:
+            raise
+        yield folder, UNREADABLE
+        return
+    for entry in entries:
+        if entry.name.startswith(".") and not hidden:
+            continue
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        try:
+            if entry.is_symlink() and links.real_path(path) is None:
+                if is_markdown(entry.name) or entry.is_dir():
+                    yield path, NOT_FOLLOWED
+            elif entry.is_dir():
+                yield from _below(root, path, links, hidden=hidden)
+            elif is_markdown(entry.name) and stat.S_ISREG((status := entry.stat()).st_mode):
+                yield path, FileStamp(status.st_mtime_ns, status.st_size)
+        except FileNotFoundError:
+            continue  # It went after the folder was read, or is a link to nothing.
+        except OSError:
+            yield path, UNREADABLE
+
+
+BESIDE = ".tmp"
+_NOTHING = "0" * 8
+_RANDOM = "[0-9a-f]{8}"
+_is_unfinished = re.compile(rf".+\.{_RANDOM}{re.escape(BESIDE)}").fullmatch
+_exchanged = re.compile(rf"(.+)\.([0-9a-f]{{8}})-([0-9a-f]{{8}})-{_RANDOM}{re.escape(BESIDE)}").fullmatch
+
+
+def name_while_written(target: Path) -> Path:
+    """Used once, so that no attempt disturbs another."""
+    return target.with_name(f"{target.name}.{secrets.token_hex(4)}{BESIDE}")
+
+
+def name_for_exchange(target: Path, new: str | None, old: str | None) -> Path:
+    """For the digests of our text and of what we saw in its place."""
+    marks = "-".join([(new or _NOTHING)[:8], (old or _NOTHING)[:8], secrets.token_hex(4)])
+    return target.with_name(f"{target.name}.{marks}{BESIDE}")
+
+
+def leftovers_below(folder: Path) -> Iterator[Path]:
+    """Files with names that only our own writes give: a person may have files that end like ours."""
+    return filter(_is_ours, folder.rglob(f"*{BESIDE}"))
+
+
+def leftovers_in(folder: Path) -> Iterator[Path]:
+    return filter(_is_ours, folder.glob(f"*{BESIDE}"))
+
+
+def _is_ours(path: Path) -> bool:
+    return bool(_is_unfinished(path.name) or _exchanged(path.name))
+
+
+def persons_save(path: Path) -> tuple[Path, str] | None:
+    """The target and the digest of what a person saved there, if a leftover is that; else None. Raises OSError."""
+    found = _exchanged(path.name)
+    if found is None or path.is_symlink():
+        return None
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return None if digest[:8] in found.groups()[1:] else (path.with_name(found[1]), digest)
+
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_NOT_POSSIBLE_HERE = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
+
+_renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+
+
+def put_in_place(new: Path, target: Path) -> bool:
+    """Put `new` where `target` is, in one step. True: what stood there stands at `new` now, whoever wrote it.
+
+    False: nothing stood there, or the disk can't exchange two files; then nothing is left at `new`.
+    """
+    while True:
+        try:
+            _exchange(new, target)
+            return True
+        except FileNotFoundError:
+            if _put_where_nothing_is(new, target):
+                return False
+        except OSError as error:
+            if error.errno not in _NOT_POSSIBLE_HERE:
+                raise
+            new.replace(target)
+            return False
+
+
+def _exchange(one: Path, other: Path) -> None:
+    if _renameat2 is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    names = os.fsencode(one), os.fsencode(other)
+    if _renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), str(other))
+
+
+def _put_where_nothing_is(new: Path, target: Path) -> bool:
+    """False where something has come to stand there meanwhile."""
+    try:
+        os.link(new, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NOT_POSSIBLE_HERE and error.errno != errno.EMLINK:
+            raise
+        new.replace(target)  # Not every disk has hard links.
+        return True
+    new.unlink()
+    return True

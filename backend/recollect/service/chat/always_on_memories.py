@@ -1,0 +1,162 @@
+"""Memories that a prompt should hold whatever is asked, and how similar a hit is to the query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from recollect.domain.entries.consolidate import lapsed
+from recollect.domain.entries.entry import FORESIGHT, PROFILE, KnownEntry, digest_of_text
+from recollect.domain.entries.profile import place_on_page
+from recollect.domain.markdown.front_matter import read_time
+from recollect.domain.model import Thread
+from recollect.domain.paths import owner_folder
+from recollect.domain.prompt import Memory
+from recollect.domain.recall.rows import Vectors, told
+from recollect.service.ports import EntryStore, ThreadStore
+from recollect.service.recall.corpus_cache import Corpora
+
+_DAY_MS = 86_400_000
+_AHEAD_MS = 7 * _DAY_MS
+"""A plan is due from so long before it until it lapses."""
+_MOST_LINES = 8
+_MOST_PLANS = 3
+_MOST_LOOKED_AT = 50
+_ENTRY_MARKS = ("ep-", "fa-", "fo-", "pr-")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Memories beside those that were searched for."""
+
+    corrections: tuple[Memory, ...] = ()
+    """Of what the epoch holds and has been changed, or superseded, since."""
+    profile: tuple[Memory, ...] = ()
+    due: tuple[Memory, ...] = ()
+
+    @property
+    def all(self) -> tuple[Memory, ...]:
+        return (*self.corrections, *self.profile, *self.due)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingMemories:
+    """Read from the journal: a few entries by their ids and kinds, no search."""
+
+    entries: EntryStore
+    threads: ThreadStore
+
+    async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> Standing:
+        """The profile and what is due where the epoch has neither yet; corrections whenever there are any."""
+        owner = owner_folder(thread.space, thread.user_id)
+        corrections = await self._corrections(thread.space, owner, injected)
+        fresh = not any(memory_id.startswith("pr-") for memory_id in injected)
+        profile = await self._profile(thread.space, owner) if fresh else []
+        due = await self._due(thread.space, owner, injected, now)
+        return Standing(
+            tuple(corrections),
+            tuple([_memory(line) for line in profile if await self._has_place(line, thread)]),
+            tuple([_memory(plan) for plan in due if await self._has_place(plan, thread)]),
+        )
+
+    async def _has_place(self, entry: KnownEntry, thread: Thread) -> bool:
+        """In a thread with tags, what carries one of them; and what of the profile carries none."""
+        if not thread.tags:
+            return True
+        tags: set[str] = set()
+        for thread_id in {source.thread_id for source in entry.sources}:
+            told = await self.threads.get_thread(thread_id, space=thread.space)
+            tags.update(told.tags if told is not None else ())
+        return not tags.isdisjoint(thread.tags) or (entry.kind == PROFILE and not tags)
+
+    async def _corrections(self, space: str, owner: str, injected: Mapping[str, str]) -> list[Memory]:
+        """The epoch holds each of these in another version, the newest first."""
+        corrected: list[Memory] = []
+        held = [memory_id for memory_id in injected if memory_id.startswith(_ENTRY_MARKS)]
+        for entry in await self.entries.some(space, owner, held):
+            now = await self._instead(entry) if not entry.holds else entry
+            if now is None or injected.get(now.entry_id) == digest_of(now):
+                continue
+            corrected.append(_memory(now, correction=True))
+        return corrected
+
+    async def _instead(self, entry: KnownEntry) -> KnownEntry | None:
+        """What holds in the place of an entry that was superseded."""
+        seen = {entry.entry_id}
+        while (successor := entry.entry.extra.get("superseded_by")) and successor not in seen:
+            seen.add(successor)
+            found = await self.entries.get(entry.space, successor)
+            if found is None or found.owner != entry.owner:
+                return None
+            entry = found
+        return entry
+
+    async def _profile(self, space: str, owner: str) -> list[KnownEntry]:
+        lines = await self.entries.list_entries(
+            space, owner, kinds=(PROFILE,), holding=True, limit=_MOST_LOOKED_AT
+        )
+        lines.sort(key=lambda line: (not line.is_pinned, place_on_page(line.entry), -line.entry.when))
+        return lines[:_MOST_LINES]
+
+    async def _due(self, space: str, owner: str, injected: Mapping[str, str], now: int) -> list[KnownEntry]:
+        plans = await self.entries.list_entries(
+            space, owner, kinds=(FORESIGHT,), since=now - 400 * _DAY_MS, holding=True, limit=_MOST_LOOKED_AT
+        )
+        due = [plan for plan in plans if _is_due(plan, now) and plan.entry_id not in injected]
+        due.sort(key=lambda plan: plan.entry.extra.get("about", ""))
+        return due[:_MOST_PLANS]
+
+
+def _is_due(plan: KnownEntry, now: int) -> bool:
+    try:
+        begins = read_time(plan.entry.extra.get("about", ""))
+    except ValueError:
+        return False
+    return begins <= now + _AHEAD_MS and not lapsed(plan, now)
+
+
+def digest_of(entry: KnownEntry) -> str:
+    """Of what it says, as its row in the index has it."""
+    return digest_of_text(told(entry.entry))
+
+
+def _memory(entry: KnownEntry, *, correction: bool = False) -> Memory:
+    threads = {source.thread_id for source in entry.sources}
+    return Memory(
+        id=entry.entry_id,
+        digest=digest_of(entry),
+        text=told(entry.entry),
+        sender="",
+        role="",
+        timestamp=entry.entry.when,
+        thread_id=threads.pop() if len(threads) == 1 else "",
+        message_ids=(),
+        score=1.0,
+        type=entry.kind,
+        correction=correction,
+    )
+
+
+def without_repeats(first: Sequence[Memory], then: Sequence[Memory]) -> list[Memory]:
+    """The second ones that are not among the first."""
+    known = {memory.id for memory in first}
+    return [memory for memory in then if memory.id not in known]
+
+
+class Likeness:
+    """Cosines. The parts of a hit's score are scaled to the owner's rows, so that the best row is always at the top."""
+
+    def __init__(self, corpora: Corpora) -> None:
+        self._corpora = corpora
+
+    async def of(self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]) -> dict[str, float]:
+        """Of the query's vector and each row's; a row that has none yet is left out."""
+        corpus = (await self._corpora.get(space, user_id)).corpus
+        if corpus.dimensions != len(vector):
+            return {}
+        places = [(row_id, corpus.places[row_id]) for row_id in row_ids if row_id in corpus.places]
+        return {
+            row_id: float(np.dot(corpus.vectors[place], vector))
+            for row_id, place in places
+            if corpus.embedded[place]
+        }

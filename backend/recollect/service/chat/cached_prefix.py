@@ -1,0 +1,72 @@
+"""What of a chat a backend has in its cache, for background work that can follow it."""
+
+from collections.abc import Sequence
+
+from recollect.domain.extraction.draft import StoredCell
+from recollect.domain.identity import place_of
+from recollect.domain.model import JsonObject
+from recollect.infra.backends.configured import Backends
+from recollect.infra.backends.dialect import guess_tokens
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.service.chat.turn import session_of
+from recollect.service.models.background import ChatPrefix
+from recollect.service.models.choice import ThreadModels
+from recollect.service.vault.images import Images
+
+_ROOM_TOKENS = 3_000
+"""For an instruction and its answer, at least."""
+
+
+class LivePrefixes:
+    """A thread's live prompt, where the backend that does the background work is the one that chats."""
+
+    def __init__(
+        self,
+        backends: Backends,
+        models: ThreadModels,
+        chats: SqlChatStore,
+        threads: SqlThreadStore,
+        images: Images,
+    ) -> None:
+        self._backends = backends
+        self._models = models
+        self._chats = chats
+        self._threads = threads
+        self._images = images
+
+    async def of_epoch(self, space: str, thread_id: str, epoch: int) -> ChatPrefix | None:
+        """None where that epoch has ended."""
+        return await self._prefix(space, thread_id, await self._messages(space, thread_id, epoch=epoch))
+
+    async def holding(self, cell: StoredCell) -> ChatPrefix | None:
+        """None where some of the cell's turns are no longer in the prompt, or it is no longer in a cache nearby."""
+        thread = cell.thread
+        chatting = await self._models.chatting(thread.space, thread.thread_id)
+        facts = await chatting.backend.facts()
+        if not facts.local:
+            return None
+        places = [place_of(turn) for turn in cell.turns]
+        messages = await self._messages(thread.space, thread.thread_id, holding=places)
+        if messages is None:
+            return None
+        tokens = sum(guess_tokens(str(message.get("content") or "")) + 8 for message in messages)
+        if facts.context_tokens is not None and tokens + _ROOM_TOKENS > facts.context_tokens:
+            return None
+        return await self._prefix(thread.space, thread.thread_id, messages)
+
+    async def _messages(
+        self, space: str, thread_id: str, *, epoch: int | None = None, holding: Sequence[int] = ()
+    ) -> list[JsonObject] | None:
+        if self._backends.tasks is not self._backends.get():
+            return None
+        return await self._chats.live_prompt(space, thread_id, epoch, holding)
+
+    async def _prefix(
+        self, space: str, thread_id: str, messages: list[JsonObject] | None
+    ) -> ChatPrefix | None:
+        thread = await self._threads.get_thread(thread_id, space=space)
+        if messages is None or thread is None:
+            return None
+        shown = await self._images.opened(space, thread.user_id, messages)
+        return ChatPrefix(shown.messages, session_of(space, thread_id))

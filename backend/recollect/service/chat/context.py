@@ -1,0 +1,327 @@
+"""Recall as a source of a context block: what of the owner's memory belongs beside this message, and nothing else."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from recollect.domain.access import Caller
+from recollect.domain.entries.entry import CASES, PROFILE, digest_of_text, text_key
+from recollect.domain.identity import turn_number
+from recollect.domain.model import JsonObject, Thread
+from recollect.domain.paths import thread_folder
+from recollect.domain.prompt import Memory, render_memories
+from recollect.domain.recall.hits import Hit, Scope, Selection, tokens
+from recollect.domain.recall.passages import Floor, best_passage, is_small_talk, tells_nothing
+from recollect.domain.recall.query import read_query
+from recollect.domain.recall.rows import IndexRow, Vectors
+from recollect.errors import RecollectError
+from recollect.service.chat.always_on_memories import Standing, without_repeats
+from recollect.service.coordination import Breaker
+from recollect.service.recall.search import Found, Search
+
+TOP_K = 12
+_MOST_MEMORIES = 8
+_MOST_LOOKED_AT = 200
+"""What is in the prompt already takes places among the hits, so more are looked at; but no more than this."""
+_LEAST_TOKENS = 30
+"""Room for less is room for no memory."""
+_SHARES = 4
+"""No memory takes more than this part of the room."""
+_LONGEST_QUERY = 2_000
+_STRAGGLER_SECONDS = 30.0
+_log = logging.getLogger("recollect.chat")
+
+
+class Searches(Protocol):
+    """`Recall`, as far as it is used here."""
+
+    async def search(self, caller: Caller, search: Search) -> Found: ...
+
+
+class Stands(Protocol):
+    """`StandingMemories`, as far as it is used here."""
+
+    async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> Standing: ...
+
+
+class Likens(Protocol):
+    """`Likeness`, as far as it is used here."""
+
+    async def of(
+        self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]
+    ) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the prompt holds already."""
+
+    window: AbstractSet[tuple[str, int]] = frozenset()
+    """Thread and position of every turn in it, the new one included."""
+    injected: Mapping[str, str] = field(default_factory=dict)
+    """The digest of every memory that the epoch holds, by its id."""
+    next_position: int | None = None
+    """From here on the thread's turns come after the one that is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The memories for one turn, and what was not done or not taken."""
+
+    memories: tuple[Memory, ...] = ()
+    left_out: str | None = None
+    """Why there was no search, or none that ended in time."""
+    degraded: tuple[str, ...] = ()
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+    """How many hits were not taken, by the reason."""
+    ms: float = 0.0
+
+    def as_receipt(self) -> JsonObject:
+        """Without texts: the prompt itself holds those."""
+        memories = [
+            {
+                "id": memory.id,
+                "type": memory.type,
+                "message_ids": list(memory.message_ids),
+                "thread_id": memory.thread_id,
+                "score": memory.score,
+                "correction": memory.correction,
+            }
+            for memory in self.memories
+        ]
+        return {
+            "memories": memories,
+            "left_out": self.left_out,
+            "degraded": list(self.degraded),
+            "passed_over": dict(self.passed_over),
+            "ms": self.ms,
+        }
+
+
+class RecallSource:
+    """Searches in the name of the thread's owner. Slow or broken, it says so, and the turn goes on without."""
+
+    def __init__(
+        self,
+        recall: Searches,
+        likeness: Likens,
+        standing: Stands | None = None,
+        *,
+        breaker: Breaker,
+        clock: Callable[[], float],
+        deadline_seconds: float = 1.0,
+        floor: Floor | None = None,
+    ) -> None:
+        """`clock` counts seconds and never goes back."""
+        self._recall = recall
+        self._likeness = likeness
+        self._standing = standing
+        self.breaker = breaker
+        self._clock = clock
+        self._deadline = deadline_seconds
+        self._floor = floor or Floor()
+        self._running: set[asyncio.Task[Recalled]] = set()
+
+    async def recall(
+        self, thread: Thread, query: str, *, known: Known, max_tokens: int, now: int
+    ) -> Recalled:
+        """What to quote beside a message of this thread, the best first, within `max_tokens`.
+
+        Never raises for what goes wrong in a search.
+        """
+        started = self._clock()
+        if (idle := _needless(query, max_tokens)) is not None:
+            recalled = Recalled(left_out=idle)
+        elif (refused := self.breaker.refuses()) is not None:
+            recalled = Recalled(left_out=f"memory was not searched: {refused}")
+        else:
+            recalled = await self._in_time(thread, query[:_LONGEST_QUERY], known, max_tokens, now)
+        return replace(recalled, ms=round((self._clock() - started) * 1000, 1))
+
+    async def close(self) -> None:
+        """End the searches that nobody waits for any more."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _in_time(self, thread: Thread, query: str, known: Known, max_tokens: int, now: int) -> Recalled:
+        """A search that is late goes on alone: what it loaded, the next one finds loaded."""
+        began = self._clock()
+        task = asyncio.create_task(self._found(thread, query, known, max_tokens, now))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            await asyncio.wait({task}, timeout=self._deadline)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not task.done():
+            recalled = Recalled(
+                left_out=f"memory was not used: the search took longer than {self._deadline:g} s"
+            )
+        else:
+            recalled = task.result()
+        if recalled.left_out is None:
+            self.breaker.succeeded()
+        else:
+            self.breaker.failed(recalled.left_out, began)
+        return recalled
+
+    async def _found(self, thread: Thread, query: str, known: Known, max_tokens: int, now: int) -> Recalled:
+        try:
+            async with asyncio.timeout(_STRAGGLER_SECONDS):
+                return await self._searched(thread, query, known, max_tokens, now)
+        except RecollectError as error:
+            problem = error.message
+        except Exception as error:  # noqa: BLE001 - a turn goes on without, and the receipt says so
+            _log.exception("recall for a chat turn failed")
+            problem = type(error).__name__
+        return Recalled(left_out=f"memory could not be searched: {problem}")
+
+    async def _searched(
+        self, thread: Thread, query: str, known: Known, max_tokens: int, now: int
+    ) -> Recalled:
+        crowd = len(known.window) + len(known.injected)
+        selection = Selection(
+            scope=Scope(tags=frozenset(thread.tags), but_not=frozenset([CASES])),
+            top_k=min(TOP_K + crowd, _MOST_LOOKED_AT),
+            passages=False,
+        )
+        caller = Caller(space=thread.space, user_id=thread.user_id)
+        # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
+        search = Search(query, selection=selection, now=now, embed_seconds=self._deadline / 2)
+        found = await self._recall.search(caller, search)
+        passed_over: Counter[str] = Counter()
+        new = _not_known(found.hits, thread, known, passed_over)[:TOP_K]
+        likeness = await self._alike(thread, found.vector, new)
+        words = read_query(query, now).words
+        near = []
+        for hit in new:
+            if self._floor.lets_pass(likeness.get(hit.row.row_id), query, words, hit.row.text):
+                near.append(hit)
+            else:
+                passed_over["not near enough"] += 1
+        hits = [_memory(hit, words, known, max_tokens) for hit in near]
+        standing = await self._standing_for(thread, known, now)
+        offered = [*standing.corrections, *without_repeats(standing.corrections, hits)]
+        rest = without_repeats(offered, (*standing.due, *standing.profile))
+        memories = _fitting(offered, rest, max_tokens, passed_over)
+        return Recalled(tuple(memories), degraded=tuple(found.degraded), passed_over=dict(passed_over))
+
+    async def _standing_for(self, thread: Thread, known: Known, now: int) -> Standing:
+        if self._standing is None:
+            return Standing()
+        return await self._standing.of(thread, known.injected, now)
+
+    async def _alike(self, thread: Thread, vector: Vectors | None, hits: Sequence[Hit]) -> dict[str, float]:
+        """Nothing where the search itself could not go by meaning: its vectors may be another model's."""
+        if vector is None or not any("meaning" in hit.why for hit in hits):
+            return {}
+        row_ids = [hit.row.row_id for hit in hits]
+        return await self._likeness.of(thread.space, thread.user_id, vector, row_ids)
+
+
+def _needless(query: str, max_tokens: int) -> str | None:
+    if max_tokens < _LEAST_TOKENS:
+        return "the context is too small for memories"
+    if is_small_talk(query):
+        return "there is nothing to look for in the message"
+    return None
+
+
+def _not_known(hits: Sequence[Hit], thread: Thread, known: Known, passed_over: Counter[str]) -> list[Hit]:
+    """Hits that say something, and that the prompt does not hold as they are now."""
+    new: list[Hit] = []
+    for hit in hits:
+        if (reason := _why_not(hit.row, thread, known)) is None:
+            new.append(hit)
+        else:
+            passed_over[reason] += 1
+    return new
+
+
+def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
+    if (row.thread_id, row.position) in known.window or _is_of_window(row, thread, known):
+        return "in the window"
+    if (
+        row.thread_id == thread.thread_id
+        and known.next_position is not None
+        and not row.is_entry
+        and row.position >= known.next_position
+    ):
+        return "said later"
+    if known.injected.get(row.row_id) == digest_of(row):
+        return "in the epoch already"
+    if row.role in ("system", "tool"):
+        return "not said by anybody"
+    return "tells nothing" if tells_nothing(row.text) else None
+
+
+def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:
+    """An entry all of whose turns the prompt holds itself."""
+    if not row.is_entry or not row.sources:
+        return False
+    folder = thread_folder(thread.space, thread.user_id, thread.thread_id)
+    places = [named.partition("#")[2] for named in row.sources if named.startswith(f"{folder}#")]
+    return len(places) == len(row.sources) and all(
+        (thread.thread_id, turn_number(place) or 0) in known.window for place in places
+    )
+
+
+def digest_of(row: IndexRow) -> str:
+    """Of what was said: it changes when that is edited, and for no other reason."""
+    return digest_of_text(row.text)
+
+
+def _fitting(
+    offered: Sequence[Memory], rest: Sequence[Memory], max_tokens: int, passed_over: Counter[str]
+) -> list[Memory]:
+    """As many as there is room for, what was asked for before what is always worth knowing; no two say the same."""
+    memories: list[Memory] = []
+    said: set[str] = set()
+    for number, memory in enumerate((*offered, *rest)):
+        fits = careful_tokens(render_memories([*memories, memory])) <= max_tokens
+        if _statement(memory) in said:
+            passed_over["says the same"] += 1
+        elif fits and (len(memories) < _MOST_MEMORIES or number >= len(offered)):
+            memories.append(memory)
+            said.add(_statement(memory))
+        elif number < len(offered):
+            passed_over["no room"] += 1
+    return memories
+
+
+def _statement(memory: Memory) -> str:
+    """What it says: a line of the profile and its fact say the same, though the line has a title."""
+    _, _, line = memory.text.partition("\n") if memory.type == PROFILE else ("", "", "")
+    return text_key(line or memory.text)
+
+
+def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int) -> Memory:
+    row = hit.row
+    share = max(_LEAST_TOKENS // 2, max_tokens // _SHARES)
+    chars_a_token = len(row.text) / max(1, careful_tokens(row.text))
+    text, _ = best_passage(row.text, words, max(1, int(share * chars_a_token)))
+    return Memory(
+        id=row.row_id,
+        digest=digest_of(row),
+        text=text,
+        sender=row.sender,
+        role=row.role,
+        timestamp=row.timestamp,
+        thread_id=row.thread_id,
+        message_ids=tuple(hit.message_ids),
+        score=hit.score,
+        type=row.type,
+        correction=row.row_id in known.injected,
+    )
+
+
+def careful_tokens(text: str) -> int:
+    """Rather too many than too few: letters beyond ASCII take more tokens than four characters each would."""
+    return tokens(text) if text.isascii() else max(tokens(text), len(text.encode()) // 3)

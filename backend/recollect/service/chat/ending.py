@@ -1,0 +1,158 @@
+"""How a turn of a chat ends: its answer is stored as far as it got, with the work that follows."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from recollect.domain.chat import AnswerText, SentPrompt
+from recollect.domain.model import JsonObject, Turn
+from recollect.domain.people import Preferences
+from recollect.errors import RecollectError, Unavailable
+from recollect.service.chat.post_turn_jobs import FinishedTurn, run_post_response_tasks
+from recollect.service.chat.prompt import Prepared
+from recollect.service.chat.receive_stream import Outcome, Patience
+from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.stream import LiveTurn
+from recollect.service.ports import ChatStore, PeopleStore
+
+_log = logging.getLogger("recollect.chat")
+
+
+@dataclass(slots=True)
+class Done:
+    """What came of a turn, as far as it got."""
+
+    outcome: Outcome = field(default_factory=lambda: Outcome(status="failed"))
+    detail: JsonObject = field(default_factory=dict)
+    prepared: Prepared | None = None
+    unwritten: SentPrompt | None = None
+    """What was sent, where it is still to be written down."""
+
+
+class ChatEnding:
+    """Stores answers; one that the disk does not take is stored as soon as there is room."""
+
+    def __init__(self, store: ChatStore, people: PeopleStore, patience: Patience) -> None:
+        self._store = store
+        self._people = people
+        self._patience = patience
+        self._unstored: set[asyncio.Task[None]] = set()
+        """Answers that the disk did not take, on their way."""
+
+    async def stop(self) -> None:
+        """The next start marks what the disk did not take until now."""
+        for storing in self._unstored:
+            storing.cancel()
+        await asyncio.gather(*self._unstored, return_exceptions=True)
+
+    async def end(self, live: LiveTurn, request: ChatRequest, done: Done) -> None:
+        """Store what came of it, with the work that follows, and tell whoever listens."""
+        accepted, thread = live.accepted, live.accepted.thread
+        outcome, detail, prepared = done.outcome, done.detail, done.prepared
+        if outcome.error is not None:
+            detail = {**detail, "error": outcome.error.message, "code": outcome.error.code}
+        elif outcome.why is not None:
+            detail = {**detail, "error": outcome.why}
+        texts = [choice.answer for choice in live.in_stored_order()]
+        model = outcome.finished.model if outcome.finished else None
+        try:
+            jobs = await self._follow_up(live, request, outcome, prepared, texts[-1])
+        except Exception:  # noqa: BLE001 - the answer is stored all the same
+            _log.exception("what follows a chat turn could not be decided")
+            jobs = ()
+
+        receipt = {**(prepared.sent.detail if prepared else {}), **detail}
+
+        def store() -> Awaitable[Turn]:
+            return self._store.finish(
+                thread.space,
+                thread.thread_id,
+                accepted,
+                texts,
+                status=outcome.status,
+                model=model,
+                prompt=done.unwritten,
+                payload=_beside_the_prompt(outcome.payload, prepared),
+                detail=receipt,
+                jobs=jobs,
+            )
+
+        try:
+            turn = await self._stored(store)
+        except RecollectError as error:
+            _log.error("an answer could not be stored: %s", error.message)
+            if isinstance(error, Unavailable):
+                storing = asyncio.create_task(self._store_when_possible(store))
+                self._unstored.add(storing)
+                storing.add_done_callback(self._unstored.discard)
+            turn = replace(accepted.answer, content=texts[-1].content, status="failed")
+            outcome.error = outcome.error or error
+        live.end(turn, receipt, outcome.error)
+
+    async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
+        """A disk that is full for a moment costs no answer: it is tried again before anybody is told."""
+        for wait in self._patience.store_again_seconds:
+            try:
+                return await store()
+            except Unavailable as error:
+                _log.warning("an answer could not be stored and is stored again: %s", error.message)
+                await asyncio.sleep(wait)
+        return await store()
+
+    async def _store_when_possible(self, store: Callable[[], Awaitable[Turn]]) -> None:
+        """Nobody waits for it any more, but a turn must not be left as if it still streamed."""
+        while True:
+            await asyncio.sleep(self._patience.store_again_seconds[-1])
+            try:
+                await store()
+            except Unavailable:
+                continue
+            except RecollectError as error:
+                _log.warning("an answer that waited for the disk was not stored: %s", error.message)
+            return
+
+    async def _follow_up(
+        self,
+        live: LiveTurn,
+        request: ChatRequest,
+        outcome: Outcome,
+        prepared: Prepared | None,
+        text: AnswerText,
+    ) -> tuple[Any, ...]:
+        if prepared is None:
+            return ()
+        accepted = live.accepted
+        preferences: Preferences = await self._people.preferences(
+            accepted.thread.space, accepted.thread.user_id
+        )
+        answer = replace(
+            accepted.answer,
+            content=text.content,
+            tool_calls=list(text.tool_calls) or None,
+            status=outcome.status,
+        )
+        turns = [*prepared.history, *accepted.turns]
+        asked = next((n for n in range(len(turns) - 1, -1, -1) if turns[n].role == "user"), None)
+        if asked is None:
+            return ()
+        finished = FinishedTurn(
+            thread=accepted.thread,
+            question=turns[asked],
+            answer=answer,
+            since_question=[*turns[asked + 1 :], answer],
+            first_answer=prepared.is_first_answer,
+            extract_skills=request.extract_skills,
+            auto_memory=preferences.auto_memory and request.memory,
+            auto_skills=preferences.auto_skills and request.memory,
+            leaving=prepared.leaving,
+        )
+        return run_post_response_tasks(finished).jobs
+
+
+def _beside_the_prompt(payload: JsonObject | None, prepared: Prepared | None) -> JsonObject | None:
+    """What of a request is to be kept: its messages only where they are not those of the prompt, which is kept."""
+    if payload is None or prepared is None or payload.get("messages") != prepared.messages:
+        return payload
+    return {**payload, "messages": None}

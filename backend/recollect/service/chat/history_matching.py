@@ -1,0 +1,246 @@
+"""Recognise: which thread a client means that resends its history with every request, and what of it is new.
+
+1. The client names a thread, or one of the owner's own is known by what is resent.
+2. Where all of the history is known the thread goes on, or is answered again; where a part is, it branches there.
+3. Where nothing is, a new thread is opened, and the history stored in it first.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from recollect.domain.access import Caller
+from recollect.domain.history_matching import (
+    Sighting,
+    all_digest,
+    best_of,
+    count_history,
+    is_silent,
+    may_go_on,
+    said_digest,
+)
+from recollect.domain.model import NewTurn, Turn
+from recollect.errors import InvalidInput
+from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.stream import LiveTurn
+from recollect.service.chat.turn import Chat
+from recollect.service.ports import ThreadStore
+from recollect.service.threads import DEFAULT_USER, owned_thread
+
+
+class ChainStore(Protocol):
+    """Finds turns by what leads to them, within one owner's threads alone."""
+
+    async def from_the_beginning(
+        self, space: str, user_id: str, said: Sequence[bytes], thread_id: str | None = None
+    ) -> list[Sighting]:
+        """Takes in what is new in the owner's threads, and looks in all of it."""
+        ...
+
+    async def in_the_middle(
+        self,
+        space: str,
+        user_id: str,
+        said: Sequence[bytes],
+        longer_than: int = 0,
+        thread_id: str | None = None,
+    ) -> list[Sighting]:
+        """Looks in what was taken in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """All that a client sent, without its system messages, which are instructions. There is at least one message."""
+
+    messages: tuple[NewTurn, ...]
+    request: ChatRequest
+    """What it asks for besides; which thread, and which turns, is found out."""
+    thread_id: str | None = None
+    """Where the client names it."""
+    places: tuple[int, ...] = ()
+    """Where each message stood in what the client sent, for telling it of one that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    space: str
+    user_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The messages that say something, and the digest of what each says."""
+
+    messages: list[NewTurn]
+    said: list[bytes]
+
+    @classmethod
+    def of(cls, messages: Sequence[NewTurn]) -> "_Told":
+        digests = [(message, said_digest(message)) for message in messages]
+        said = [(message, digest) for message, digest in digests if digest is not None]
+        return cls([message for message, _ in said], [digest for _, digest in said])
+
+
+class ResentChat:
+    """`handle_chat_turn` for clients that keep their history themselves."""
+
+    def __init__(self, chat: Chat, chains: ChainStore, threads: ThreadStore) -> None:
+        self._chat = chat
+        self._chains = chains
+        self._threads = threads
+
+    async def handle(self, caller: Caller, resent: Resent) -> LiveTurn:
+        """Durable, in its place and on its way when this returns. Raises NotFound for another user's thread."""
+        user_id = caller.acting_for(resent.request.user_id)
+        told = _Told.of(resent.messages)
+        messages = told.messages
+        if not messages:
+            raise InvalidInput("messages: nothing was said", field="messages")
+        digest = all_digest(messages)
+        if resent.thread_id is not None:
+            thread = await self._threads.get_thread(resent.thread_id, space=caller.space)
+            if thread is not None:
+                await owned_thread(self._threads, caller, resent.thread_id, user_id)
+                user_id = thread.user_id
+            owner = _Owner(caller.space, user_id or DEFAULT_USER)
+            placed: ChatRequest | None = await self._named(
+                owner, resent.thread_id, told, is_new=thread is None
+            )
+        else:
+            owner = _Owner(caller.space, user_id or DEFAULT_USER)
+            placed = await self._recognised(owner, told, digest, resent.request.key)
+        placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
+        await self._refuse_orphans(owner, placed, resent)
+        request = replace(
+            resent.request,
+            thread_id=placed.thread_id,
+            turns=placed.turns,
+            earlier=placed.earlier,
+            parent_id=placed.parent_id,
+            user_id=owner.user_id,
+            resent=digest,
+        )
+        return await self._chat.handle_chat_turn(caller, request)
+
+    async def _refuse_orphans(self, owner: _Owner, placed: ChatRequest, resent: Resent) -> None:
+        """A tool's result whose call nobody knows could not be shown to the model: its client must hear of it."""
+        orphans = [n for n in _orphaned_results(resent.messages) if _is_among(resent.messages[n], placed)]
+        if not orphans:
+            return
+        known = await self._threads.get_history(placed.thread_id, space=owner.space)
+        called = {call_id for turn in known for call_id in _called(turn)}
+        for number in orphans:
+            if resent.messages[number].tool_call_id not in called:
+                place = resent.places[number] if resent.places else number
+                raise InvalidInput(
+                    f"messages[{place}]: the result of a tool without the call that it answers before it",
+                    field=f"messages[{place}].tool_call_id",
+                )
+
+    async def _named(self, owner: _Owner, thread_id: str, told: _Told, *, is_new: bool) -> ChatRequest:
+        """Within the thread that the client names. One that sends only what is new says it at the thread's end."""
+        messages = told.messages
+        history = count_history(messages)
+        if is_new:
+            return _opened(thread_id, messages)
+        if history:
+            sighting = best_of(await self._sightings(owner, told, thread_id))
+            if sighting is not None:
+                return _going_on(sighting, messages)
+        return ChatRequest(thread_id, turns=tuple(messages[history:]))
+
+    async def _recognised(
+        self, owner: _Owner, told: _Told, digest: bytes, key: str | None
+    ) -> ChatRequest | None:
+        found = [
+            sighting
+            for sighting in await self._sightings(owner, told)
+            if may_go_on(sighting, told.messages) or await self._is_waited_for(owner, sighting, digest)
+        ]
+        sighting = best_of(found)
+        if sighting is None:
+            return None
+        if not sighting.is_tip and not await self._chat.was_asked(owner.space, sighting.thread_id, key):
+            sighting = await self._ends_with_history(owner, told, sighting.known) or sighting
+        return _going_on(sighting, told.messages)
+
+    async def _ends_with_history(self, owner: _Owner, told: _Told, known: int) -> Sighting | None:
+        """A thread that ends where the history does goes on, though in another one the same was said next."""
+        history = count_history(told.messages)
+        if not 0 < history < known:
+            return None
+        found = await self._chains.from_the_beginning(owner.space, owner.user_id, told.said[:history])
+        tips = [each for each in found if each.known == history and each.is_tip and each.answered]
+        return best_of(tips)
+
+    async def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
+        """A client that lost its connection asks for the answer that is on its way."""
+        if not self._chat.live.is_any_running(owner.space, sighting.thread_id):
+            return False
+        thread = await self._threads.get_thread(sighting.thread_id, space=owner.space)
+        return thread is not None and self._chat.unheard(thread, digest) is not None
+
+    async def _sightings(self, owner: _Owner, told: _Told, thread_id: str | None = None) -> list[Sighting]:
+        """Where the longest parts of the messages end that are known."""
+        said = told.said
+        if _shows_more_than_text(told.messages[-1]):
+            said = said[:-1]  # Its words don't tell what it shows: it is said anew.
+        found = await self._chains.from_the_beginning(owner.space, owner.user_id, said, thread_id)
+        known = found[0].known if found else 0
+        if known < count_history(told.messages):
+            found += await self._chains.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
+        return found
+
+
+def _going_on(sighting: Sighting, messages: Sequence[NewTurn]) -> ChatRequest:
+    """What is known keeps its turns; the rest follows the last of them."""
+    rest = messages[sighting.known :]
+    history = count_history(rest)
+    return ChatRequest(
+        sighting.thread_id,
+        turns=tuple(rest[history:]),
+        earlier=tuple(rest[:history]),
+        parent_id=sighting.turn_id,
+    )
+
+
+def _opened(thread_id: str, messages: Sequence[NewTurn]) -> ChatRequest:
+    history = count_history(messages)
+    return ChatRequest(thread_id, turns=tuple(messages[history:]), earlier=tuple(messages[:history]))
+
+
+def _orphaned_results(messages: Sequence[NewTurn]) -> list[int]:
+    """Places of the results that don't follow their calls, with nothing but other results in between."""
+    orphans: list[int] = []
+    called: set[str] = set()
+    for number, message in enumerate(messages):
+        if message.role == "tool" and message.tool_call_id not in called:
+            orphans.append(number)
+        elif message.role == "assistant" and not is_silent(message):
+            called = _called(message)
+        elif message.role == "user":
+            called = set()
+    return orphans
+
+
+def _called(turn: Turn | NewTurn) -> set[str]:
+    return {str(call.get("id")) for call in turn.tool_calls or ()}
+
+
+def _is_among(message: NewTurn, placed: ChatRequest) -> bool:
+    return any(message is each for each in (*placed.earlier, *placed.turns))
+
+
+def _shows_more_than_text(message: NewTurn) -> bool:
+    return any(part.get("type") != "text" for part in message.parts or ())
+
+
+def _new_id(owner: _Owner, key: str | None, digest: bytes) -> str:
+    """The same for a request that is sent again with its key: it joins the thread that it opened."""
+    if key is None:
+        return f"t_{secrets.token_hex(8)}"
+    asked = "\x00".join([owner.space, owner.user_id, key]).encode() + digest
+    return f"t_{hashlib.sha256(asked).hexdigest()[:16]}"

@@ -1,0 +1,256 @@
+"""One answer: received from the model, saved as it grows, and recorded with its prompt."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from recollect.domain.access import Caller
+from recollect.domain.chat import Accepted, PromptReceipt, SentPrompt
+from recollect.domain.identity import turn_id as turn_id_of
+from recollect.domain.identity import turn_number
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent
+from recollect.domain.model import JsonObject, Status, Turn
+from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
+from recollect.service.chat.stream import LiveTurn
+from recollect.service.ports import Backend, ChatStore, ThreadStore
+from recollect.service.threads import owned_thread
+
+SAVE_SECONDS = 1.0
+_log = logging.getLogger("recollect.chat")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an answer ended."""
+
+    status: Status = "complete"
+    error: RecollectError | None = None
+    why: str | None = None
+    """For an answer that broke off: what ended it, in words."""
+    remark: str | None = None
+    """For an answer that ended as it should: what is odd about it, in words."""
+    payload: JsonObject | None = None
+    finished: Finished | None = None
+    first_token_ms: float | None = None
+    total_ms: float = 0.0
+    _started: float = field(default_factory=time.perf_counter)
+
+    def elapsed_ms(self) -> float:
+        return round((time.perf_counter() - self._started) * 1000, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an answer may take, and how long it goes on when nobody listens any more."""
+
+    answer_seconds: float = 600.0
+    orphan_seconds: float = 10.0
+    save_seconds: float = SAVE_SECONDS
+    store_again_seconds: tuple[float, ...] = (0.5, 1.0)
+    """The pauses between tries to store an answer that the disk did not take, while whoever asked waits for its end.
+
+    They have the whole answer already, and it is tried again behind their back for as long as it takes.
+    """
+
+
+async def stream_llm(
+    store: ChatStore, backend: Backend, call: ChatCall, live: LiveTurn, patience: Patience
+) -> Outcome:
+    """Stream an answer into `live` and, every second, into the journal. Never raises for what the model does."""
+    outcome = Outcome()
+    try:
+        await _receive_while_wanted(store, backend, call, live, patience, outcome)
+    except RecollectError as error:
+        outcome.error = error
+    except Exception as error:  # noqa: BLE001 - what was sent and what had come are kept
+        _log.exception("an answer could not be received: %s", type(error).__name__)
+        outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
+    if outcome.why or outcome.error:
+        outcome.status = "partial" if _has_begun(live) else "failed"
+    elif not _has_begun(live):
+        outcome.remark = "the model ended its answer without a word"
+    outcome.total_ms = outcome.elapsed_ms()
+    return outcome
+
+
+async def _receive_while_wanted(
+    store: ChatStore,
+    backend: Backend,
+    call: ChatCall,
+    live: LiveTurn,
+    patience: Patience,
+    outcome: Outcome,
+) -> None:
+    """In this task, not in one of its own: that would be one more turn of the event loop before the first word."""
+    limit = asyncio.timeout(patience.answer_seconds)
+    try:
+        async with limit:
+            loop = asyncio.get_running_loop()
+
+            def end() -> None:
+                limit.reschedule(loop.time())
+
+            watching = _Watching(store, live, patience, outcome, end)
+            live.when_stopped(end)
+            try:
+                await _receive(backend, call, live, outcome)
+            finally:
+                live.when_stopped(None)
+                watching.stop()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        outcome.why = outcome.why or live.stop_reason
+        if outcome.why is None:
+            raise ModelTooSlow(f"the answer took longer than {patience.answer_seconds:g} s") from None
+
+
+class _Watching:
+    """Saves what has come, every second, and ends the answer when nobody has listened for long.
+
+    An answer that is quicker than that costs no more than a timer.
+    """
+
+    def __init__(
+        self,
+        store: ChatStore,
+        live: LiveTurn,
+        patience: Patience,
+        outcome: Outcome,
+        end: Callable[[], None],
+    ) -> None:
+        self._store, self._live, self._patience, self._outcome, self._end = (
+            store,
+            live,
+            patience,
+            outcome,
+            end,
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(self._seconds(), self._start)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        saved = 0
+        while True:
+            if not self._live.listeners and self._live.seconds_alone() >= self._patience.orphan_seconds:
+                self._outcome.why = "everybody who listened went away"
+                self._end()
+                return
+            saved = await _saved(self._store, self._live, saved)
+            await asyncio.sleep(self._seconds())
+
+    def _seconds(self) -> float:
+        """Until it is worth a look."""
+        if self._live.listeners:
+            return self._patience.save_seconds
+        return min(self._patience.save_seconds, self._patience.orphan_seconds - self._live.seconds_alone())
+
+
+async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Outcome) -> None:
+    async with aclosing(backend.stream(call)) as events:
+        async for event in events:
+            if isinstance(event, Sent):
+                outcome.payload = event.payload
+            elif isinstance(event, Delta):
+                if outcome.first_token_ms is None:
+                    outcome.first_token_ms = outcome.elapsed_ms()
+                live.add(event)
+            else:
+                outcome.finished = live.finished = event
+
+
+async def _saved(store: ChatStore, live: LiveTurn, before: int) -> int:
+    """How many pieces are in the journal. One that can't be written for a while costs what was not saved meanwhile."""
+    count = len(live.deltas)
+    if count == before:
+        return before
+    thread = live.accepted.thread
+    try:
+        for answer, choice in zip(live.accepted.answers, live.in_stored_order(), strict=True):
+            await store.save(thread.space, thread.thread_id, answer, choice.answer)
+    except (Unavailable, NotFound):
+        return before
+    return count
+
+
+def _has_begun(live: LiveTurn) -> bool:
+    return any(choice.text or choice.reasoning or choice.calls for choice in live.choices)
+
+
+AFTER_SECONDS = 0.05
+
+
+class WritingDown:
+    """Of one prompt. What the user said is durable since it was accepted; an answer that has ended before this begins
+    is written down together with its prompt, in one transaction.
+    """
+
+    def __init__(self, store: ChatStore, accepted: Accepted, prompt: SentPrompt) -> None:
+        self._store, self._accepted, self._prompt = store, accepted, prompt
+        self._task: asyncio.Task[bool] | None = None
+        self._timer = asyncio.get_running_loop().call_later(AFTER_SECONDS, self._start)
+
+    async def ended(self) -> SentPrompt | None:
+        """Waits for what is under way. Returns what is still to be written, with the answer."""
+        self._timer.cancel()
+        is_written = self._task is not None and await self._task
+        return None if is_written else self._prompt
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._write())
+
+    async def _write(self) -> bool:
+        thread = self._accepted.thread
+        try:
+            await self._store.begin(thread.space, thread.thread_id, self._accepted, self._prompt)
+        except RecollectError as error:
+            _log.warning("a prompt could not be written down yet: %s", error.message)
+            return False
+        return True
+
+
+_NEAR = 4
+"""An answer stands right behind its message, but for results of tools and further choices."""
+
+
+async def receipts_of(
+    chats: ChatStore, space: str, thread_id: str, turns: Sequence[Turn]
+) -> dict[str, JsonObject]:
+    """What came of the prompts for these turns, which stand in their order; of a thread that the caller may see."""
+    if not turns:
+        return {}
+    return await chats.receipts(space, thread_id, turns[0].turn_id, turns[-1].turn_id)
+
+
+async def prompt_of(
+    threads: ThreadStore,
+    chats: ChatStore,
+    caller: Caller,
+    thread_id: str,
+    user_id: str | None,
+    turn_id: str,
+) -> PromptReceipt:
+    """Of an answer, or of the message that it answers. Raises NotFound where nothing was sent for it."""
+    await owned_thread(threads, caller, thread_id, user_id)
+    receipt = await chats.prompt(caller.space, thread_id, turn_id)
+    number = turn_number(turn_id)
+    turn = await threads.get_turn(thread_id, turn_id, space=caller.space)
+    if receipt is None and number is not None and turn is not None and turn.role == "user":
+        for place in range(number + 1, number + 1 + _NEAR):
+            receipt = receipt or await chats.prompt(caller.space, thread_id, turn_id_of(place))
+    if receipt is None and turn is not None and turn.status in ("queued", "streaming"):
+        raise NotFound(f"what is sent for {turn_id!r} is not written down yet")
+    if receipt is None:
+        raise NotFound(f"nothing was sent for {turn_id!r} in this thread")
+    return receipt

@@ -1,0 +1,424 @@
+"""Chat: one turn of a conversation, from the user's words to the stored answer and the work that follows.
+
+1. On arrival the user's turn and a place for its answer are in the journal, as `queued`.
+2. Turns of one thread run one after another, in the order in which they arrived; threads don't wait for each other.
+3. The prompt is made (`prompting.py`) and sent; it is written down while the answer streams (`answering.py`).
+4. The answer is stored as it ended, and the follow-up work queued with it (`chat_ending.py`).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from recollect.domain.access import Caller
+from recollect.domain.chat import Accepted, Asked, Conversation
+from recollect.domain.identity import thread_key
+from recollect.domain.llm import ChatCall, Usage
+from recollect.domain.model import JsonObject, Thread, Turn
+from recollect.domain.people import Preset
+from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError
+from recollect.service.chat.ending import ChatEnding, Done
+from recollect.service.chat.prompt import Prepared, PromptMaker, Wanted, instructions_of
+from recollect.service.chat.receive_stream import Outcome, Patience, WritingDown, stream_llm
+from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.stream import LiveTurn, LiveTurns
+from recollect.service.models.gate import Gate
+from recollect.service.models.slots import SlotMaps
+from recollect.service.people import preset_in_force, require_preset
+from recollect.service.ports import Backends, ChatStore, Clock, PeopleStore, ThreadStore
+from recollect.service.threads import DEFAULT_USER
+from recollect.service.vault.images import Images
+
+_log = logging.getLogger("recollect.chat")
+_STOPS = "the server was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A turn that was accepted, until it has ended."""
+
+    live: LiveTurn
+    caller: Caller
+    request: ChatRequest
+    conversation: Conversation | None
+    """What its prompt is made of; None where turns before it were still to end when it came."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The turns of one thread that wait, and the task that runs them."""
+
+    waiting: deque[_Waiting] = field(default_factory=deque)
+    accepting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    arrivals: int = 0
+    runner: "asyncio.Task[None] | None" = None
+
+
+class Chat:
+    """`handle_chat_turn` and what belongs to it."""
+
+    def __init__(
+        self,
+        store: ChatStore,
+        threads: ThreadStore,
+        people: PeopleStore,
+        backends: Backends,
+        prompts: PromptMaker,
+        gate: Gate,
+        slots: SlotMaps,
+        live: LiveTurns,
+        images: Images,
+        *,
+        clock: Clock,
+        max_turns: int,
+        patience: Patience,
+        on_answer: Callable[[str, Usage, float | None], None] = lambda backend, usage, ms: None,
+    ) -> None:
+        self._store = store
+        self._threads = threads
+        self._people = people
+        self._backends = backends
+        self._prompts = prompts
+        self._gate = gate
+        self._slots = slots
+        self.live = live
+        self._images = images
+        self._clock = clock
+        self._max_turns = max_turns
+        self._patience = patience
+        self._ending = ChatEnding(store, people, patience)
+        self._on_answer = on_answer
+        self._lanes: dict[str, _Lane] = {}
+
+    async def start(self) -> None:
+        """After a kill: what was being answered is marked, and the next turn works."""
+        if count := await self._store.recover():
+            _log.info("%d turns were cut short by the last stop and are marked", count)
+
+    async def stop(self) -> None:
+        """What streams is stored as far as it got."""
+        for lane in list(self._lanes.values()):
+            for each in lane.waiting:
+                each.live.stop(_STOPS)
+        for live in self.live.all():
+            live.stop(_STOPS)
+        runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
+        await asyncio.gather(*runners, return_exceptions=True)
+        await self._ending.stop()
+
+    async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> LiveTurn:
+        """Accept one turn; it is durable, in its place and on its way when this returns.
+
+        A request whose key was used before, or the same unanswered message of a client that lost its connection,
+        joins the turn that there is.
+        """
+        user_id = caller.acting_for(request.user_id)
+        request = replace(request.with_texts(), user_id=user_id)
+        key = thread_key(caller.space, request.thread_id)
+        lane = self._lanes.setdefault(key, _Lane())
+        lane.arrivals += 1
+        try:
+            # Before anything is waited for: whoever comes first is first.
+            async with lane.accepting:
+                await require_preset(self._people, caller.space, request.preset)
+                shown = await self._images.taken_out(
+                    self._threads, caller.space, request.thread_id, (*request.earlier, *request.turns)
+                )
+                earlier = len(request.earlier)
+                request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
+                joined = await self._joined(caller, request)
+                if joined is not None:
+                    return joined
+                digest = request.digest()
+                async with self._images.kept(self._threads, caller, request.thread_id, user_id, shown):
+                    asked = await self._asked(caller, request, digest)
+                    accepted, conversation = await self._accepted(lane, asked)
+                live = LiveTurn(accepted, digest)
+                self.live.add(live)
+                lane.waiting.append(_Waiting(live, caller, request, conversation))
+                if lane.runner is None:
+                    lane.runner = asyncio.create_task(self._run_lane(key, lane), name=f"chat-{key[:8]}")
+                return live
+        finally:
+            lane.arrivals -= 1
+            self._tidy(key, lane)
+
+    async def _accepted(self, lane: _Lane, asked: Asked) -> tuple[Accepted, Conversation | None]:
+        if lane.waiting:
+            return await self._store.accept(asked), None
+        return await self._store.accept_next(asked, self._max_turns + 1)
+
+    async def _asked(self, caller: Caller, request: ChatRequest, digest: bytes) -> Asked:
+        owner = request.user_id
+        if owner is None:
+            thread = await self._threads.get_thread(request.thread_id, space=caller.space)
+            owner = thread.user_id if thread else DEFAULT_USER
+        preferences = await self._people.preferences(caller.space, owner)
+        skip = None
+        if not request.memory:
+            skip = "memory is off for this message"
+        elif not preferences.auto_memory:
+            skip = "auto_memory is off"
+        return Asked(
+            space=caller.space,
+            thread_id=request.thread_id,
+            turns=request.turns,
+            earlier=request.earlier,
+            user_id=request.user_id,
+            tags=request.tags,
+            choices=request.choices,
+            parent_id=request.parent_id,
+            key=request.key,
+            digest=digest,
+            skip_reason=skip,
+        )
+
+    async def was_asked(self, space: str, thread_id: str, key: str | None) -> bool:
+        """Whether a request with this key came to the thread before."""
+        return key is not None and await self._store.requested(space, thread_id, key) is not None
+
+    async def _joined(self, caller: Caller, request: ChatRequest) -> LiveTurn | None:
+        """The turn that this request asked for already, if it did."""
+        if request.key is None and not self.live.is_any_running(caller.space, request.thread_id):
+            return None
+        thread = await self._threads.get_thread(request.thread_id, space=caller.space)
+        if thread is None:
+            return None
+        if request.user_id is not None and thread.user_id != request.user_id:
+            raise NotFound(f"there is no thread {request.thread_id!r}")
+        if request.key is not None:
+            known = await self._store.requested(caller.space, request.thread_id, request.key)
+            if known is None:
+                return None
+            digest, answer = known
+            if digest != request.digest():
+                raise InvalidInput(
+                    "Idempotency-Key: it was used for another message of this thread", field="Idempotency-Key"
+                )
+            if answer.status == "failed":
+                return None  # It was never answered: the client may well ask again, while nothing was said since.
+            return await self._live_or_stored(thread, answer)
+        return self.unheard(thread, request.digest())
+
+    def unheard(self, thread: Thread, digest: bytes) -> LiveTurn | None:
+        """The answer to just this request that runs and that nobody listens to: its client lost its connection."""
+        running = self.live.running(thread)
+        if not running or running[-1].listeners:
+            return None
+        last = running[-1]
+        return last if last.asked == digest and not last.stop_reason else None
+
+    async def _live_or_stored(self, thread: Thread, answer: Turn) -> LiveTurn:
+        found = self.live.get(thread, answer)
+        if found is not None:
+            return found
+        live = LiveTurn(Accepted(thread, await self._question(thread, answer), (answer,)))
+        receipt = await self._store.prompt(thread.space, thread.thread_id, answer.turn_id)
+        live.replay(answer, receipt.detail if receipt else {})
+        return live
+
+    async def _question(self, thread: Thread, answer: Turn) -> tuple[Turn, ...]:
+        """What was said to get this answer; nothing where it was asked for anew."""
+        if answer.parent_id is not None:
+            return ()
+        before = await self._threads.get_history(
+            thread.thread_id, 1, space=thread.space, before=answer.turn_id
+        )
+        return tuple(turn for turn in before if turn.role != "assistant")
+
+    def forget(self, space: str, thread_id: str) -> None:
+        """Before a thread is deleted: what runs or waits in it ends, and nobody can join it any more."""
+        lane = self._lanes.get(thread_key(space, thread_id))
+        waiting = [each.live for each in lane.waiting] if lane is not None else []
+        for live in (*waiting, *self.live.forget(space, thread_id)):
+            live.stop("the thread was forgotten")
+
+    async def join(self, thread: Thread, turn_id: str | None) -> LiveTurn:
+        """A thread's answer to follow: the one named, else the one that streams, else the last one."""
+        if turn_id is None:
+            running = self.live.running(thread)
+            if running:
+                return running[0]
+            answers = [
+                turn
+                for turn in await self._store.tip(thread.space, thread.thread_id)
+                if turn.role == "assistant"
+            ]
+            if not answers:
+                raise NotFound("nothing streams in this thread, and nothing was answered yet")
+            return await self._live_or_stored(thread, answers[-1])
+        answer = await self._threads.get_turn(thread.thread_id, turn_id, space=thread.space)
+        if answer is None or answer.role != "assistant":
+            raise NotFound(f"there is no answer {turn_id!r} in this thread")
+        return await self._live_or_stored(thread, answer)
+
+    def cancel(self, thread: Thread, *, everything: bool = False) -> list[LiveTurn]:
+        """Stop the turn that runs; with `everything` those that wait, too."""
+        running = self.live.running(thread)
+        stopped = running if everything else running[:1]
+        for live in stopped:
+            live.stop("it was cancelled")
+        return stopped
+
+    async def _run_lane(self, key: str, lane: _Lane) -> None:
+        try:
+            while lane.waiting:
+                turn = lane.waiting[0]
+                try:
+                    await self._run(turn)
+                except Exception:  # noqa: BLE001 - those that wait behind it are answered all the same
+                    _log.exception("the end of a chat turn failed inside Recollect")
+                finally:
+                    # Whatever happened, it is over: nothing is answered twice, and nobody waits for ever.
+                    lane.waiting.popleft()
+                    self._let_go(turn.live)
+        finally:
+            lane.runner = None
+            self._tidy(key, lane)
+
+    def _let_go(self, live: LiveTurn) -> None:
+        if not live.has_ended:
+            live.end(live.turn, live.receipt, RecollectError("the answer could not be stored"))
+        self.live.ended(live)
+
+    def _tidy(self, key: str, lane: _Lane) -> None:
+        if not lane.arrivals and not lane.waiting and lane.runner is None:
+            self._lanes.pop(key, None)
+
+    async def _run(self, turn: _Waiting) -> None:
+        live, done = turn.live, Done()
+        try:
+            if live.stop_reason is not None:
+                done.outcome.why = live.stop_reason
+            else:
+                await self._answer(turn, done)
+        except RecollectError as error:
+            done.outcome.error = error
+        except Exception as error:  # noqa: BLE001 - the turn ends with it, and the next one works
+            _log.exception("a chat turn failed inside Recollect")
+            done.outcome.error = RecollectError(
+                f"something went wrong inside Recollect: {type(error).__name__}"
+            )
+        await self._ending.end(live, turn.request, done)
+
+    async def _answer(self, turn: _Waiting, done: Done) -> None:
+        live, request = turn.live, turn.request
+        accepted = live.accepted
+        thread = accepted.thread
+        preferences = await self._people.preferences(thread.space, thread.user_id)
+        conversation = turn.conversation or await self._store.conversation(
+            thread.space, thread.thread_id, accepted, self._max_turns + 1
+        )
+        thread = await self._with_preset(thread, request)
+        preset = await preset_in_force(self._people, thread.space, thread.preset, preferences.preset)
+        backend = self._backends.get(request.backend or preset.backend or thread.backend)
+        facts = await backend.facts()
+        wanted = Wanted(
+            caller=turn.caller,
+            accepted=accepted,
+            backend=backend,
+            facts=facts,
+            model=request.model or preset.model,
+            instructions=_instructions(request, preset),
+            max_turns=self._max_turns,
+            max_tokens=request.max_tokens or preset.max_tokens,
+            now=self._clock(),
+            time_zone=request.time_zone or preferences.time_zone,
+            memory=request.memory,
+        )
+        await self._send(live, request, preset, wanted, conversation, done)
+        refused = isinstance(done.outcome.error, ModelRefused) and done.outcome.status == "failed"
+        if refused and (told := await backend.facts()) != facts:
+            # It was started anew with a smaller context, say: then the prompt is cut to that.
+            wanted = replace(wanted, facts=told)
+            await self._send(live, request, preset, wanted, conversation, done)
+
+    async def _send(
+        self,
+        live: LiveTurn,
+        request: ChatRequest,
+        preset: Preset,
+        wanted: Wanted,
+        conversation: Conversation,
+        done: Done,
+    ) -> None:
+        """Make the prompt, send it, and write it down."""
+        done.prepared = prepared = await self._prompts.prepare(wanted, conversation)
+        live.begun(prepared.sent.detail)
+        writing = WritingDown(self._store, live.accepted, prepared.sent)
+        try:
+            done.outcome, done.detail = await self._stream(live, request, preset, wanted, prepared)
+        finally:
+            done.unwritten = await writing.ended()
+
+    async def _with_preset(self, thread: Thread, request: ChatRequest) -> Thread:
+        """A preset that a request names is the thread's from then on."""
+        if request.preset is None or request.preset == thread.preset:
+            return thread
+        return await self._threads.update_thread(
+            thread.thread_id, {"preset": request.preset}, space=thread.space
+        )
+
+    async def _stream(
+        self, live: LiveTurn, request: ChatRequest, preset: Preset, wanted: Wanted, prepared: Prepared
+    ) -> tuple[Outcome, JsonObject]:
+        thread = live.accepted.thread
+        key = thread_key(thread.space, thread.thread_id)
+        options = dict(request.options)
+        if preset.temperature is not None:
+            options.setdefault("temperature", preset.temperature)
+        async with self._gate.chat(wanted.backend, key):
+            shown = await self._images.opened(thread.space, thread.user_id, prepared.messages)
+            call = ChatCall(
+                messages=shown.messages,
+                model=wanted.model,
+                max_tokens=prepared.max_tokens,
+                options=options,
+                choices=request.choices,
+                session=session_of(thread.space, thread.thread_id),
+                slot=self._slots.take(wanted.backend, wanted.facts, key, begins=prepared.sent.opens_epoch),
+                space=thread.space,
+            )
+            usage = Usage()
+            try:
+                outcome = await stream_llm(self._store, wanted.backend, call, live, self._patience)
+                usage = outcome.finished.usage if outcome.finished else usage
+            finally:
+                self._slots.done(wanted.backend, key, usage)
+        self._on_answer(wanted.backend.name, usage, outcome.first_token_ms)
+        outcome.payload = shown.referring(outcome.payload)
+        return outcome, {**_told(outcome), **shown.receipt()}
+
+
+def session_of(space: str, thread_id: str) -> str:
+    """Names a thread to a backend's cache: the same for its whole life, another for every thread of every space."""
+    return f"recollect-{thread_key(space, thread_id)}"
+
+
+def _instructions(request: ChatRequest, preset: Preset) -> tuple[str, ...]:
+    if request.system_texts is not None:
+        return instructions_of(request.system_texts)
+    persona = f"You are {preset.persona}." if preset.persona else None
+    return instructions_of((preset.instructions, persona))
+
+
+def _told(outcome: Outcome) -> JsonObject:
+    """What the backend told, and how long it took."""
+    usage = outcome.finished.usage if outcome.finished else Usage()
+    told: Mapping[str, object] = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "evaluated_tokens": usage.evaluated_tokens,
+    }
+    return {
+        **told,
+        "usage": dict(told),
+        "model": outcome.finished.model if outcome.finished else None,
+        "finish_reason": outcome.finished.reasons.get(0) if outcome.finished else None,
+        "time_to_first_token_ms": outcome.first_token_ms,
+        **({"remark": outcome.remark} if outcome.remark else {}),
+        "total_ms": outcome.total_ms,
+    }

@@ -1,0 +1,150 @@
+"""Verify forgetting: look everywhere for anything that names what a tombstone says is gone."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from recollect.domain.forgetting import Looked, StoredVersion, Tombstones
+from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.job import PURGE
+from recollect.domain.markdown.transcript import transcript_place
+from recollect.domain.paths import linked_turn, owner_folder, owner_of_path
+from recollect.errors import IndexUnavailable
+from recollect.service.forget.ports import ForgottenProof, IndexVersions
+from recollect.service.ports import JobRunner, Progress, Vault, no_progress
+
+_WAIT_SECONDS = 30.0
+_MANY_JOBS = 10_000
+_anchors = re.compile(r"^## .* \^(t-[0-9]{1,18})\s*$", re.MULTILINE).findall
+_cases = re.compile(r"\bca-[0-9a-f]{12}\b").findall
+_links = re.compile(r"\[\[([^\]\n]+#\^t-[0-9]{1,18})\]\]").findall
+
+
+@dataclass(slots=True)
+class ForgottenVerification:
+    """What was looked at, and what was found. `ok` means: nothing of what was forgotten."""
+
+    tombstones: int = 0
+    looked_at: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def add(self, looked: Looked) -> None:
+        self.looked_at[looked.what] = self.looked_at.get(looked.what, 0) + looked.number
+        if looked.found:
+            self.problems.append(f"{looked.what}: {looked.found} of {looked.number}")
+
+
+def no_other_files() -> list[str]:
+    """For homes that hold nothing but journal, vault and index."""
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenVerifier:
+    """Reads everything, changes nothing but that it folds the journal's log."""
+
+    proof: ForgottenProof
+    index: IndexVersions
+    vault: Vault
+    jobs: JobRunner
+    other_files: Callable[[], list[str]] = no_other_files
+    """Copies of the home as it was: nobody forgets anything in them."""
+
+    async def verify(self, progress: Progress = no_progress) -> ForgottenVerification:
+        result = ForgottenVerification()
+        await self._wait_for_purges()
+        tombstones = await self.proof.tombstones()
+        result.tombstones = len(tombstones)
+        steps = (self._unfinished, self._journal, self._index, self._vault, self._free_space)
+        for done, step in enumerate(steps, 1):
+            await step(tombstones, result)
+            progress(done, len(steps))
+        result.notes += [
+            f"{path} was made earlier and may hold what was forgotten since" for path in self.other_files()
+        ]
+        return result
+
+    async def _wait_for_purges(self) -> None:
+        """Until none is under way, those included that one queues for another; not for one that takes too long."""
+        while waiting := await self._purges():
+            for job_id in waiting:
+                if not await self.jobs.wait_for(job_id, _WAIT_SECONDS):
+                    return
+
+    async def _purges(self) -> list[int]:
+        found = await self.jobs.list_jobs(space=None, limit=_MANY_JOBS)
+        return [job.job_id for job in found if job.kind == PURGE and job.state != "dead"]
+
+    async def _unfinished(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
+        for looked in await self.proof.unfinished():
+            result.add(looked)
+
+    async def _journal(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
+        for looked in await self.proof.journal(tombstones):
+            result.add(looked)
+
+    async def _index(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
+        try:
+            versions = await self.index.all_versions()
+        except IndexUnavailable as error:
+            result.problems.append(f"index: {error.message}")
+            return
+        rows = sum(len(version.rows) for version in versions)
+        wrong = sum(_forgotten_rows(version, tombstones) for version in versions)
+        result.looked_at["versions of tables in the index"] = len(versions)
+        result.add(Looked("rows in all of them", rows, wrong))
+
+    async def _vault(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
+        sections = links = wrong_sections = wrong_links = skills = wrong_skills = 0
+        gone_cases = await self.proof.gone_cases()
+        for path in await self.vault.list_files():
+            owner, found = owner_of_path(path), await self.vault.look(path)
+            if owner is None or found is None:
+                continue
+            if "/threads/" in path:
+                anchors = _anchors(found.text)
+                sections += len(anchors)
+                wrong_sections += _forgotten_sections(path, found.text, anchors, tombstones)
+            elif "/notes/" not in path:
+                turns = [linked_turn(owner, link) for link in _links(found.text)]
+                links += len(turns)
+                wrong_links += sum(turn is not None and tombstones.is_gone(*turn) for turn in turns)
+            if "/agents/" in path and "/skills/" in path:
+                skills += 1
+                wrong_skills += not gone_cases.isdisjoint(_cases(found.text))
+        result.add(Looked("sections of transcripts", sections, wrong_sections))
+        result.add(Looked("links of memories to transcripts", links, wrong_links))
+        result.add(Looked("files of skills", skills, wrong_skills))
+
+    async def _free_space(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
+        for looked in await self.proof.free_space():
+            result.add(looked)
+
+
+def _forgotten_rows(version: StoredVersion, tombstones: Tombstones) -> int:
+    buried = tombstones.of_owner(version.owner)
+    wrong = 0
+    for row_id, sources in version.rows:
+        key, _, name = row_id.partition(":")
+        came_from = (source.rpartition("#") for source in sources)
+        wrong += (turn_number(name) or 0) in buried.get(key, ()) or any(
+            tombstones.is_gone(folder, turn_id) for folder, _, turn_id in came_from
+        )
+    return wrong
+
+
+def _forgotten_sections(path: str, text: str, anchors: list[str], tombstones: Tombstones) -> int:
+    """Of a file whose front matter cannot be read, the thread is told by its folder."""
+    place = transcript_place(text)
+    if place is None:
+        folder = path.rpartition("/")[0]
+        return sum(tombstones.is_gone(folder, name) for name in anchors)
+    thread, _ = place
+    buried = tombstones.of_owner(owner_folder(thread.space, thread.user_id))
+    numbers = buried.get(thread_key(thread.space, thread.thread_id), frozenset())
+    return sum((turn_number(name) or 0) in numbers for name in anchors)

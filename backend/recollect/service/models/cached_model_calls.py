@@ -1,0 +1,143 @@
+"""Questions to the model for background work: each answer is kept before it is used, and can be read."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from recollect.domain.entries.entry import KeptAnswer
+from recollect.domain.extraction.prompts import prompt_digest, repair_messages
+from recollect.domain.model import JsonObject
+from recollect.errors import ModelTooSlow
+from recollect.failpoints import FailPoints
+from recollect.service.models.background import Answer, BackgroundModel, ChatPrefix
+from recollect.service.ports import ModelAnswers
+
+_ANSWER_TOKENS = 1_500
+
+
+class ExtractionFailed(Exception):
+    """The model's answer can't be used, not even after a second chance, or finds no end; this counts as an attempt."""
+
+
+def nothing_lacks(text: str) -> None:
+    """For answers that are whole, or can't be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A question that follows the chat's own prompt, where the backend has that in its cache."""
+
+    message: JsonObject
+    prefix: Callable[[], Awaitable[ChatPrefix | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One prompt and how its answer is read."""
+
+    name: str
+    space: str
+    thread_id: str
+    """Whose backend is asked; with the thread its answer is forgotten."""
+    subject: str
+    """What the answer is kept with: a memcell, say."""
+    messages: Sequence[JsonObject]
+    """As a prompt of its own."""
+    schema: JsonObject
+    read: Callable[[str], object]
+    """Raises ValueError, in words, for an answer that can't be used."""
+    appended: Appended | None = None
+    stage: Literal["extract", "skill"] = "extract"
+    lacks: Callable[[str], str | None] = nothing_lacks
+    """What is missing, in words, from an answer that can be used as far as it goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Asks at most once for what was answered before, and gives an answer that can't be read one second chance."""
+
+    model: BackgroundModel
+    answers: ModelAnswers
+    fail_points: FailPoints
+
+    async def answer(self, question: Question) -> tuple[KeptAnswer, JsonObject]:
+        """The answer and what it cost now. Raises Preempted, ModelUnavailable and ExtractionFailed."""
+        digest = prompt_digest(question.name, question.messages)
+        kept = await self.answers.answer(question.space, question.subject, question.name, digest)
+        if kept is not None:
+            return kept, {}
+        asked: list[Answer] = []
+        answer = await self._ask(question, asked)
+        kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked))
+        await self.answers.keep(
+            question.space, question.thread_id, question.subject, question.name, digest, kept
+        )
+        self.fail_points.reach(f"{question.stage}.answer_kept")
+        return kept, dict(kept.usage)
+
+    async def _ask(self, question: Question, asked: list[Answer]) -> Answer:
+        """An answer that can be read, at the second chance at the latest; one that lacks something where both do.
+
+        `asked` gets all that there were.
+        """
+        appended = question.appended
+        prefix = await appended.prefix() if appended is not None else None
+        messages = (
+            [appended.message] if prefix is not None and appended is not None else list(question.messages)
+        )
+        first = await self._once(question, messages, prefix)
+        asked.append(first)
+        wrong = _wrong_with(question, first.text) or question.lacks(first.text)
+        if wrong is None:
+            return first
+        second = await self._once(question, repair_messages(messages, first.text, wrong), prefix)
+        asked.append(second)
+        unusable = _wrong_with(question, second.text)
+        if unusable is None:
+            return second
+        if _wrong_with(question, first.text) is None:
+            return first
+        raise ExtractionFailed(f"the model's answer can't be used: {unusable}")
+
+    async def _once(
+        self, question: Question, messages: Sequence[JsonObject], prefix: ChatPrefix | None
+    ) -> Answer:
+        try:
+            answer = await self.model.ask(
+                messages,
+                space=question.space,
+                thread_id=question.thread_id,
+                max_tokens=_ANSWER_TOKENS,
+                schema=question.schema,
+                prefix=prefix,
+            )
+        except ModelTooSlow as error:
+            # No outage, which would be waited out for as long as it takes: it counts, and ends some time.
+            raise ExtractionFailed(error.message) from error
+        self.fail_points.reach(f"{question.stage}.answered")
+        return answer
+
+
+def _wrong_with(question: Question, text: str) -> str | None:
+    try:
+        question.read(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _cost(answers: Sequence[Answer]) -> JsonObject:
+    """Of all of them; what no answer tells is left out."""
+    told = [
+        {
+            "prompt_tokens": answer.usage.prompt_tokens,
+            "completion_tokens": answer.usage.completion_tokens,
+            "cached_tokens": answer.usage.cached_tokens,
+        }
+        for answer in answers
+    ]
+    return {
+        name: sum(each[name] or 0 for each in told)
+        for name in told[0]
+        if any(each[name] is not None for each in told)
+    }

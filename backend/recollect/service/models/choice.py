@@ -1,0 +1,144 @@
+"""The models that all backends have together, and which one a name or a thread means."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from recollect.domain.llm import find_model
+from recollect.errors import ModelUnavailable, UnknownModel
+from recollect.infra.backends.configured import Backends
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.service.models.background import ThreadModel
+from recollect.service.people import preset_in_force
+from recollect.service.ports import Backend
+
+OWN_CHOICE = "recollect"
+"""The model that thread, preset or default backend choose."""
+
+
+class NamedBackends(Protocol):
+    """Every backend by its name, the default first."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    def get(self, name: str | None = None) -> Backend: ...
+    def configured_models(self, name: str) -> tuple[str, ...]:
+        """Those that the settings of a backend name: known even while it doesn't answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedModel:
+    """A model under the name by which a client asks for it."""
+
+    name: str
+    backend: str
+
+
+async def offered_models(backends: NamedBackends) -> list[OfferedModel]:
+    """Of all backends that answer. A name that several have comes with the backend's in front."""
+    listed = await _listed(backends)
+    count = Counter(model for _, models in listed for model in models)
+    offered = [
+        OfferedModel(model if count[model] == 1 else f"{backend}/{model}", backend)
+        for backend, models in listed
+        for model in models
+    ]
+    return [OfferedModel(OWN_CHOICE, OWN_CHOICE), *offered]
+
+
+async def offered_model(backends: NamedBackends, name: str) -> OfferedModel:
+    """Raises UnknownModel, which names those there are."""
+    offered = await offered_models(backends)
+    for model in offered:
+        if name in (model.name, f"{model.backend}/{model.name}"):
+            return model
+    names = ", ".join(model.name for model in offered[:20])
+    raise UnknownModel(f"there is no model {name!r}. There are: {names}", field="model")
+
+
+async def chosen_model(backends: NamedBackends, name: str | None) -> tuple[str | None, str | None]:
+    """Backend and model that a name means: as it is listed somewhere, else in another spelling; the default first.
+
+    A name that no backend lists is left for the default to make sense of.
+    """
+    if name is None or name == OWN_CHOICE:
+        return None, None
+    backend, slash, model = name.partition("/")
+    if backend in backends.names:
+        return backend, model if slash and model else None
+    distinct = _distinct(backends)
+    default = next(iter(distinct))
+    if len(distinct) == 1:
+        return None, name
+    if name in await _models_of(distinct[default]):
+        return default, name
+    listed = await _listed(backends, and_configured=True)
+    found = [backend for backend, models in listed if name in models]
+    found += [backend for backend, models in listed if find_model(name, models) is not None]
+    return (found[0] if found else None), name
+
+
+async def _listed(
+    backends: NamedBackends, *, and_configured: bool = False
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Names of models by backend; of one that doesn't answer none, or those that its settings name."""
+    distinct = _distinct(backends)
+    found = await asyncio.gather(*(_models_of(backend) for backend in distinct.values()))
+    return [
+        (name, models or (backends.configured_models(name) if and_configured else ()))
+        for name, models in zip(distinct, found, strict=True)
+    ]
+
+
+async def _models_of(backend: Backend) -> tuple[str, ...]:
+    try:
+        return (await backend.facts()).models
+    except ModelUnavailable:
+        return ()  # It says so in health, and to whoever asks for it.
+
+
+def _distinct(backends: NamedBackends) -> dict[str, Backend]:
+    """Each backend once: the default may have a name of its own, too."""
+    names: dict[int, str] = {id(backends.get(name)): name for name in backends.names}
+    ordered = dict.fromkeys(id(backends.get(name)) for name in backends.names)
+    return {names[key]: backends.get(names[key]) for key in ordered}
+
+
+class ThreadModels:
+    """The one for background work where it is configured, else the one that the thread chats with.
+
+    Another one would get words that were not meant for it, and on a local server take the place of the chat's model.
+    """
+
+    def __init__(
+        self, backends: Backends, chats: SqlChatStore, threads: SqlThreadStore, people: SqlPeopleStore
+    ) -> None:
+        self._backends = backends
+        self._chats = chats
+        self._threads = threads
+        self._people = people
+
+    async def of(self, space: str, thread_id: str) -> ThreadModel:
+        if self._backends.tasks is not self._backends.get():
+            return ThreadModel(self._backends.tasks)
+        return await self.chatting(space, thread_id)
+
+    async def chatting(self, space: str, thread_id: str) -> ThreadModel:
+        """The one that gave its last whole answer; before the first, the one that its preset or the thread itself names."""
+        last = await self._chats.last_cache(space, thread_id)
+        name, _, model = (last or "").partition("/")
+        if (
+            name in self._backends.names
+        ):  # It may be gone from the settings: then the next prompt goes elsewhere, too.
+            return ThreadModel(self._backends.get(name), model or None)
+        thread = await self._threads.get_thread(thread_id, space=space)
+        if thread is None:
+            return ThreadModel(self._backends.get())
+        preferences = await self._people.preferences(space, thread.user_id)
+        preset = await preset_in_force(self._people, space, thread.preset, preferences.preset)
+        return ThreadModel(self._backends.get(preset.backend or thread.backend), preset.model)

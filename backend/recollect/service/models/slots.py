@@ -1,0 +1,165 @@
+"""Which slot of which llama.cpp server holds which thread's prefix."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recollect.domain.llm import BackendFacts, Usage
+from recollect.service.ports import Backend
+
+IDLE_SECONDS = 30 * 60
+MOST_THREADS = 1024
+
+
+def wants_thread_tag(facts: BackendFacts) -> bool:
+    """Whether a thread's prompts must differ from those of other threads from their first words on."""
+    return facts.kind == "llama.cpp"
+
+
+@dataclass(slots=True)
+class _Place:
+    slot: int | None
+    """None: adrift, the server knows where."""
+    used_at: float
+    calls: int = 0
+    prompt_tokens: int = 0
+    """Of its last prompt, as far as the next one begins with it."""
+    is_gone: bool = False
+    """Keeps its slot until its call has ended."""
+
+
+class SlotMap:
+    """The slots of one backend. No two threads are ever pinned to the same one."""
+
+    def __init__(self, slots: int, *, clock: Callable[[], float]) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._places: dict[str, _Place] = {}
+        """Least recently used first."""
+        self._left: list[int] = list(range(slots))
+        """Slots that no thread is pinned to, the one that was left first first."""
+        self._pins_hold = True
+
+    @property
+    def pinned(self) -> int:
+        """How many slots hold a thread that is known to be there."""
+        return sum(place.slot is not None for place in self._places.values())
+
+    def take(self, thread: str, *, begins: bool) -> int | None:
+        """At the start of a chat's call: the slot to pin it to, or None to let the server choose.
+
+        `begins`: the server has seen nothing, or hardly anything, of this prompt: the thread's first, or an epoch's.
+        """
+        self._drop_idle()
+        place = self._places.pop(thread, None) or self._new_place(begins=begins)
+        self._places[thread] = place
+        if begins:
+            place.prompt_tokens = 0
+        place.calls += 1
+        place.is_gone = False
+        place.used_at = self._clock()
+        if len(self._places) > self._slots:
+            self._cast_adrift()
+        return place.slot
+
+    def done(self, thread: str, usage: Usage | None = None) -> None:
+        """At the end of that call. `usage` tells whether its slot held what the call before had left there."""
+        place = self._places.get(thread)
+        if place is None:
+            return
+        place.calls -= 1
+        place.used_at = self._clock()
+        if place.is_gone:
+            self.release(thread)
+        if usage is None or usage.prompt_tokens is None:
+            return
+        if place.slot is not None and _was_missed(usage, place.prompt_tokens):
+            self._pins_hold = False
+            self._cast_adrift()
+        place.prompt_tokens = usage.prompt_tokens
+
+    def disturbed(self) -> None:
+        """A call with a prompt of its own ran on the backend: in whose slot, only the server knows."""
+        self._cast_adrift()
+
+    def release(self, thread: str) -> None:
+        """The thread is gone."""
+        place = self._places.get(thread)
+        if place is None:
+            return
+        if place.calls > 0:
+            place.is_gone = True
+            return
+        del self._places[thread]
+        if place.slot is not None:
+            self._left.append(place.slot)
+
+    def resize(self, slots: int) -> None:
+        """The backend has so many slots; another number means that it was restarted and holds nothing."""
+        if slots != self._slots:
+            self._slots = slots
+            self._left = list(range(slots))
+            self._places = {}
+            self._pins_hold = True
+
+    def _new_place(self, *, begins: bool) -> _Place:
+        certain = begins and self._pins_hold and all(each.slot is not None for each in self._places.values())
+        return _Place(self._left.pop(0) if certain and self._left else None, self._clock())
+
+    def _cast_adrift(self) -> None:
+        for place in self._places.values():
+            place.slot = None
+        self._left = list(range(self._slots))
+
+    def _drop_idle(self) -> None:
+        """Threads that nobody has used for long no longer count, nor do the oldest of very many."""
+        now, excess = self._clock(), len(self._places) - MOST_THREADS
+        for number, (thread, place) in enumerate(list(self._places.items())):
+            if place.calls <= 0 and (number < excess or now - place.used_at > IDLE_SECONDS):
+                self.release(thread)
+
+
+def _was_missed(usage: Usage, before: int) -> bool:
+    """Half of it would still be there after most of what changes a prompt."""
+    return usage.cached_tokens is not None and usage.cached_tokens < before / 2
+
+
+class SlotMaps:
+    """One map for every server that has slots, however many backends of other names and settings are on it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._maps: dict[str, SlotMap] = {}
+        self._running: dict[str, str] = {}
+        """On which server each thread's chat runs: what a backend stands for may change before it ends."""
+
+    def take(self, backend: Backend, facts: BackendFacts, thread_key: str, *, begins: bool) -> int | None:
+        """The slot that a chat is pinned to; None: the server chooses. `begins`: its cache holds nothing of it yet."""
+        if facts.kind != "llama.cpp" or not facts.slots:
+            return None
+        server = backend.server
+        slots = self._maps.setdefault(server, SlotMap(facts.slots, clock=self._clock))
+        slots.resize(facts.slots)
+        self._running[thread_key] = server
+        return slots.take(thread_key, begins=begins)
+
+    def done(self, backend: Backend, thread_key: str, usage: Usage | None) -> None:
+        """The chat has ended; what it evaluated tells whether its slot held its prefix."""
+        server = self._running.pop(thread_key, backend.server)
+        if server in self._maps:
+            self._maps[server].done(thread_key, usage)
+
+    def disturbed(self, backend: Backend) -> None:
+        """A call with a prompt of its own ran there."""
+        if backend.server in self._maps:
+            self._maps[backend.server].disturbed()
+
+    def pinned(self, backend: Backend) -> int:
+        """How many of the slots of its server hold a thread that is known to be there."""
+        slots = self._maps.get(backend.server)
+        return 0 if slots is None else slots.pinned
+
+    def release(self, thread_key: str) -> None:
+        """The thread is gone."""
+        for slots in self._maps.values():
+            slots.release(thread_key)

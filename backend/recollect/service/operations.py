@@ -1,0 +1,168 @@
+"""Health, jobs, backups, and the state of the model servers."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recollect.domain.access import Caller
+from recollect.domain.job import WRITES_FILES, Job, JobState
+from recollect.domain.llm import BackendFacts
+from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
+from recollect.service.models.slots import SlotMaps
+from recollect.service.ports import (
+    Archiver,
+    Backend,
+    JobRunner,
+    JournalCopier,
+    Progress,
+    ThreadStore,
+    Vault,
+    no_progress,
+)
+
+_LATE_MS = 60_000
+
+
+@dataclass(slots=True)
+class Health:
+    """`degraded` says what does not work and what to do about it. It names no user and no thread: anybody may ask."""
+
+    ready: bool = True
+    degraded: list[str] = field(default_factory=list)
+    jobs: dict[str, int] = field(default_factory=dict)
+    oldest_job_wait_ms: int = 0
+
+
+async def check_health(
+    journal_problem: Callable[[], str | None],
+    vault: Vault,
+    jobs: JobRunner,
+    *others: Callable[[], str | None],
+) -> Health:
+    """Ready means: a message that comes in now can be taken. `others` tell in words what else does not work."""
+    health = Health()
+    if (problem := journal_problem()) is not None:
+        health.ready = False
+        health.degraded.append(problem)
+    if (problem := vault.problem()) is not None:
+        health.degraded.append(f"{problem}; messages are kept in the journal and written when it is back")
+    health.degraded += [problem for other in others if (problem := other()) is not None]
+    try:
+        await _look_at_jobs(health, jobs)
+    except Unavailable as error:
+        health.ready = False
+        health.degraded.append(error.message)
+    return health
+
+
+async def _look_at_jobs(health: Health, jobs: JobRunner) -> None:
+    health.jobs = await jobs.counts()
+    health.oldest_job_wait_ms = await jobs.oldest_wait_ms()
+    if dead := health.jobs.get("dead"):
+        health.degraded.append(f"{dead} jobs are dead: see 'recollect jobs', then 'recollect jobs retry'")
+    if troubled := await jobs.in_trouble():
+        health.degraded.append(f"{troubled} jobs wait to be tried again after an error: see 'recollect jobs'")
+    if health.oldest_job_wait_ms > _LATE_MS:
+        health.degraded.append(f"the oldest job has waited for {health.oldest_job_wait_ms // 1000} s")
+
+
+async def list_jobs(
+    jobs: JobRunner, caller: Caller, state: JobState | None, limit: int, after: int
+) -> list[Job]:
+    """The jobs of the caller's space, oldest first; with a user's key, those of the user's threads.
+
+    The command line on this machine sees those of every space.
+    """
+    return await jobs.list_jobs(
+        space=None if caller.local_operator else caller.space,
+        user_id=caller.user_id,
+        state=state,
+        limit=limit,
+        after=after,
+    )
+
+
+async def retry_job(jobs: JobRunner, threads: ThreadStore, caller: Caller, job_id: int) -> Job:
+    job = await jobs.get(job_id)
+    if job is None or not await _may_see(threads, caller, job):
+        raise NotFound(f"there is no job {job_id}")
+    return await jobs.retry(job_id)
+
+
+async def _may_see(threads: ThreadStore, caller: Caller, job: Job) -> bool:
+    if caller.local_operator:
+        return True
+    if job.space != caller.space or caller.user_id is None:
+        return job.space == caller.space
+    thread = await threads.get_thread(job.thread_id, space=job.space) if job.thread_id else None
+    return thread is not None and thread.user_id == caller.user_id
+
+
+JOURNAL_NAME = "journal.db"
+
+
+async def backup(
+    caller: Caller,
+    jobs: JobRunner,
+    journal: JournalCopier,
+    vault: Vault,
+    archiver: Archiver,
+    target: Path,
+    files: Callable[[], dict[str, Path]],
+    progress: Progress = no_progress,
+) -> int:
+    """Copy journal and vault into `target` while the server runs; returns how many files it holds.
+
+    No file is written meanwhile, so the vault is what the journal says it is; messages are still taken in.
+    """
+    if not caller.local_operator:
+        raise Refused("backups are made with 'recollect backup' on the machine that runs the server")
+    if not vault.is_there():
+        raise StorageUnavailable(
+            "the vault is missing, and a backup without it would be none; bring it back first"
+        )
+    copy = target.with_name(target.name + ".journal")
+    try:
+        async with jobs.paused(WRITES_FILES):
+            await journal.copy_to(copy)
+            await archiver.pack(target, {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}, progress)
+    finally:
+        copy.unlink(missing_ok=True)
+    return await archiver.check(target, no_progress)
+
+
+_PATIENCE_SECONDS = 3.0
+"""A server that takes longer is shown without its facts; it is asked on."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendView:
+    """A backend; `facts` is None where it doesn't answer, `pinned` counts the slots that hold a thread."""
+
+    backend: Backend
+    facts: BackendFacts | None
+    pinned: int
+    problem: str | None
+
+
+async def look_at_backends(backends: Sequence[Backend], slots: SlotMaps) -> list[BackendView]:
+    """All of them, asked at the same time. One that doesn't answer keeps nobody waiting for long."""
+    return await asyncio.gather(*(_look(backend, slots) for backend in backends))
+
+
+async def _look(backend: Backend, slots: SlotMaps) -> BackendView:
+    facts, slow = None, None
+    asking = asyncio.ensure_future(_facts(backend))
+    try:
+        facts = await asyncio.wait_for(asyncio.shield(asking), _PATIENCE_SECONDS)
+    except TimeoutError:
+        slow = "it has not answered yet"
+    return BackendView(backend, facts, slots.pinned(backend), backend.problem() or slow)
+
+
+async def _facts(backend: Backend) -> BackendFacts | None:
+    try:
+        return await backend.facts()
+    except ModelUnavailable:
+        return None  # Its `problem` says why.

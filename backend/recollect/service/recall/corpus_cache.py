@@ -1,0 +1,346 @@
+"""Owners' searchable rows in memory: read once, then kept up with everything that is written."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from recollect.domain.entries.entry import is_agents
+from recollect.domain.paths import agent_folder, owner_folder
+from recollect.domain.recall.corpus import Corpus
+from recollect.domain.recall.rows import (
+    IndexRow,
+    StoredRows,
+    ThreadProgress,
+    Vectors,
+    came_from,
+    meaning_of,
+    turn_row,
+    words_of,
+)
+from recollect.errors import IndexUnavailable
+from recollect.service.coordination import OwnerLocks
+from recollect.service.ports import IndexLedger, IndexStore, TranscriptStore
+
+_FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
+"""Rows, and characters in them, that are taken in on the event loop; more are taken in off it."""
+_EMPTY_SHARE = 1 / 3
+"""A corpus of which this much is empty is read anew."""
+_FEWEST_EMPTY = 256
+"""Fewer empty places are not worth it."""
+_GROWTH = 1.1
+"""By how much a corpus grows before its memory is measured again: measuring looks at all of it."""
+_log = logging.getLogger("recollect.index")
+
+
+@dataclass(slots=True)
+class OwnerCorpus:
+    """What can be searched of one owner. Rows that are not in the index yet are found all the same."""
+
+    owner: str
+    space: str
+    user_id: str
+    corpus: Corpus = field(default_factory=Corpus)
+    unindexed: set[str] = field(default_factory=set)
+    """Ids of the rows that came from the journal."""
+
+
+class Corpora:
+    """The owners that were searched last, up to a budget of memory.
+
+    An index that is missing, damaged or behind never hides anything: what it lacks is read from the journal.
+    With a user's rows are those of agents' cases that came from the user's own threads, and no others: whoever
+    writes an agent's rows holds the agent's lock, and gets the user's behind it, never the other way round.
+    """
+
+    def __init__(
+        self,
+        store: IndexStore,
+        ledger: IndexLedger,
+        turns: TranscriptStore,
+        locks: OwnerLocks,
+        *,
+        budget_bytes: int,
+        on_damage: Callable[[str, str, str], None] = lambda owner, space, user_id: None,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._turns = turns
+        self._locks = locks
+        self._budget = budget_bytes
+        self._on_damage = on_damage
+        self._generation = ""
+        self._loaded: OrderedDict[str, OwnerCorpus] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._measured_rows: dict[str, int] = {}
+        self._reading_anew: dict[str, asyncio.Task[None]] = {}
+        self._loading: set[str] = set()
+        self.damaged = 0
+        """How often an owner's index was found damaged and is made anew."""
+        self.notes_lost: set[str] = set()
+        """Owners of whose notes the index lost its rows; whoever puts them back takes the owner out."""
+
+    def serve(self, generation: str) -> None:
+        """From here on everything is read from this generation of the index."""
+        self._generation = generation
+        self.clear()
+
+    async def get(self, space: str, user_id: str) -> OwnerCorpus:
+        owner = owner_folder(space, user_id)
+        if (found := self._loaded.get(owner)) is not None:
+            self._loaded.move_to_end(owner)
+            return found
+        async with self._locks.of(owner):
+            self._loading.add(owner)
+            try:
+                while (found := self._loaded.get(owner)) is None:
+                    generation = self._generation
+                    read = await self._load(generation, owner, space, user_id)
+                    # What was read of a generation that was replaced meanwhile is not kept up with what is written.
+                    if generation == self._generation:
+                        self._keep(read)
+            finally:
+                self._loading.discard(owner)
+        return found
+
+    async def extend(
+        self, owner: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
+    ) -> None:
+        """Rows that were written for an owner whose lock the caller holds, and the ids of rows that were removed.
+
+        A row that was written anew keeps its vector where its meaning did not change, as it does in the index; one
+        that was removed before it was written does not.
+        """
+        if is_agents(owner):
+            await self._extend_users(owner, rows, words, gone)
+            return
+        loaded = self._loaded.get(owner)
+        if loaded is None:
+            return
+        loaded.unindexed.difference_update(gone, (row.row_id for row in rows))
+        await self._change(loaded, rows, words, gone)
+
+    async def _extend_users(
+        self, agent: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
+    ) -> None:
+        for owner in self._users_beside(agent):
+            async with self._locks.of(owner):
+                if (loaded := self._loaded.get(owner)) is not None:
+                    mine = [place for place, row in enumerate(rows) if came_from(owner, row)]
+                    others = {row.row_id for row in rows} - {rows[place].row_id for place in mine}
+                    chosen = [rows[place] for place in mine]
+                    await self._change(loaded, chosen, [words[place] for place in mine], {*gone, *others})
+
+    def _users_beside(self, agent: str) -> list[str]:
+        """The users of an agent's space who are in memory, or about to be."""
+        space = agent.partition("/")[0] + "/"
+        return [
+            owner for owner in {**self._loaded, **dict.fromkeys(self._loading)} if owner.startswith(space)
+        ]
+
+    async def reread_thread(self, owner: str, space: str, thread_id: str) -> None:
+        """A thread was taken out of the index whole: what the journal has of it by now is found all the same.
+
+        The caller holds the owner's lock.
+        """
+        loaded = self._loaded.get(owner)
+        if loaded is None:
+            return
+        gone = [
+            row_id
+            for row_id, place in loaded.corpus.places.items()
+            if loaded.corpus.rows[place].thread_id == thread_id
+        ]
+        rows: list[IndexRow] = []
+        progress = await self._ledger.progress(self._generation, space, thread_id)
+        if progress is not None and owner_folder(space, progress.thread.user_id) == owner:
+            rows = await self._rows_of(progress, 1)
+        loaded.unindexed.difference_update(gone)
+        loaded.unindexed.update(row.row_id for row in rows)
+        await self._change(loaded, rows, await _words(rows), gone)
+
+    async def _change(
+        self, loaded: OwnerCorpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
+    ) -> None:
+        corpus = loaded.corpus
+        fresh = [place for place, row in enumerate(rows) if not _holds(corpus, row) or row.row_id in gone]
+        rows, words = [rows[place] for place in fresh], [words[place] for place in fresh]
+        kept = {
+            row.row_id: vector.copy()
+            for row in rows
+            if row.row_id not in gone and (vector := _vector_for(corpus, row)) is not None
+        }
+        if not rows and corpus.places.keys().isdisjoint(gone):
+            return
+        await _take_in(corpus, rows, words, gone)
+        if kept:
+            corpus.set_vectors(list(kept), np.stack(list(kept.values())))
+        if loaded.owner in self._measured_rows and len(corpus) > _GROWTH * self._measured_rows[loaded.owner]:
+            self._measure(loaded)
+        self._read_anew_if_empty(loaded)
+
+    def _read_anew_if_empty(self, loaded: OwnerCorpus) -> None:
+        """Off the path of searches: these go on with what is there until the new one is whole."""
+        corpus = loaded.corpus
+        if corpus.empty_share < _EMPTY_SHARE or corpus.empty_places < _FEWEST_EMPTY:
+            return
+        if loaded.owner not in self._reading_anew:
+            task = asyncio.create_task(self._read_anew(loaded))
+            self._reading_anew[loaded.owner] = task
+            task.add_done_callback(lambda done: self._was_read_anew(loaded.owner, done))
+
+    async def _read_anew(self, loaded: OwnerCorpus) -> None:
+        async with self._locks.of(loaded.owner):
+            if self._loaded.get(loaded.owner) is loaded:
+                generation = self._generation
+                read = await self._load(generation, loaded.owner, loaded.space, loaded.user_id)
+                if generation == self._generation and self._loaded.get(loaded.owner) is loaded:
+                    self._keep(read)
+
+    def _was_read_anew(self, owner: str, task: asyncio.Task[None]) -> None:
+        self._reading_anew.pop(owner, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("an owner's rows could not be read anew; those in memory stay", exc_info=error)
+
+    async def set_vectors(self, owner: str, row_ids: Sequence[str], vectors: Vectors) -> None:
+        """Vectors that were written for an owner whose lock the caller holds."""
+        if not is_agents(owner):
+            if (loaded := self._loaded.get(owner)) is not None:
+                loaded.corpus.set_vectors(row_ids, vectors)
+            return
+        for user in self._users_beside(owner):
+            async with self._locks.of(user):
+                if (loaded := self._loaded.get(user)) is not None:
+                    mine = [place for place, row_id in enumerate(row_ids) if row_id in loaded.corpus.places]
+                    loaded.corpus.set_vectors([row_ids[place] for place in mine], vectors[mine])
+
+    def drop(self, owner: str) -> None:
+        """What is in memory cannot be kept up with what is written: read it again when it is next wanted."""
+        for dropped in self._users_beside(owner) if is_agents(owner) else [owner]:
+            for known in (self._loaded, self._sizes, self._measured_rows):
+                known.pop(dropped, None)
+
+    def clear(self) -> None:
+        for task in list(self._reading_anew.values()):
+            task.cancel()
+        for known in (self._loaded, self._sizes, self._measured_rows):
+            known.clear()
+
+    @property
+    def bytes_used(self) -> int:
+        return sum(self._sizes.values())
+
+    async def _load(self, generation: str, owner: str, space: str, user_id: str) -> OwnerCorpus:
+        stored = await self._stored(generation, owner, space, user_id)
+        loaded = OwnerCorpus(owner, space, user_id)
+        await asyncio.to_thread(_fill, loaded.corpus, stored)
+        threads = await self._ledger.owner_progress(generation, space, user_id)
+        for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
+            await self._take_in_cases(generation, agent, loaded)
+        for progress in threads:
+            if progress.words_to < progress.last_position:
+                rows = await self._rows_of(progress, progress.words_to + 1)
+                rows = [row for row in rows if row.row_id not in loaded.corpus.places]
+                await _take_in(loaded.corpus, rows, await _words(rows))
+                loaded.unindexed.update(row.row_id for row in rows)
+        return loaded
+
+    async def _take_in_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
+        """What an agent learned from the owner's own threads."""
+        try:
+            stored = await self._store.load(generation, agent)
+        except IndexUnavailable as error:
+            _log.error("an agent's index is damaged and is made anew: %s", error.message)
+            self._on_damage(agent, loaded.space, "")
+            return
+        mine = [place for place, row in enumerate(stored.rows) if came_from(loaded.owner, row)]
+        await _take_in(
+            loaded.corpus, [stored.rows[place] for place in mine], [stored.words[place] for place in mine]
+        )
+        embedded = [place for place in mine if stored.has_vector[place]]
+        if embedded:
+            row_ids = [stored.rows[place].row_id for place in embedded]
+            loaded.corpus.set_vectors(row_ids, stored.vectors[embedded])
+
+    async def _rows_of(self, progress: ThreadProgress, first: int) -> list[IndexRow]:
+        """What the journal has of a thread from a position on."""
+        thread = progress.thread
+        placed = await self._turns.turns(thread.space, thread.thread_id, first, progress.last_position)
+        return [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
+
+    async def _stored(self, generation: str, owner: str, space: str, user_id: str) -> StoredRows:
+        """The rows of the index; none, and a repair under way, where they are not what the ledger says."""
+        try:
+            stored = await self._store.load(generation, owner)
+            problem = stored.lacks(await self._ledger.expected(generation, owner, space, user_id))
+            if problem is None:
+                return stored
+        except IndexUnavailable as error:
+            problem = error.message
+        # One that was replaced may have lost its files: that is no damage.
+        if generation == self._generation:
+            await self.found_damaged(owner, space, user_id, problem)
+        return StoredRows()
+
+    async def found_damaged(self, owner: str, space: str, user_id: str, problem: str) -> None:
+        """Have an owner's index made anew. The caller holds the owner's lock."""
+        _log.error("an owner's index is damaged and is made anew: %s", problem)
+        self.damaged += 1
+        if await self._ledger.notes(self._generation, owner):
+            self.notes_lost.add(owner)
+        await self._ledger.reset_owner(self._generation, owner, space, user_id)
+        self.drop(owner)
+        self._on_damage(owner, space, user_id)
+
+    def _keep(self, loaded: OwnerCorpus) -> None:
+        self._loaded[loaded.owner] = loaded
+        self._measure(loaded)
+
+    def _measure(self, loaded: OwnerCorpus) -> None:
+        self._sizes[loaded.owner] = loaded.corpus.bytes_used
+        self._measured_rows[loaded.owner] = len(loaded.corpus)
+        while self.bytes_used > self._budget and len(self._loaded) > 1:
+            oldest = next(iter(self._loaded))
+            if oldest == loaded.owner:
+                self._loaded.move_to_end(oldest)
+                continue
+            self.drop(oldest)
+
+
+def _fill(corpus: Corpus, stored: StoredRows) -> None:
+    corpus.extend(stored.rows, stored.words)
+    corpus.take_all_vectors(stored.vectors, stored.has_vector)
+
+
+def _holds(corpus: Corpus, row: IndexRow) -> bool:
+    place = corpus.places.get(row.row_id)
+    return place is not None and corpus.rows[place] == row
+
+
+def _vector_for(corpus: Corpus, row: IndexRow) -> Vectors | None:
+    """The vector of the row that this one replaces, where both mean the same."""
+    vector = corpus.vector_of(row.row_id)
+    same = vector is not None and meaning_of(corpus.rows[corpus.places[row.row_id]]) == meaning_of(row)
+    return vector if same else None
+
+
+def _are_few(rows: Sequence[IndexRow]) -> bool:
+    return len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
+
+
+async def _words(rows: Sequence[IndexRow]) -> list[str]:
+    if _are_few(rows):
+        return [words_of(row) for row in rows]
+    return await asyncio.to_thread(lambda: [words_of(row) for row in rows])
+
+
+async def _take_in(
+    corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
+) -> None:
+    if _are_few(rows):
+        corpus.extend(rows, words, gone)
+    else:
+        await asyncio.to_thread(corpus.extend, rows, words, gone)

@@ -1,0 +1,237 @@
+"""Makes the index again beside the live one, checks it, and swaps."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from recollect.domain.model import Note, Thread
+from recollect.domain.recall.rows import TURN, Generation, StoredRows
+from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.service.ports import Embedder, IndexLedger, IndexStore, Progress, no_progress
+from recollect.service.recall.embedding import PROBE, Key, MeaningIndexer
+from recollect.service.recall.generations import new_generation
+from recollect.service.recall.indexer import Indexer, unread_in_words
+from recollect.service.recall.verify import UNPROVEN
+from recollect.service.recall.words import WordIndexer
+
+
+async def keep_unreadable(words: WordIndexer, live: str, building: str, owner: str) -> set[str]:
+    """Put the rows that an owner's unreadable notes have in the live generation into the one that is being made.
+
+    Returns the paths of these notes. Raises StorageUnavailable where files of notes are missing.
+    """
+    unreadable = await _unreadable(words, building, owner)
+    async with words.locks.of(owner):
+        old, new = await words.ledger.notes(live, owner), await words.ledger.notes(building, owner)
+        kept = [
+            replace(note, digest=old[note.path][0])
+            for note in unreadable
+            if note.path in old and note.path not in new
+        ]
+        if kept:
+            counts = await _copy(words, live, building, owner, {note.path for note in kept})
+            await words.ledger.record_notes(building, owner, kept, [], counts=counts)
+    return {note.path for note in unreadable}
+
+
+async def _unreadable(words: WordIndexer, building: str, owner: str) -> list[Note]:
+    behind, _ = await words.ledger.notes_behind(building, owner)
+    unreadable, missing = [], 0
+    for note in behind:
+        try:
+            missing += await words.vault.look(note.path, 1) is None
+        except StorageUnavailable:
+            unreadable.append(note)
+    if missing:
+        raise StorageUnavailable(unread_in_words(missing))
+    return unreadable
+
+
+async def _copy(
+    words: WordIndexer, live: str, building: str, owner: str, paths: Collection[str]
+) -> Counter[str]:
+    """Returns how many rows of each note were copied; an entry that stands in another file too is there already."""
+    try:
+        stored = await words.store.load(live, owner)
+    except IndexUnavailable:
+        stored = StoredRows()  # The reason for the new generation, perhaps: nothing is left to keep.
+    there = {row.row_id for row in (await words.store.load(building, owner)).rows}
+    copied = [
+        (row, terms)
+        for row, terms in zip(stored.rows, stored.words, strict=True)
+        if row.type != TURN and row.path in paths and row.row_id not in there
+    ]
+    await words.store.put(building, owner, [row for row, _ in copied], [terms for _, terms in copied])
+    return Counter(row.path for row, _ in copied)
+
+
+Check = Callable[[str], Awaitable[list[str]]]
+"""What is wrong with a generation, compared with the vault."""
+
+_PAGE = 200
+_MOST_ROUNDS = 4
+_LOOKS = 3
+"""What is edited while it is being checked is filled and checked again."""
+
+
+@dataclass(slots=True)
+class ReindexReport:
+    """What came of it."""
+
+    generation: str
+    embedded: int
+    """Texts that had to be embedded; the others' vectors were used again."""
+    unreadable: list[str] = field(default_factory=list)
+    """Notes whose files are there and cannot be read: they have the rows that they had."""
+
+
+@dataclass(slots=True)
+class Reindexer:
+    """Search goes on all the while, and nothing that comes meanwhile is missing afterwards."""
+
+    indexer: Indexer
+    store: IndexStore
+    ledger: IndexLedger
+    words: WordIndexer
+    meaning: MeaningIndexer
+    embedder: Embedder | None
+    check: Check
+    fail_points: FailPoints
+    _running: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _unreadable: set[str] = field(default_factory=set)
+
+    async def reindex(self, progress: Progress = no_progress) -> ReindexReport:
+        """Raises EmbedderUnavailable where there is an embedder and it does not answer, StorageUnavailable where the
+        vault or files of notes are missing, and AlreadyExists.
+        """
+        if self._running.locked():
+            raise AlreadyExists("the index is being made anew already")
+        async with self._running:
+            if not self.words.vault.is_there():
+                raise StorageUnavailable("the vault is missing, and the index cannot be made from it")
+            self._unreadable.clear()
+            source = await self._source()
+            building = await new_generation(self.store, self.ledger, self.indexer.live)
+            self.indexer.building, self.meaning.source = building, source
+            try:
+                live = await self._build(building, progress)
+            finally:
+                self.meaning.forget_source()
+                if self.indexer.building is not None:
+                    self.indexer.building = None
+                    await self.store.discard(building.name)
+            await self.ledger.keep_only(live.name)
+            embedded = self.meaning.embedded_in[live.name]
+            return ReindexReport(live.name, embedded, sorted(self._unreadable))
+
+    async def _source(self) -> Generation | None:
+        """The live generation, where its vectors are such as the model gives today."""
+        await self.indexer.ensure_live()
+        if self.embedder is None:
+            return None
+        (vector,) = await self.embedder.embed([PROBE])
+        live = self.indexer.live
+        return live if (live.model, live.dimensions) == (self.embedder.name, len(vector)) else None
+
+    async def _build(self, building: Generation, progress: Progress) -> Generation:
+        problems: list[str] = []
+        for _ in range(_LOOKS):
+            building = await self._fill(building, progress)
+            # What is not proven because it cannot be read is as it was before.
+            problems = [text for text in await self.check(building.name) if not text.endswith(UNPROVEN)]
+            if not problems:
+                break
+        if problems:
+            raise IndexUnavailable(f"the new index is not what the vault says: {problems[0]}")
+        self.fail_points.reach("reindex.filled")
+        await _to_its_end(self._swap(building))
+        return building
+
+    async def _swap(self, building: Generation) -> None:
+        async with self.indexer.held():
+            # By words alone: it has to be over soon. What comes later is found in the journal until it is indexed.
+            await self._fill_round(building, no_progress, by_meaning=False)
+            old = await self.indexer.swap_to(building)
+        self.fail_points.reach("reindex.swapped")
+        self.indexer.catch_up()
+        await self.store.discard(old.name)
+
+    async def _fill(self, building: Generation, progress: Progress) -> Generation:
+        """In rounds: what is added while one lasts is filled in the next. Where much is added, it has to end too."""
+        for _ in range(_MOST_ROUNDS):
+            building, filled = await self._fill_round(
+                building, progress, by_meaning=self.embedder is not None
+            )
+            if not filled:
+                break
+        for owner in await self.ledger.note_owners(building.name):
+            if await self.words.index_notes(building.name, owner, live=False):
+                self._unreadable |= await keep_unreadable(
+                    self.words, self.indexer.live.name, building.name, owner
+                )
+            if self.embedder is not None:
+                building = await self.meaning.embed_notes(building, owner, live=False)
+        return building
+
+    async def _fill_round(
+        self, building: Generation, progress: Progress, *, by_meaning: bool
+    ) -> tuple[Generation, int]:
+        """Once through all threads; returns how many there was something to do for."""
+        behind = [each async for each in self._behind(building.name, by_meaning=by_meaning)]
+        for start in range(0, len(behind), _PAGE):
+            building = await self._fill_threads(
+                building, behind[start : start + _PAGE], by_meaning=by_meaning
+            )
+            progress(min(start + _PAGE, len(behind)), len(behind))
+        return building, len(behind)
+
+    async def _behind(self, generation: str, *, by_meaning: bool) -> AsyncIterator[Thread]:
+        after = 0
+        while page := await self.ledger.behind(generation, after, _PAGE):
+            after = page[-1].thread_pk
+            for each in page:
+                if each.words_behind or (by_meaning and each.vectors_behind):
+                    yield each.thread
+
+    async def _fill_threads(
+        self, building: Generation, threads: Sequence[Thread], *, by_meaning: bool
+    ) -> Generation:
+        owners: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for thread in threads:
+            owners[thread.space, thread.user_id].append(thread.thread_id)
+        for (space, user_id), ids in owners.items():
+            await self._index(building.name, space, user_id, ids)
+            if by_meaning:
+                building = await self._embed(building, [(space, thread_id) for thread_id in ids])
+        return building
+
+    async def _index(self, generation: str, space: str, user_id: str, ids: Sequence[str]) -> None:
+        while ids:
+            more = await self.words.index_threads(generation, space, user_id, ids, live=False)
+            seen = [await self.ledger.progress(generation, space, thread_id) for thread_id in more]
+            ids = [
+                each.thread.thread_id
+                for each in seen
+                if each is not None and each.words_behind and each.thread.user_id == user_id
+            ]
+
+    async def _embed(self, building: Generation, threads: list[Key]) -> Generation:
+        while threads:
+            outcome = await self.meaning.embed_threads(building, threads, live=False)
+            building, threads = outcome.generation, outcome.unfinished
+            for problem in outcome.unwritable.values():
+                raise problem
+        return building
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """A caller who goes away does not leave it half done."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

@@ -1,0 +1,265 @@
+"""Indexes by words: brings an owner's rows up to the journal and the notes."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from recollect.domain.model import NOTE_BYTES, Note
+from recollect.domain.paths import owner_folder
+from recollect.domain.recall.rows import (
+    TURN,
+    IndexRow,
+    StoredRows,
+    ThreadProgress,
+    file_rows,
+    meaning_of,
+    turn_row,
+    words_of,
+)
+from recollect.domain.vault_file import PlacedTurn
+from recollect.errors import IndexUnavailable, StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.service.coordination import OwnerLocks
+from recollect.service.ports import IndexLedger, IndexStore, NoteStore, TranscriptStore, Vault
+from recollect.service.recall.corpus_cache import Corpora
+
+_TURNS_AT_ONCE = 500
+_log = logging.getLogger("recollect.index")
+
+
+@dataclass(frozen=True, slots=True)
+class WordIndexer:
+    """Every step can be cut short and run again with the same outcome: rows are put by their ids, then recorded."""
+
+    store: IndexStore
+    ledger: IndexLedger
+    turns: TranscriptStore
+    notes: NoteStore
+    vault: Vault
+    locks: OwnerLocks
+    corpora: Corpora
+    fail_points: FailPoints
+
+    async def index_threads(
+        self, generation: str, space: str, user_id: str, threads: Sequence[str], *, live: bool
+    ) -> list[str]:
+        """Index what is new in these threads of one owner, some hundred turns at most. Returns those with more to do,
+        and those that have become another owner's.
+        """
+        owner = owner_folder(space, user_id)
+        unfinished: list[str] = []
+        async with self.locks.of(owner):
+            rows: list[IndexRow] = []
+            reached: list[tuple[ThreadProgress, int]] = []
+            for thread_id in threads:
+                if len(rows) >= _TURNS_AT_ONCE:
+                    unfinished.append(thread_id)
+                    continue
+                # Looked up under the lock: what was forgotten since is not there any more.
+                seen = await self.ledger.progress(generation, space, thread_id)
+                if seen is None or not seen.words_behind:
+                    continue
+                if seen.thread.user_id != user_id:
+                    unfinished.append(thread_id)  # Another's by now, whose lock is another too.
+                    continue
+                if seen.is_stale:
+                    unfinished += (
+                        [thread_id] if not await self._rework(generation, owner, seen, live=live) else []
+                    )
+                    continue
+                placed = await self._turns_of(seen, seen.words_to + 1)
+                rows += _rows(seen, placed)
+                is_all = len(placed) < _TURNS_AT_ONCE
+                reached.append((seen, seen.last_position if is_all else placed[-1].position))
+                unfinished += [] if is_all else [thread_id]
+            words = await self._put(generation, owner, rows)
+            for seen, words_to in reached:
+                if not await self.ledger.record_words(generation, seen, words_to, seen.vectors_to):
+                    unfinished.append(seen.thread.thread_id)
+            self.fail_points.reach("index.recorded")
+            if live:
+                await self.corpora.extend(owner, rows, words)
+        return unfinished
+
+    async def _turns_of(self, seen: ThreadProgress, first: int) -> list[PlacedTurn]:
+        thread = seen.thread
+        return await self.turns.turns(
+            thread.space, thread.thread_id, first, seen.last_position, limit=_TURNS_AT_ONCE
+        )
+
+    async def _put(self, generation: str, owner: str, rows: Sequence[IndexRow]) -> list[str]:
+        if not rows:
+            return []
+        words = await asyncio.to_thread(lambda: [words_of(row) for row in rows])
+        await self.store.put(generation, owner, rows, words)
+        return words
+
+    async def _rework(self, generation: str, owner: str, seen: ThreadProgress, *, live: bool) -> bool:
+        """A turn was edited, or the tags changed: put what differs. Vectors of words that did not change stay."""
+        thread = seen.thread
+        stored = await self.store.load(generation, owner)
+        placed = await self.turns.turns(thread.space, thread.thread_id, 1, seen.words_to)
+        wanted = _rows(seen, placed)
+        old = {row.row_id: row for row in stored.rows}
+        kept = {row.row_id for row in wanted}
+        gone = [
+            row.row_id for row in stored.rows if row.thread_id == thread.thread_id and row.row_id not in kept
+        ]
+        changed = [row for row in wanted if old.get(row.row_id) != row]
+        if gone:
+            await self.store.remove(generation, owner, gone)
+        words = await self._put(generation, owner, changed)
+        await self._keep_vectors(generation, owner, stored, changed)
+        vectors_to = min([seen.vectors_to, *(row.position - 1 for row in _unembedded(stored, wanted))])
+        if live:
+            await self.corpora.extend(owner, changed, words, gone)
+        recorded = await self.ledger.record_words(generation, seen, seen.words_to, vectors_to)
+        return recorded and seen.words_to >= seen.last_position
+
+    async def _keep_vectors(
+        self, generation: str, owner: str, stored: StoredRows, changed: Sequence[IndexRow]
+    ) -> None:
+        places = {row.row_id: place for place, row in enumerate(stored.rows)}
+        kept = [
+            (row.row_id, place)
+            for row in changed
+            if (place := places.get(row.row_id)) is not None
+            and stored.has_vector[place]
+            and not _reads_differently(stored.rows[place], row)
+        ]
+        if kept:
+            vectors = np.stack([stored.vectors[place] for _, place in kept])
+            await self.store.set_vectors(generation, owner, [row_id for row_id, _ in kept], vectors)
+
+    async def forget_thread(
+        self, generations: Callable[[], Sequence[str]], space: str, user_id: str, thread_id: str
+    ) -> bool:
+        """Leave no byte of a thread in the index; what the thread holds by now is indexed anew.
+
+        False where an owner's rows could not be read, and all of them went: then all is indexed anew.
+        """
+        owner = owner_folder(space, user_id)
+        readable = True
+        async with self.locks.of(owner):
+            for generation in generations():
+                try:
+                    await self._remove_thread(generation, owner, thread_id)
+                except IndexUnavailable:
+                    readable = False
+                    await self.start_over(generation, owner, space, user_id)
+                if (seen := await self.ledger.progress(generation, space, thread_id)) is not None:
+                    await self.ledger.reset_thread(generation, seen.thread_pk)
+            if readable:
+                await self.corpora.reread_thread(owner, space, thread_id)
+            else:
+                self.corpora.drop(owner)
+        return readable
+
+    async def _remove_thread(self, generation: str, owner: str, thread_id: str) -> None:
+        stored = await self.store.load(generation, owner)
+        gone = [row.row_id for row in stored.rows if row.thread_id == thread_id]
+        if gone:
+            await self.store.remove(generation, owner, gone)
+            self.fail_points.reach("index.removed")
+        await self.store.compact(generation, owner)
+
+    async def start_over(self, generation: str, owner: str, space: str, user_id: str) -> None:
+        """Have nothing of an owner in a generation, and say so. The caller holds the owner's lock."""
+        # In this order: rows that nobody knows of are put again; rows that are not there would be missed.
+        await self.ledger.reset_owner(generation, owner, space, user_id)
+        await self.store.drop(generation, owner)
+
+    async def is_readable(self, generation: str, owner: str) -> bool:
+        try:
+            await self.store.load(generation, owner)
+        except IndexUnavailable:
+            return False
+        return True
+
+    async def index_notes(self, generation: str, owner: str, *, live: bool) -> int:
+        """Make the index hold an owner's notes and entries as they are, touching only the rows that differ.
+
+        Returns how many files cannot be read: nothing of them changes.
+        """
+        async with self.locks.of(owner):
+            changed, removed = await self.ledger.notes_behind(generation, owner)
+            read = {note: rows for note in changed if (rows := await self._rows_of_note(note)) is not None}
+            outdated = {*removed, *(note.path for note in read)}
+            if outdated:
+                rows = [row for rows in read.values() for row in rows]
+                stored = await self.store.load_files(
+                    generation, owner, outdated, {row.row_id for row in rows}
+                )
+                wanted = _one_of_each(stored, outdated, rows)
+                await self._replace(generation, owner, stored, outdated, wanted, live=live)
+                counts = Counter(row.path for row in wanted)
+                await self.ledger.record_notes(generation, owner, list(read), removed, counts=counts)
+            return len(changed) - len(read)
+
+    async def _replace(
+        self,
+        generation: str,
+        owner: str,
+        stored: StoredRows,
+        paths: Collection[str],
+        wanted: Sequence[IndexRow],
+        *,
+        live: bool,
+    ) -> None:
+        """Have the wanted rows in the place of those that stand there of these files."""
+        old = {row.row_id: row for row in stored.rows}
+        kept = {row.row_id for row in wanted}
+        gone = [
+            row.row_id
+            for row in stored.rows
+            if row.type != TURN and row.path in paths and row.row_id not in kept
+        ]
+        changed = [row for row in wanted if old.get(row.row_id) != row]
+        if gone:
+            await self.store.remove(generation, owner, gone)
+            self.fail_points.reach("index.removed")
+        words = await self._put(generation, owner, changed)
+        await self._keep_vectors(generation, owner, stored, changed)
+        if gone or any(row.row_id in old and old[row.row_id].text != row.text for row in changed):
+            await self.store.compact(generation, owner)  # No text that is gone stays in an old version.
+        if live:
+            await self.corpora.extend(owner, changed, words, gone)
+
+    async def _rows_of_note(self, note: Note) -> list[IndexRow] | None:
+        """None where its file is not there or cannot be read: that is no deletion."""
+        try:
+            file = await self.vault.look(note.path, NOTE_BYTES)
+        except StorageUnavailable as error:
+            _log.warning("a note cannot be read: %s", error)
+            return None
+        return None if file is None else await asyncio.to_thread(file_rows, note, file.text)
+
+
+def _one_of_each(stored: StoredRows, outdated: Collection[str], rows: Sequence[IndexRow]) -> list[IndexRow]:
+    """An entry that two files hold is searched in one of them: the one it was in before, else the first."""
+    elsewhere = {row.row_id for row in stored.rows if row.type != TURN and row.path not in outdated}
+    first: dict[str, IndexRow] = {}
+    for row in rows:
+        if row.row_id not in elsewhere:
+            first.setdefault(row.row_id, row)
+    return list(first.values())
+
+
+def _rows(seen: ThreadProgress, placed: Sequence[PlacedTurn]) -> list[IndexRow]:
+    return [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
+
+
+def _unembedded(stored: StoredRows, wanted: Sequence[IndexRow]) -> list[IndexRow]:
+    """Rows that have no vector of the words they hold: these are new, or a kill came before the vector was back."""
+    embedded = {
+        row.row_id: row for row, is_there in zip(stored.rows, stored.has_vector, strict=True) if is_there
+    }
+    return [row for row in wanted if _reads_differently(embedded.get(row.row_id), row)]
+
+
+def _reads_differently(old: IndexRow | None, new: IndexRow) -> bool:
+    return old is None or meaning_of(old) != meaning_of(new)

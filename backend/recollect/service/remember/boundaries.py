@@ -1,0 +1,148 @@
+"""Closes memcells out of the buffer, also for threads that have gone quiet."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from recollect.domain import boundary
+from recollect.domain.boundary import BoundaryRules, Cut
+from recollect.domain.boundary_prompt import ANSWER_SCHEMA, boundary_prompt
+from recollect.domain.job import Job, Unfinished
+from recollect.domain.model import Memcell, Turn
+from recollect.errors import ModelUnavailable, NotFound, Unavailable
+from recollect.failpoints import FailPoints
+from recollect.service.models.background import BackgroundModel
+from recollect.service.ports import CellStore, Clock
+
+_log = logging.getLogger("recollect.boundaries")
+_REST_MS = 30_000
+"""A model that failed is left alone for so long."""
+_ANSWER_TOKENS = 1024
+
+
+@dataclass(slots=True)
+class Boundaries:
+    """Decides where memcells end: by the model where there is one, by rules where there is none or it fails.
+
+    A run looks at one stretch: a long backlog takes many runs, none of which can outlive its lease. A run whose
+    call to the model made way for a chat has changed nothing, and is run again.
+    """
+
+    cells: CellStore
+    rules: BoundaryRules
+    model: BackgroundModel | None
+    fail_points: FailPoints
+    clock: Clock
+    _model_rests_until: int = 0
+
+    async def look(self, job: Job) -> None:
+        """The handler of boundary jobs: close what is complete."""
+        await self._close(job.space, _thread_of(job))
+
+    async def finish(self, job: Job) -> None:
+        """The handler of flush jobs: close all that is buffered."""
+        await self._close(job.space, _thread_of(job), rest=str(job.payload.get("reason", "flush")))
+
+    async def _close(self, space: str, thread_id: str, *, rest: str | None = None) -> None:
+        """`rest`: why what is left at the end is closed, too."""
+        # A stretch of this length has been cut by its length, tool calls that wait for results included.
+        window = 2 * self.rules.max_turns + 2
+        turns = await self.cells.look(space, thread_id, window)
+        if not turns:
+            return
+        cuts, decided_by = await self._decide(space, thread_id, turns)
+        if rest is not None and (len(turns) < window or not cuts):
+            cuts = boundary.close_all(turns, cuts, rest)
+        self.fail_points.reach("boundary.decided")
+        if not cuts:
+            return
+        await self.cells.close(space, thread_id, _cells(space, thread_id, turns, cuts), decided_by)
+        self.fail_points.reach("boundary.closed")
+        if len(turns) == window:
+            raise Unfinished
+
+    async def _decide(self, space: str, thread_id: str, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
+        if self.model is None or self.clock() < self._model_rests_until:
+            return boundary.cuts_by_rules(turns, self.rules), "rules"
+        try:
+            answer = await self.model.ask(
+                boundary_prompt(turns),
+                space=space,
+                thread_id=thread_id,
+                max_tokens=_ANSWER_TOKENS,
+                schema=ANSWER_SCHEMA,
+                check=boundary.parse_answer,
+            )
+            found = boundary.parse_answer(answer.text)
+            return boundary.cuts_by_answer(found, turns, self.rules), "model"
+        except ModelUnavailable as error:
+            self._model_rests_until = self.clock() + _REST_MS
+            _log.warning("the model found no boundaries, rules decide for a while: %s", error)
+            return boundary.cuts_by_rules(turns, self.rules), f"rules, the model failed: {error}"
+
+
+def _thread_of(job: Job) -> str:
+    if job.thread_id is None:
+        raise NotFound(f"job {job.job_id} names no thread")
+    return job.thread_id
+
+
+def _cells(space: str, thread_id: str, turns: Sequence[Turn], cuts: Sequence[Cut]) -> list[Memcell]:
+    cells = []
+    start = 0
+    for cut in cuts:
+        members = turns[start : cut.end]
+        start = cut.end
+        cell_id = boundary.memcell_id(space, thread_id, [turn.message_id for turn in members])
+        cells.append(Memcell(cell_id, tuple(turn.turn_id for turn in members), cut.reason))
+    return cells
+
+
+_EVERY_SECONDS = 60.0
+_AT_ONCE = 100
+
+
+class Buffers(Protocol):
+    """`CellStore`, as far as it is used here."""
+
+    async def quiet_threads(self, before: int, limit: int) -> list[tuple[str, str]]: ...
+    async def request_flush(self, space: str, thread_id: str, *, reason: str) -> int: ...
+
+
+class QuietThreads:
+    """Has the last stretch of a thread closed once no message has come for as long as a gap between two closes one.
+
+    Else whoever begins a new thread for every conversation would have no memory of how any of them ended.
+    """
+
+    def __init__(self, buffers: Buffers, *, clock: Clock, gap_ms: int) -> None:
+        self._buffers = buffers
+        self._clock = clock
+        self._gap_ms = gap_ms
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._look_regularly(), name="quiet-threads")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def close_quiet(self) -> int:
+        """Queue the closing of those that are quiet by now, the longest ones first; returns how many these are."""
+        quiet = await self._buffers.quiet_threads(self._clock() - self._gap_ms, _AT_ONCE)
+        for space, thread_id in quiet:
+            await self._buffers.request_flush(space, thread_id, reason="gap")
+        return len(quiet)
+
+    async def _look_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_SECONDS)
+            try:
+                await self.close_quiet()
+            except Unavailable as error:
+                _log.warning("conversations that are over cannot be closed yet: %s", error)

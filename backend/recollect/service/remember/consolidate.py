@@ -1,0 +1,303 @@
+"""What a memcell holds becomes entries, cell by cell, one owner at a time."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from recollect.domain.entries import consolidate, succession
+from recollect.domain.entries.entry import (
+    CASES,
+    FACTS,
+    FORESIGHT,
+    EntryChange,
+    EntryJob,
+    EntryReceipt,
+    KnownEntry,
+    text_key,
+)
+from recollect.domain.entries.links import successor_ids
+from recollect.domain.entries.matters import matter_key, matter_of, same_matter
+from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, entries_of, remember
+from recollect.domain.entries.profile import USER
+from recollect.domain.extraction.case import has_trajectory
+from recollect.domain.extraction.draft import FUNCTIONAL, Draft, Kind, StoredCell
+from recollect.domain.job import Job, NotYet
+from recollect.domain.model import JsonObject
+from recollect.domain.paths import agent_folder, owner_folder
+from recollect.domain.strategy import Cause, Event, Tuning
+from recollect.errors import EmbedderUnavailable, NotFound
+from recollect.failpoints import FailPoints
+from recollect.service.coordination import OwnerLocks
+from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, PeopleStore
+from recollect.service.remember.extract import Extracted, Extractor
+
+NOTHING = "nothing worth keeping"
+
+
+async def leave_receipts(
+    entries: EntryStore, space: str, owner: str, strategy: str, told: Iterable[tuple[Cause, JsonObject]]
+) -> None:
+    """With the memcells that set the strategy off, in the place of what it told of them before."""
+    for cause, detail in told:
+        receipt = EntryReceipt(cause.thread_id, cause.cell, strategy, detail)
+        try:
+            await entries.apply(EntryChange(space, owner, "extraction", strategy, receipt=receipt))
+        except NotFound:
+            continue  # Its thread was forgotten meanwhile, with all of its receipts.
+
+
+_KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight"}
+_MOST_ALIKE = 200
+"""So many of the newest that may say the same are compared."""
+_MOST_PERHAPS = 5
+"""So many of those whose words leave it open are compared by their meaning."""
+_MOST_READ_PERHAPS = 4 * _MOST_PERHAPS
+"""Of these some fall out: they hold no longer, or are about another day."""
+
+Pair = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Runs the strategies that work on memcells.
+
+    A strategy that runs twice leaves the same entries. Where a person has the word, extraction has none: what they
+    wrote stays, what they deleted does not come back, and who wants no memory gets none.
+    """
+
+    cells: CellTexts
+    entries: EntryStore
+    extractor: Extractor
+    people: PeopleStore
+    embedder: Embedder | None
+    tuning: Callable[[], Tuning]
+    clock: Clock
+    locks: OwnerLocks
+    fail_points: FailPoints
+
+    async def handle(self, job: Job) -> None:
+        """For jobs of the strategies episode, facts and foresight."""
+        strategy, memcell = str(job.payload["strategy"]), str(job.payload["cell"])
+        stored = await self.cells.cell(job.space, str(job.thread_id), memcell)
+        if stored is None:
+            return  # Forgotten meanwhile.
+        owner = owner_folder(job.space, stored.thread.user_id)
+        preferences = await self.people.preferences(job.space, stored.thread.user_id)
+        if not preferences.auto_memory:
+            await self.leave_receipt(stored, owner, strategy, {"state": "off", "why": "auto_memory is off"})
+            return
+        if not stored.is_written:
+            raise NotYet("its transcript is being written")
+        name = await self._user_name(stored, owner)
+        extracted = await self.extractor.user_memory(stored, stored.text(name, preferences.time_zone))
+        kind = _KINDS[strategy]
+        origin = Origin(job.space, owner, strategy, extracted.by, stored, name)
+        async with self.locks.of(owner):
+            await self._write(origin, extracted.extraction.of(kind), _told(extracted, kind))
+
+    async def write_case(
+        self,
+        origin: Origin,
+        drafts: Sequence[Draft],
+        told: JsonObject,
+        unless: Callable[[], Awaitable[bool]],
+    ) -> Outcome | None:
+        """For agents: the same, without what only facts need. None where `unless` says so once it is their turn."""
+        async with self.locks.of(origin.owner):
+            if await unless():
+                return None
+            return await self._write(origin, drafts, told, event="case written")
+
+    async def _write(
+        self, origin: Origin, drafts: Sequence[Draft], told: JsonObject, event: Event = "facts changed"
+    ) -> Outcome:
+        space, owner, cell = origin.space, origin.owner, origin.cell
+        new = entries_of(drafts, origin)
+        known = Known(
+            of_cell=await self.entries.of_cell(space, owner, cell.memcell_id, origin.strategy),
+            alike={entry.entry_id: await self._alike(entry) for entry in new},
+            buried=await self.entries.buried(space, owner, cell.memcell_id),
+        )
+        same = await self._same_meaning(new, known)
+        outcome = remember(new, known, lambda one, other: frozenset([one.entry_id, other.entry_id]) in same)
+        await self._close_gaps(outcome, known)
+        detail = {"state": "extracted" if new else NOTHING, **told, **outcome.as_json()}
+        changed = bool(outcome.put or outcome.remove)
+        tells = changed and (origin.strategy == "facts" or event == "case written")
+        await self.entries.apply(
+            EntryChange(
+                space,
+                owner,
+                "extraction",
+                f"{origin.strategy} of {cell.memcell_id}",
+                put=tuple(outcome.put.values()),
+                remove=tuple(outcome.remove),
+                receipt=EntryReceipt(cell.thread.thread_id, cell.memcell_id, origin.strategy, detail),
+                extra_jobs=self._follow_ups(event, origin, tuple(outcome.put)) if tells else (),
+            )
+        )
+        self.fail_points.reach("remember.applied")
+        return outcome
+
+    def _follow_ups(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[EntryJob, ...]:
+        cause = Cause(origin.cell.thread.thread_id, origin.cell.memcell_id, changed)
+        return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
+
+    async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
+        """Those with the same words, or about the same matter, and the newest about the same attribute of the same
+        subject: other facts of what is had once are one matter already."""
+        if entry.kind not in (FACTS, FORESIGHT):
+            return []
+        space, owner, extra = entry.space, entry.owner, entry.entry.extra
+        found = await self.entries.with_text(space, owner, entry.kind, text_key(entry.entry.text))
+        if matter_of(entry) is not None:
+            found += await self.entries.of_matter(space, owner, matter_key(entry), newest=_MOST_ALIKE)
+        subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
+        if entry.kind != FACTS or attribute not in FUNCTIONAL:
+            said = await self.entries.wordings(space, owner, entry.kind, subject, attribute, _MOST_ALIKE)
+            perhaps = 0 if self.embedder is None else _MOST_READ_PERHAPS
+            worth = consolidate.worth_comparing(entry, said, perhaps)
+            found += await self.entries.some(space, owner, worth)
+        alike = {each.entry_id: each for each in found}
+        # Older than all of these may be what a person wrote, which holds instead of them.
+        named = [name for each in alike.values() for name in successor_ids(each.entry) if name not in alike]
+        holding = await self.entries.some(entry.space, entry.owner, named) if named else []
+        return [*alike.values(), *holding]
+
+    async def _same_meaning(self, new: Sequence[KnownEntry], known: Known) -> set[Pair]:
+        """Pairs that mean the same, of those whose words leave it open. Without a model none do."""
+        if self.embedder is None:
+            return set()
+        same: set[Pair] = set()
+        for entry in new:
+            alike = sorted(known.alike[entry.entry_id], key=lambda other: other.entry.when)
+            perhaps = [other for other in alike if consolidate.is_perhaps_same(entry, other)]
+            if not perhaps:
+                continue
+            try:
+                texts = [entry.entry.text, *(other.entry.text for other in perhaps[-_MOST_PERHAPS:])]
+                vectors = await self.embedder.embed(texts)
+            except EmbedderUnavailable:
+                return same
+            likeness = np.asarray(vectors[1:] @ vectors[0])
+            same |= {
+                frozenset([entry.entry_id, other.entry_id])
+                for other, cosine in zip(perhaps[-_MOST_PERHAPS:], likeness, strict=True)
+                if cosine >= consolidate.SAME_MEANING
+            }
+        return same
+
+    async def _close_gaps(self, outcome: Outcome, known: Known) -> None:
+        """What a fact had superseded that is removed, or says something else now, holds again."""
+        for entry in known.of_cell:
+            now = outcome.put.get(entry.entry_id)
+            is_gone = entry.entry_id in outcome.remove or (now is not None and not same_matter([now], entry))
+            if is_gone and matter_of(entry) is not None:
+                about = await self.entries.of_matter(entry.space, entry.owner, matter_key(entry))
+                rest = {each.entry_id: each for each in about}
+                same = same_matter({**rest, **outcome.put}.values(), entry)
+                left = {each.entry_id: each for each in same if each.entry_id not in outcome.remove}
+                for marked in succession.in_succession(left.values()):
+                    if marked != left[marked.entry_id]:
+                        outcome.put[marked.entry_id] = marked
+
+    async def _user_name(self, stored: StoredCell, owner: str) -> str:
+        """What was known before this cell: what it tells itself must not change what its other strategies ask."""
+        named = await self.entries.of_subject(stored.thread.space, owner, FACTS, USER, "name")
+        mine = {each.entry_id for each in named if each.cell == stored.memcell_id and not each.is_edited}
+        holding = [
+            each.entry.extra["value"]
+            for each in named
+            if each.entry_id not in mine
+            and (each.holds or each.entry.extra["superseded_by"] in mine)
+            and each.entry.extra.get("value")
+        ]
+        user_id = stored.thread.user_id
+        return holding[-1] if holding else ("The user" if user_id == "me" else user_id)
+
+    async def leave_receipt(self, stored: StoredCell, owner: str, strategy: str, detail: JsonObject) -> None:
+        """For a strategy that found nothing to do."""
+        receipt = EntryReceipt(stored.thread.thread_id, stored.memcell_id, strategy, detail)
+        await self.entries.apply(
+            EntryChange(stored.thread.space, owner, "extraction", strategy, receipt=receipt)
+        )
+
+
+def _told(extracted: Extracted, kind: Kind) -> JsonObject:
+    refused: dict[str, int] = {}
+    for each in extracted.extraction.refused:
+        if each.kind == kind:
+            refused[each.reason] = refused.get(each.reason, 0) + 1
+    told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": refused}
+    if extracted.extraction.is_missing(kind):
+        told |= {
+            "state": "failed",
+            "why": "the model's answer was cut off; 'recollect reprocess --ask-again' asks it anew",
+        }
+    return {name: value for name, value in told.items() if value}
+
+
+CASE = "case"
+_KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Each stretch of work with tools makes one case, whether its memcell or its chat turn comes first."""
+
+    cells: CellTexts
+    entries: EntryStore
+    people: PeopleStore
+    extractor: Extractor
+    remembering: Remembering
+
+    async def handle(self, job: Job) -> None:
+        """For jobs of the strategy case."""
+        stored = await self.cells.cell(job.space, str(job.thread_id), str(job.payload["cell"]))
+        if stored is None:
+            return  # Forgotten meanwhile.
+        told = await self._learn(stored)
+        if "by" not in told:
+            owner = agent_folder(job.space, stored.thread.agent_id)
+            await self.remembering.leave_receipt(stored, owner, CASE, told)
+
+    async def from_turns(self, job: Job) -> JsonObject:
+        """For the work on skills that follows a chat turn: its receipt."""
+        turn_ids = [str(turn_id) for turn_id in job.payload["turns"]]
+        stored = await self.cells.stretch(job.space, str(job.thread_id), turn_ids)
+        return {"state": "forgotten"} if stored is None else await self._learn(stored)
+
+    async def _learn(self, stored: StoredCell) -> JsonObject:
+        space, thread = stored.thread.space, stored.thread
+        preferences = await self.people.preferences(space, thread.user_id)
+        if not preferences.auto_skills:
+            return {"state": "off", "why": "auto_skills is off"}
+        cell = stored.text(thread.user_id, preferences.time_zone)
+        if not has_trajectory(cell):
+            return {"state": NOTHING, "why": "no tool was used"}
+        if not stored.is_written:
+            raise NotYet("its transcript is being written")
+        if await self._is_known(stored):
+            return _KNOWN
+        extracted = await self.extractor.case(stored, cell)
+        origin = Origin(space, agent_folder(space, thread.agent_id), CASE, extracted.by, stored)
+        # While the model was asked, another stretch may have come first.
+        outcome = await self.remembering.write_case(
+            origin, extracted.extraction.of("cases"), _case_told(extracted), lambda: self._is_known(stored)
+        )
+        if outcome is None:
+            return _KNOWN
+        return {"state": "extracted" if outcome.put else NOTHING, **outcome.as_json(), "by": extracted.by}
+
+    async def _is_known(self, stored: StoredCell) -> bool:
+        """Another stretch made a case of the calls in this one."""
+        calls = [turn.turn_id for turn in stored.turns if turn.tool_calls]
+        citing = await self.entries.citing(stored.thread.space, stored.thread.thread_id, calls)
+        return any(each.kind == CASES and each.cell != stored.memcell_id for each in citing)
+
+
+def _case_told(extracted: Extracted) -> JsonObject:
+    refused = len(extracted.extraction.refused)
+    told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": refused}
+    return {name: value for name, value in told.items() if value}

@@ -1,0 +1,124 @@
+"""Extraction: what a memcell holds that is worth remembering."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from importlib import resources
+
+from recollect.domain.extraction import case, prompts, rules
+from recollect.domain.extraction import case as case_rules
+from recollect.domain.extraction.answer import ANSWER_SCHEMA, lacking, parse_memcell_answer
+from recollect.domain.extraction.case import CASE_PLACEHOLDERS
+from recollect.domain.extraction.draft import CellText, Extraction, StoredCell
+from recollect.domain.extraction.grounding import ground
+from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
+from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
+from recollect.domain.model import JsonObject
+from recollect.domain.paths import file_name
+from recollect.errors import InvalidInput
+from recollect.service.models.background import ChatPrefix
+from recollect.service.models.cached_model_calls import Appended, Question, Questions
+from recollect.service.ports import Vault
+
+PROMPTS = {
+    "memcell": ("messages", MEMCELL_PLACEHOLDERS),
+    "case": ("messages", CASE_PLACEHOLDERS),
+    "skill": ("cases", SKILL_PLACEHOLDERS),
+}
+"""What each must hold, and what it may."""
+_MOST_BYTES = 64_000
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTexts:
+    """`<space>/prompts/<name>.md` in the vault where a person put one there, read at every use; else what ships."""
+
+    vault: Vault
+    _shipped: dict[str, str] = field(default_factory=dict)
+
+    async def text(self, space: str, name: str) -> str:
+        """Raises InvalidInput, with the name of the file, where a person's prompt can't be used."""
+        path = f"{file_name(space)}/prompts/{name}.md"
+        own = await self.vault.look(path, _MOST_BYTES)
+        if own is None or not own.text.strip():
+            if name not in self._shipped:
+                self._shipped[name] = shipped_prompt(name)
+            return self._shipped[name]
+        if not own.is_whole:
+            raise InvalidInput(f"{path}: the prompt is not UTF-8, or longer than {_MOST_BYTES} bytes")
+        try:
+            check_template(own.text, *PROMPTS[name])
+        except ValueError as error:
+            raise InvalidInput(f"{path}: {error}") from error
+        return own.text
+
+
+def shipped_prompt(name: str) -> str:
+    return resources.files("recollect").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
+
+
+RULES = "rules"
+
+LivePrefix = Callable[[StoredCell], Awaitable[ChatPrefix | None]]
+"""The chat's own prompt where the backend has it in its cache, and it holds every turn of the cell."""
+
+
+async def no_prefix(cell: StoredCell) -> None:
+    """For backends that keep no prefixes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What came out, by whom, and what it cost."""
+
+    extraction: Extraction
+    by: str
+    cost: JsonObject = field(default_factory=dict)
+    """Tokens in, out and cached; empty where no model was asked now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """Asks once for a cell: the answer is kept before it is used, and serves every strategy and every retry."""
+
+    questions: Questions | None
+    """None: rules do the work."""
+    prompts: PromptTexts
+    live_prefix: LivePrefix = no_prefix
+
+    async def user_memory(self, stored: StoredCell, cell: CellText) -> Extracted:
+        """Episode, facts and foresight of a cell. Raises Preempted, ModelUnavailable and ExtractionFailed."""
+        if self.questions is None:
+            return Extracted(rules.extract_by_rules(cell), RULES)
+        template = await self.prompts.text(stored.thread.space, "memcell")
+        kept, cost = await self.questions.answer(
+            Question(
+                "memcell",
+                stored.thread.space,
+                stored.thread.thread_id,
+                stored.memcell_id,
+                prompts.memcell_messages(template, cell),
+                ANSWER_SCHEMA,
+                lambda text: parse_memcell_answer(text, cell),
+                Appended(prompts.memcell_instruction(template, cell), lambda: self.live_prefix(stored)),
+                lacks=lacking,
+            )
+        )
+        return Extracted(ground(parse_memcell_answer(kept.text, cell), cell), kept.model, cost)
+
+    async def case(self, stored: StoredCell, cell: CellText) -> Extracted:
+        """What the agent did in a stretch with tool calls."""
+        if self.questions is None:
+            return Extracted(case_rules.case_by_rules(cell), RULES)
+        template = await self.prompts.text(stored.thread.space, "case")
+        kept, cost = await self.questions.answer(
+            Question(
+                "case",
+                stored.thread.space,
+                stored.thread.thread_id,
+                stored.memcell_id,
+                case.case_messages(template, cell),
+                case.CASE_SCHEMA,
+                lambda text: case.parse_case_answer(text, cell),
+            )
+        )
+        return Extracted(case.ground_case(case.parse_case_answer(kept.text, cell), cell), kept.model, cost)

@@ -1,0 +1,87 @@
+"""Reprocess: make the memories of memcells anew, with the model and the prompts that are in force now."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from recollect.domain.access import Caller
+from recollect.domain.entries.entry import EntryJob
+from recollect.domain.paths import agent_folder, owner_folder
+from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
+from recollect.errors import InvalidInput, NotFound
+from recollect.service.ports import CellTexts, JobQueue, ModelAnswers, ThreadStore
+from recollect.service.threads import owned_thread
+
+ON_CELLS = tuple(strategy for strategy in STRATEGIES if strategy.on == "memcell closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """What was asked for."""
+
+    memcells: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reprocessor:
+    """Queues the strategies again. What they write takes the place of what they wrote before; nothing is doubled."""
+
+    threads: ThreadStore
+    cells: CellTexts
+    answers: ModelAnswers
+    queue: JobQueue
+    tuning: Callable[[], Tuning]
+
+    async def reprocess(
+        self,
+        caller: Caller,
+        *,
+        user_id: str | None = None,
+        thread_id: str | None = None,
+        strategies: Sequence[str] = (),
+        ask_again: bool = False,
+    ) -> Queued:
+        """`strategies`: only these, also where they are switched off; none: all that are on.
+
+        `ask_again`: kept answers of the model are dropped, so that it is asked anew.
+        """
+        names = [strategy.name for strategy in ON_CELLS]
+        unknown = [name for name in strategies if name not in names]
+        if unknown:
+            raise InvalidInput(
+                f"there is no strategy {unknown[0]!r}; there are {', '.join(names)}", field="strategies"
+            )
+        if caller.user_id is not None and user_id not in (None, caller.user_id):
+            raise NotFound(f"there is no user {user_id!r}")
+        user_id = caller.user_id or user_id
+        if thread_id is not None:
+            await owned_thread(self.threads, caller, thread_id, user_id)
+        wanted = strategies or [name for name in names if name in self.tuning().triggers]
+        found = await self.cells.cells_of(caller.space, user_id, thread_id)
+        jobs = 0
+        for thread, cell in found:
+            if ask_again:
+                await self.answers.forget_cells(caller.space, [cell])
+            jobs += await self._queue(caller.space, thread, cell, wanted)
+        return Queued(len(found), jobs)
+
+    async def _queue(self, space: str, thread_id: str, cell: str, strategies: Sequence[str]) -> int:
+        thread = await self.threads.get_thread(thread_id, space=space)
+        if thread is None:
+            return 0
+        owners = {
+            "chat": owner_folder(space, thread.user_id),
+            "agent": agent_folder(space, thread.agent_id),
+        }
+        wanted = [each for each in ON_CELLS if each.name in strategies]
+        jobs = [
+            EntryJob(
+                STRATEGY,
+                memory_lane(owners[each.for_mode]),
+                {"strategy": each.name, "owner": owners[each.for_mode], "cell": cell, "asked": True},
+                f"{each.name}:{cell}",
+            )
+            for each in wanted
+        ]
+        await self.queue.queue(space, thread_id, jobs)
+        return len(jobs)

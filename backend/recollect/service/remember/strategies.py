@@ -1,0 +1,105 @@
+"""The strategies that make memories: which are on, and how each job runs its own."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from recollect.domain.job import Job
+from recollect.domain.model import JsonObject
+from recollect.domain.strategy import STRATEGIES, Cause, Trigger, Tuning, causes_of, tuning_of
+from recollect.errors import HomeUnusable
+from recollect.service.ports import EntryStore
+from recollect.service.remember.consolidate import leave_receipts
+from recollect.settings import TOML_NAME, Settings, StrategySettings, load_settings
+
+_LOOK_SECONDS = 1.0
+_log = logging.getLogger("recollect.settings")
+
+
+class LiveTuning:
+    """Reads the settings again when their file has changed. What can't be read changes nothing, and is shown."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._home = settings.home
+        self._path = settings.home / TOML_NAME
+        self._clock = clock
+        self._stamp = self._stamped()
+        self._looked = clock()
+        self._tuning = _tuning(settings)
+        self._problem: str | None = None
+
+    def __call__(self) -> Tuning:
+        if self._clock() - self._looked >= _LOOK_SECONDS:
+            self._looked = self._clock()
+            self._look()
+        return self._tuning
+
+    @property
+    def problem(self) -> str | None:
+        """Why the settings as they are now are not in force, in words."""
+        self()
+        return self._problem
+
+    def _look(self) -> None:
+        stamp = self._stamped()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._tuning = _tuning(load_settings(home=self._home))
+            self._problem = None
+            _log.info("the strategies follow the changed settings")
+        except HomeUnusable as error:
+            self._problem = f"the changed settings are not in force: {error.message}"
+            _log.error("%s", self._problem)
+
+    def _stamped(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+
+def _tuning(settings: Settings) -> Tuning:
+    chosen = {
+        each.name: _trigger(getattr(settings.strategies, each.name), each.trigger) for each in STRATEGIES
+    }
+    return tuning_of(chosen, settings.memorize.mode)
+
+
+def _trigger(given: StrategySettings, default: Trigger) -> Trigger | None:
+    if not given.enabled:
+        return None
+    return Trigger(
+        every=default.every if given.every is None else given.every,
+        idle_seconds=default.idle_seconds if given.idle_seconds is None else given.idle_seconds,
+        at=given.at,
+    )
+
+
+Run = Callable[[Job], Awaitable[None]]
+_OFF: JsonObject = {"state": "off", "why": "the strategy is switched off"}
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyWork:
+    """The handler of all strategy jobs."""
+
+    strategies: Mapping[str, Run]
+    tuning: Callable[[], Tuning]
+    entries: EntryStore
+
+    async def handle(self, job: Job) -> None:
+        name = str(job.payload["strategy"])
+        if job.payload.get("asked") or name in self.tuning().triggers:
+            await self.strategies[name](job)
+        else:
+            told = [(cause, _OFF) for cause in _about(job)]
+            await leave_receipts(self.entries, job.space, str(job.payload["owner"]), name, told)
+
+
+def _about(job: Job) -> list[Cause]:
+    cell = job.payload.get("cell")
+    return [Cause(str(job.thread_id), str(cell))] if cell is not None else causes_of(job.payload)

@@ -1,0 +1,352 @@
+"""The files of skills: read, written without touching what a person changed, and never made again once deleted."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+from recollect.domain.entries.entry import (
+    CASES,
+    SKILLS,
+    Actor,
+    Buried,
+    EntryChange,
+    SeenSkill,
+    skill_grave_id,
+)
+from recollect.domain.extraction.skill import MAX_CASES, Skill
+from recollect.domain.identity import text_digest
+from recollect.domain.job import Unfinished
+from recollect.domain.markdown.skill_file import parse_skill
+from recollect.domain.markdown.skill_merge import in_persons_words, merge_skill, sealed, without_forgotten
+from recollect.domain.paths import is_skill_path, owner_of_path, skill_folder, skill_path
+from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.errors import Conflict, NotFound, StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.service.coordination import OwnerLocks
+from recollect.service.ports import EntryFileStore, EntryStore, SkillFileStore, Vault
+from recollect.service.vault.transcripts import EditReports
+
+SKILL_BYTES = 1_000_000
+
+
+async def read_skill(files: SkillFileStore, path: str, found: VaultFile | None) -> Skill | None:
+    """The skill in a file, None where it can't be read. Which cases it has is not for a person to take out of it."""
+    skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
+    if found is None or skill is None or skill.cases:
+        return skill
+    written = await files.last_written(path, found.text)
+    was = parse_skill(written).skill if written is not None else None
+    if was is None:
+        return skill
+    return replace(skill, tools=skill.tools or was.tools, cases=was.cases, edited=was.edited, basis=was.basis)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSkill:
+    """A skill and the file that it stands in."""
+
+    path: str
+    skill: Skill
+    text: str
+
+
+def without_copies(placed: Iterable[PlacedSkill]) -> dict[str, PlacedSkill]:
+    """An agent's skills by their names: of several files with one name the one in the folder of that name, or the first.
+
+    The others are copies that a person made.
+    """
+    found: dict[str, PlacedSkill] = {}
+    for each in placed:
+        if each.skill.name not in found or skill_folder(each.path) == each.skill.name:
+            found[each.skill.name] = each
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SkillShelf:
+    """One folder a skill, named like it unless a person chose another. Files that can't be read are left alone."""
+
+    vault: Vault
+    files: SkillFileStore
+    reports: EditReports
+    fail_points: FailPoints
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """Held while a file is written or removed."""
+
+    async def paths(self, owner: str) -> list[str]:
+        """Of all of an agent's files, those included that can't be read."""
+        return [path for path in await self.vault.list_files(f"{owner}/skills") if is_skill_path(path)]
+
+    async def placed(self, owner: str) -> list[PlacedSkill]:
+        """All of an agent's skills wherever they stand, a person's copies among them, in the order of their paths."""
+        found: list[PlacedSkill] = []
+        for path in await self.paths(owner):
+            file = await self.vault.look(path, SKILL_BYTES)
+            skill = await read_skill(self.files, path, file)
+            if file is not None and skill is not None:
+                found.append(PlacedSkill(path, skill, file.text))
+        return found
+
+    async def follow_moves(self, owner: str) -> None:
+        """Files that a person gave another place are known there."""
+        async with self.locks.of(owner):
+            for seen in await self.files.seen(f"{owner}/skills/"):
+                await self.follow_move(owner, seen)
+
+    async def follow_move(self, owner: str, seen: SeenSkill) -> bool:
+        """Whether a file that is gone stands in another place now, told by its cases. For those who hold the lock."""
+        if await self.vault.look(seen.path, 1) is not None:
+            return False
+        cases = set(await self.made_of(seen.path, seen.text))
+        for placed in await self.placed(owner) if cases else []:
+            is_written = await self.files.last_written(placed.path, placed.text) is not None
+            if cases.issubset(placed.skill.cases) and not is_written:
+                await self.files.move(seen.path, placed.path)
+                await self.files.see(placed.path, placed.text)
+                return True
+        return False
+
+    async def missing(self, owner: str) -> dict[str, Skill]:
+        """Those whose files should be there and are not, or can't be read, as they were last seen; by their paths.
+
+        Raises StorageUnavailable where the whole vault is away.
+        """
+        if not self.vault.is_there():
+            raise StorageUnavailable(self.vault.problem())
+        gone = [
+            seen
+            for seen in await self.files.seen(f"{owner}/skills/")
+            if await read_skill(self.files, seen.path, await self.vault.look(seen.path, SKILL_BYTES)) is None
+        ]
+        return {seen.path: skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None}
+
+    async def made_of(self, path: str, text: str) -> tuple[str, ...]:
+        """The ids of the cases that a file names, or named when we last wrote it."""
+        written = await self.files.last_written(path, text)
+        found = [skill for each in (written, text) if each and (skill := parse_skill(each).skill)]
+        return tuple(dict.fromkeys(case_id for skill in found for case_id in skill.cases))
+
+    async def written_cases(self, path: str) -> tuple[str, ...]:
+        """The ids of the cases that a file named when we last wrote it; none, where we never did."""
+        found = await self.vault.look(path, SKILL_BYTES)
+        written = await self.files.last_written(path, found.text if found is not None else None)
+        skill = parse_skill(written).skill if written is not None else None
+        return skill.cases if skill is not None else ()
+
+    async def unreadable(self, owner: str) -> dict[str, str]:
+        """What stands in files that can't be read as skills."""
+        found = {path: await self.vault.look(path, SKILL_BYTES) for path in await self.paths(owner)}
+        return {
+            path: file.text
+            for path, file in found.items()
+            if file is not None and await read_skill(self.files, path, file) is None
+        }
+
+    async def naming_forgotten(self, owner: str) -> dict[str, PlacedSkill | None]:
+        """The files of all other agents that name a forgotten case; None for those that can't be read."""
+        gone = await self.files.gone_cases()
+        found: dict[str, PlacedSkill | None] = {}
+        for seen in await self.files.seen() if gone else []:
+            if seen.path.startswith(f"{owner}/") or gone.isdisjoint(await self.made_of(seen.path, seen.text)):
+                continue
+            file = await self.vault.look(seen.path, SKILL_BYTES)
+            skill = await read_skill(self.files, seen.path, file)
+            found[seen.path] = (
+                PlacedSkill(seen.path, skill, file.text) if file is not None and skill is not None else None
+            )
+        return found
+
+    async def put(
+        self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
+    ) -> PlacedSkill:
+        """Write it, with all that a person changed in its file, and return it as it stands there.
+
+        `instead_of` is the file that it stood in until now, where it stays unless it gets another name; `lost` are cases
+        of it that are forgotten: what we wrote because of these goes from a person's sections too. Raises Unfinished
+        where that file is there no longer.
+        """
+        path = skill_path(owner, skill.name)
+        source = instead_of or path
+        async with self.locks.of(owner):
+            standing = await self.vault.look(source, SKILL_BYTES)
+            if standing is None and instead_of is not None:
+                raise Unfinished
+            text = standing.text if standing is not None else None
+            was = parse_skill(text).skill if text is not None else None
+            if text is not None and (was is None or was.name == skill.name):
+                path = source
+            merged = merge_skill(
+                await self.files.last_written(source, text), text, skill, renamed=source != path
+            )
+            for title in merged.conflicts:
+                self.reports.tell(
+                    path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
+                )
+            if text is not None and was is not None:
+                await self.files.see(source, text)
+            made = merged.text
+            if lost and text is not None:
+                made = without_forgotten(made, skill, lost, await self._versions(source, text))
+            made = sealed(made)
+            if source != path or made != text:
+                await self._write(path, made)
+            if source != path:
+                await self._remove(source)
+        return PlacedSkill(path, parse_skill(made).skill or skill, made)
+
+    async def _versions(self, path: str, text: str) -> list[str]:
+        """What the file says and said, as far as it is known."""
+        written = await self.files.last_written(path, text)
+        past = [each.text for each in await self.files.versions(path)]
+        return [*past, *([written] if written is not None else []), text]
+
+    async def rewrite(
+        self, path: str, text: str, actor: Actor, cause: str, revision: int | None = None
+    ) -> None:
+        """Put a person's text in place of what stands there. Raises Conflict where that has another revision."""
+        async with self.locks.of(owner_of_path(path) or ""):
+            standing = await self.vault.look(path, SKILL_BYTES)
+            skill = await read_skill(self.files, path, standing)
+            if standing is None or skill is None:
+                raise NotFound("the skill's file was removed meanwhile")
+            await self.files.see(path, standing.text)
+            (seen,) = await self.files.seen(path)
+            if revision not in (None, seen.revision):
+                raise Conflict(
+                    f"the skill was changed meanwhile: it is at revision {seen.revision}, not {revision}; read it again",
+                    field="revision",
+                )
+            last = await self.files.last_written(path, standing.text)
+            theirs = sealed(in_persons_words(last or standing.text, skill, text, undo=actor == "undo"))
+            if theirs == standing.text:
+                return
+            if await self.vault.write_unless_foreign(path, theirs, frozenset([standing.digest])) is not None:
+                raise Conflict("the skill's file is being edited; read it again")
+            await self.files.see(path, theirs, actor, cause)
+
+    async def remove_file(self, path: str) -> None:
+        """With the versions of a person's that were kept beside it."""
+        async with self.locks.of(owner_of_path(path) or ""):
+            await self._remove(path)
+            for beside in await self.vault.list_files(path.rpartition("/")[0]):
+                if ".conflict-" in beside.rpartition("/")[2]:
+                    await self._take_away(beside)
+
+    async def _remove(self, path: str) -> None:
+        # First: a file that is known and not there counts as removed by a person.
+        await self.files.forget(path)
+        await self._take_away(path)
+
+    async def _take_away(self, path: str) -> None:
+        current = await self.vault.look(path, SKILL_BYTES)
+        await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
+        # Its name may be words of a forgotten case.
+        await self.vault.remove_empty_folder(path.rpartition("/")[0])
+
+    async def _write(self, path: str, text: str) -> None:
+        current = await self.vault.look(path, SKILL_BYTES)
+        await self.files.announce(path, text)
+        self.fail_points.reach("skill.announced")
+        ours = frozenset([text_digest(text), *([current.digest] if current is not None else [])])
+        if await self.vault.write_unless_foreign(path, text, ours) is not None:
+            raise StorageUnavailable("the skill's file is being edited")
+        await self.files.record(path, text)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillGraves:
+    """A grave holds the ids of cases and not a word: what is like them is like what they say now."""
+
+    entries: EntryStore
+
+    async def of(self, space: str, owner: str) -> list[Buried]:
+        return [grave for grave in await self.entries.buried(space, owner) if grave.kind == SKILLS]
+
+    async def bury(self, space: str, owner: str, name: str, case_ids: Iterable[str]) -> None:
+        """Each user's cases in a grave of their own. Without any case there is nothing that it could be made of."""
+        by_user: defaultdict[str, list[str]] = defaultdict(list)
+        for case in await self.entries.some(space, owner, list(case_ids)):
+            if case.kind == CASES:
+                by_user[case.entry.extra.get("user", "")].append(case.entry_id)
+        known = {grave.entry_id: grave for grave in await self.of(space, owner)}
+        for user, ids in by_user.items():
+            grave_id = skill_grave_id(space, owner, user, name)
+            await self.add(space, owner, known.get(grave_id, Buried(grave_id, SKILLS, "", ())), ids)
+
+    async def add(self, space: str, owner: str, grave: Buried, case_ids: Iterable[str]) -> Buried:
+        """These cases lie there too; of very many, the newest ones."""
+        ids = tuple(dict.fromkeys([*grave.turn_ids, *case_ids]))[-MAX_CASES:]
+        grave = replace(grave, turn_ids=ids)
+        await self.entries.apply(EntryChange(space, owner, "person", "a skill was deleted", graves=(grave,)))
+        return grave
+
+    async def is_empty(self, space: str, owner: str, grave: Buried) -> bool:
+        """All of its cases are forgotten: nothing is left that another could be like."""
+        return not await self.entries.some(space, owner, grave.turn_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFollower:
+    """Whether files that are gone were removed by a person is for those to judge who see all of the vault."""
+
+    shelf: SkillShelf
+    graves: SkillGraves
+    entry_files: EntryFileStore
+    """Knows the spaces of folders."""
+    forget_words: Callable[[str], Awaitable[None]]
+    """Has the journal's free pages of a space's overwritten."""
+
+    def follows(self, path: str) -> bool:
+        return is_skill_path(path)
+
+    async def known(self) -> dict[str, str]:
+        """The files that should stand in the vault, and the digests of what they held last."""
+        return {seen.path: text_digest(seen.text) for seen in await self.shelf.files.seen()}
+
+    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        """Remember them as they are, unless they can't be read. Returns the stamps of those that were looked at."""
+        stamps: dict[str, FileStamp] = {}
+        for path in paths:
+            # A file that is being removed must not be taken for one that is there.
+            async with self.shelf.locks.of(owner_of_path(path) or ""):
+                found = await self.shelf.vault.look(path, SKILL_BYTES)
+                if found is None or not found.is_whole:
+                    continue
+                if parse_skill(found.text).skill is not None:
+                    await self.shelf.files.see(path, found.text)
+            if found.stamp is not None:
+                stamps[path] = found.stamp
+        return stamps
+
+    async def let_go(self, paths: Iterable[str]) -> None:
+        """A person removed these, or gave them another name."""
+        for path in paths:
+            for seen in await self.shelf.files.seen(path):
+                await self._let_go(seen)
+
+    async def write_anew(self, paths: Iterable[str]) -> None:
+        """These are gone, and not because anybody wanted it: they are put back as they were."""
+        for path in paths:
+            for seen in await self.shelf.files.seen(path):
+                await self.shelf.vault.write_unless_foreign(path, seen.text, frozenset())
+                self.shelf.reports.file_restored(path)
+
+    async def _let_go(self, seen: SeenSkill) -> None:
+        owner = owner_of_path(seen.path)
+        assert owner is not None
+        async with self.shelf.locks.of(owner):
+            if await self.shelf.vault.look(seen.path, 1) is not None:
+                return
+            if await self.shelf.follow_move(owner, seen):
+                return
+            cases = await self.shelf.made_of(seen.path, seen.text)
+            others = await self.shelf.placed(owner)
+            space = await self.entry_files.space_of(owner)
+            if space is not None and not any(set(cases) <= set(other.skill.cases) for other in others):
+                was = parse_skill(seen.text).skill
+                name = was.name if was is not None else skill_folder(seen.path)
+                await self.graves.bury(space, owner, name, cases)
+                self.shelf.reports.tell(seen.path, "was removed by hand: that skill is not made again")
+            await self.shelf.files.forget(seen.path)
+        if space is not None:
+            await self.forget_words(space)

@@ -1,0 +1,286 @@
+"""Skills as people see them: list, read, change, delete and restore."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from recollect.domain.access import Caller
+from recollect.domain.entries.edit import EntryEdit, Version, restored, versions
+from recollect.domain.entries.entry import SKILLS, EntryVersion, KnownEntry, PastSkill, entry_id
+from recollect.domain.extraction.skill import Skill
+from recollect.domain.markdown.skill_file import parse_skill
+from recollect.domain.model import Entry
+from recollect.domain.paths import agent_folder, file_name, is_skill_path, skill_folder
+from recollect.errors import InvalidInput, NotFound
+from recollect.service.entries import DeletedEntry, Deletion, EntryFilter, ShownEntry
+from recollect.service.ports import EntryStore, SkillFileStore, ThreadStore, TranscriptStore, Vault
+from recollect.service.skills.files import (
+    SKILL_BYTES,
+    PlacedSkill,
+    SkillGraves,
+    SkillShelf,
+    read_skill,
+    without_copies,
+)
+from recollect.service.sources import EntryView, Reason, why
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSkill:
+    """A skill, its file, and whose it is."""
+
+    skill: Skill
+    agent: str
+    """The agent's folder below `agents`."""
+    path: str
+    text: str
+    cases: tuple[KnownEntry, ...] = ()
+    """Those of its cases that there are, the newest ones last."""
+    revision: int = 1
+    """Counts the changes of its file."""
+    is_copy: bool = False
+    """A person's, of a skill that stands in another file."""
+
+    def owner(self, space: str) -> str:
+        return f"{_agents(space)}/{self.agent}"
+
+    @property
+    def _origin(self) -> str:
+        return f"{skill_folder(self.path)}/{self.skill.name}" if self.is_copy else self.skill.name
+
+    def as_entry(self, space: str) -> KnownEntry:
+        """It happened when its newest case did, and came from whatever its cases came from."""
+        skill, owner = self.skill, self.owner(space)
+        told = {
+            "description": skill.description,
+            "tools": ", ".join(skill.tools),
+            "cases": " ".join(skill.cases),
+            "edited": "yes" if skill.edited else "",
+        }
+        entry = Entry(
+            entry_id=entry_id(SKILLS, space, owner, self._origin, SKILLS, 0),
+            title=skill.name,
+            text=self.text,
+            when=max((case.entry.when for case in self.cases), default=0),
+            by=f"skill, {skill.by}" if skill.by else "skill",
+            extra={name: value for name, value in told.items() if value},
+        )
+        sources = dict.fromkeys(source for case in self.cases for source in case.sources)
+        return KnownEntry(
+            space,
+            owner,
+            SKILLS,
+            entry,
+            tuple(sources),
+            strategy="skill",
+            path=self.path,
+            revision=self.revision,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SkillView:
+    """The skills of a space. A user has those that were made of their own cases alone, the operator all."""
+
+    entries: EntryStore
+    threads: ThreadStore
+    transcripts: TranscriptStore
+    vault: Vault
+    files: SkillFileStore
+
+    async def list_skills(self, caller: Caller, user_id: str | None = None) -> list[ShownSkill]:
+        """By agent and name. A file that can't be read as a skill is left out."""
+        view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
+        shown: list[ShownSkill] = []
+        placed = await self._placed(caller.space)
+        own = {each.path for skills in placed.values() for each in without_copies(skills).values()}
+        revisions = {seen.path: seen.revision for seen in await self.files.seen(f"{_agents(caller.space)}/")}
+        for agent, each in ((agent, each) for agent, skills in placed.items() for each in skills):
+            cases = [await self.entries.get(caller.space, case_id) for case_id in each.skill.cases]
+            if await _may_see(view, cases):
+                there = tuple(case for case in cases if case is not None)
+                revision, is_copy = revisions.get(each.path, 1), each.path not in own
+                shown.append(ShownSkill(each.skill, agent, each.path, each.text, there, revision, is_copy))
+        return shown
+
+    async def _placed(self, space: str) -> dict[str, list[PlacedSkill]]:
+        """By agent."""
+        placed: defaultdict[str, list[PlacedSkill]] = defaultdict(list)
+        for path in sorted(await self.vault.list_files(_agents(space))):
+            found = await self.vault.look(path, SKILL_BYTES) if is_skill_path(path) else None
+            skill = await read_skill(self.files, path, found)
+            if found is not None and skill is not None:
+                placed[path.split("/")[2]].append(PlacedSkill(path, skill, found.text))
+        return placed
+
+    async def list_entries(
+        self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
+    ) -> list[ShownEntry]:
+        """The same skills as entries: the newest first; `after` is the one that the last page ended with."""
+        found = await self._entries(caller, wanted.user_id)
+        if after is not None:
+            found = found[_place(found, after, field="after") + 1 :]
+        agent = None if wanted.agent_id is None else agent_folder(caller.space, wanted.agent_id)
+        chosen = [
+            known
+            for known in found
+            if agent in (None, known.owner)
+            and (wanted.since is None or known.entry.when >= wanted.since)
+            and (wanted.until is None or known.entry.when < wanted.until)
+        ]
+        return await self._shown(caller, wanted.user_id, chosen[:limit])
+
+    async def get_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownEntry:
+        found = await self._entries(caller, user_id)
+        (shown,) = await self._shown(caller, user_id, [found[_place(found, entry_id)]])
+        return shown
+
+    async def get_skill(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownSkill:
+        for shown in await self.list_skills(caller, user_id):
+            if shown.as_entry(caller.space).entry_id == entry_id:
+                return shown
+        raise _not_found(entry_id)
+
+    async def _entries(self, caller: Caller, user_id: str | None) -> list[KnownEntry]:
+        found = [shown.as_entry(caller.space) for shown in await self.list_skills(caller, user_id)]
+        return sorted(found, key=lambda known: (-known.entry.when, known.entry_id))
+
+    async def _shown(
+        self, caller: Caller, user_id: str | None, found: Sequence[KnownEntry]
+    ) -> list[ShownEntry]:
+        view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
+        quotes = await view.quotes(found)
+        return [
+            ShownEntry(known, quoted, await view.linked(known))
+            for known, quoted in zip(found, quotes, strict=True)
+        ]
+
+
+def _agents(space: str) -> str:
+    """The folder of a space's agents."""
+    return f"{file_name(space)}/agents"
+
+
+def _place(found: Sequence[KnownEntry], entry_id: str, *, field: str | None = None) -> int:
+    for place, known in enumerate(found):
+        if known.entry_id == entry_id:
+            return place
+    raise _not_found(entry_id, field=field)
+
+
+def _not_found(entry_id: str, *, field: str | None = None) -> NotFound:
+    return NotFound(
+        f"there is no skill {entry_id!r}; one that was deleted is forgotten and can't be brought back",
+        field=field,
+    )
+
+
+async def _may_see(view: EntryView, cases: Sequence[KnownEntry | None]) -> bool:
+    if view.acting is None:
+        return True
+    return bool(cases) and all([case is not None and await view.may_see(case) for case in cases])
+
+
+@dataclass(frozen=True, slots=True)
+class SkillEntries:
+    """For the skills that a caller may see (`SkillView`). Raises NotFound for all others.
+
+    A skill is its file: its text is all of that.
+    """
+
+    view: SkillView
+    shelf: SkillShelf
+    graves: SkillGraves
+    forget_words: Callable[[str], Awaitable[None]]
+    """Has the journal's free pages of a space's overwritten."""
+
+    async def get_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownEntry:
+        return await self.view.get_entry(caller, entry_id, user_id)
+
+    async def edit_entry(
+        self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit
+    ) -> ShownEntry:
+        """What a person changes in its sections is theirs for ever; which cases it has is not for them to say.
+
+        Raises InvalidInput where the text is no skill, or another's; Conflict where it has another revision.
+        """
+        shown = await self.view.get_skill(caller, entry_id, user_id)
+        text = _persons_text(shown, edit)
+        await self.shelf.rewrite(shown.path, text, "person", edit.in_words, edit.revision)
+        return await self.get_entry(caller, entry_id, user_id)
+
+    async def what_goes(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
+        """Nothing is made of a skill."""
+        shown = await self.view.get_skill(caller, entry_id, user_id)
+        return Deletion(shown.as_entry(caller.space), (), ())
+
+    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> DeletedEntry:
+        """Forget a skill for good: neither its cases nor new ones like them make it again. Of a copy, no more than that."""
+        shown = await self.view.get_skill(caller, entry_id, user_id)
+        cases = await self.shelf.made_of(shown.path, shown.text)
+        if not shown.is_copy:
+            await self.graves.bury(caller.space, shown.owner(caller.space), shown.skill.name, cases)
+        await self.shelf.remove_file(shown.path)
+        await self.forget_words(caller.space)
+        return DeletedEntry(shown.as_entry(caller.space), (), ())
+
+    async def history(
+        self, caller: Caller, entry_id: str, user_id: str | None = None
+    ) -> tuple[KnownEntry, list[Version]]:
+        """Every version that is kept, oldest first, the one in force last."""
+        shown = await self.view.get_skill(caller, entry_id, user_id)
+        known = shown.as_entry(caller.space)
+        return known, versions(known, await self._past(caller, shown))
+
+    async def undo(
+        self, caller: Caller, entry_id: str, user_id: str | None = None, revision: int | None = None
+    ) -> ShownEntry:
+        """Take back the last change, or all since a revision. That is a change too, and can be undone.
+
+        Raises Conflict where there is nothing to undo, InvalidInput for a revision that it never had.
+        """
+        shown = await self.view.get_skill(caller, entry_id, user_id)
+        known = shown.as_entry(caller.space)
+        target = restored(known, await self._past(caller, shown), revision)[0].entry.text
+        cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
+        await self.shelf.rewrite(shown.path, target, "undo", cause)
+        return await self.get_entry(caller, entry_id, user_id)
+
+    async def why(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Reason:
+        """The chain from the skill by its cases to the words they came from."""
+        shown = await self.view.get_skill(caller, entry_id, user_id)
+        view = EntryView(self.view.entries, self.view.threads, self.view.transcripts, caller, user_id)
+        return await why(view, self.view.transcripts, shown.as_entry(caller.space))
+
+    async def _past(self, caller: Caller, shown: ShownSkill) -> list[EntryVersion]:
+        return [_version(caller.space, shown, each) for each in await self.shelf.files.versions(shown.path)]
+
+
+def _version(space: str, shown: ShownSkill, past: PastSkill) -> EntryVersion:
+    then = replace(shown, skill=parse_skill(past.text).skill or shown.skill, text=past.text)
+    return EntryVersion(past.revision, then.as_entry(space).entry, past.actor, past.cause, past.at)
+
+
+def _persons_text(shown: ShownSkill, edit: EntryEdit) -> str:
+    if edit.pinned is not None:
+        raise InvalidInput(
+            "pinned: a skill can't be pinned; agents read it whenever its description fits", field="pinned"
+        )
+    for name in ("title", "when"):
+        if getattr(edit, name) is not None:
+            raise InvalidInput(
+                f"{name}: a skill is changed by its text alone, which is all of its file", field=name
+            )
+    if edit.text is None:
+        return shown.text
+    parsed = parse_skill(edit.text)
+    if parsed.skill is None:
+        wrong = "; ".join(f"line {problem.line}: {problem.message}" for problem in parsed.problems)
+        raise InvalidInput(
+            f"text: must be the whole file of the skill, front matter included: {wrong}", field="text"
+        )
+    if parsed.skill.name != shown.skill.name:
+        raise InvalidInput(f"text: the name in its front matter must stay {shown.skill.name!r}", field="text")
+    if not parsed.skill.description:
+        raise InvalidInput("text: the front matter must have a description", field="text")
+    return edit.text

@@ -1,0 +1,262 @@
+"""Which entries a caller may see, the words they came from, and why they are there."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from recollect.domain.access import Caller
+from recollect.domain.entries import links as entry_links
+from recollect.domain.entries.entry import KnownEntry, Source, is_agents
+from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES
+from recollect.domain.identity import turn_number
+from recollect.domain.model import Entry, Memcell, Thread, Turn
+from recollect.domain.paths import file_name, linked_turn, owner_folder
+from recollect.errors import NotFound
+from recollect.service.ports import EntryFileStore, EntryStore, ThreadStore, TranscriptStore
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFinder:
+    """Knows the threads it has met by their folders. A link to what is not there any more has no source."""
+
+    store: EntryFileStore
+    _threads: dict[tuple[str, str], str | None] = field(default_factory=dict)
+
+    async def sources(
+        self, space: str, owner: str, entry: Entry, before: KnownEntry | None = None
+    ) -> tuple[Source, ...]:
+        """Of an entry as a person wrote it; what it cited before is known without looking."""
+        cited = () if before is None else before.sources
+        folders = {file_name(source.thread_id): source.thread_id for source in cited}
+        found: dict[Source, None] = {}
+        for link in entry.sources:
+            place = linked_turn(owner, link)
+            if place is None:
+                continue
+            folder, turn_id = place
+            thread_id = folders.get(folder.rpartition("/")[2]) or await self._thread(space, folder)
+            if thread_id is not None:
+                found[Source(thread_id, turn_id)] = None
+        return tuple(found)
+
+    async def came_from_forgotten(self, space: str, owner: str, entry: Entry) -> bool:
+        """Whether it cites a turn that was forgotten: an old copy of it, or what an editor still had."""
+        places = [place for link in entry.sources if (place := linked_turn(owner, link)) is not None]
+        return any([await self.store.is_forgotten(space, *place) for place in places])
+
+    async def _thread(self, space: str, folder: str) -> str | None:
+        if (space, folder) not in self._threads:
+            self._threads[space, folder] = await self.store.thread_of(space, folder)
+        return self._threads[space, folder]
+
+
+def strategy_of(entry: Entry) -> str:
+    """`episode, qwen3-8b` was made by the strategy `episode`."""
+    return entry.by.partition(",")[0].strip()
+
+
+_NEAR = 50
+"""Places that lie so near to each other are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A turn that an entry cites; None for one that was forgotten."""
+
+    source: Source
+    turn: Turn | None
+
+
+class CitedTurns:
+    """Finds cited turns for the entries of one request: each thread is looked at once."""
+
+    def __init__(self, threads: ThreadStore, transcripts: TranscriptStore, space: str) -> None:
+        self._threads = threads
+        self._transcripts = transcripts
+        self._space = space
+        self._known_threads: dict[str, Thread | None] = {}
+
+    async def user_of(self, thread_id: str) -> str | None:
+        """Whose the thread is; None for one that is gone."""
+        if thread_id not in self._known_threads:
+            found = await self._threads.get_thread(thread_id, space=self._space)
+            self._known_threads[thread_id] = found
+        thread = self._known_threads[thread_id]
+        return None if thread is None else thread.user_id
+
+    async def quotes(self, entries: Sequence[KnownEntry]) -> list[tuple[Quote, ...]]:
+        """What each of these entries cites, in its order."""
+        turns = await self._turns({source for known in entries for source in known.sources})
+        return [
+            tuple([Quote(source, await self._shown(known, source, turns)) for source in known.sources])
+            for known in entries
+        ]
+
+    async def _shown(self, known: KnownEntry, source: Source, turns: dict[Source, Turn]) -> Turn | None:
+        """A thread that was forgotten may be another user's by now: its words are none of this entry's."""
+        user_id = await self.user_of(source.thread_id)
+        if user_id is None or (
+            not is_agents(known.owner) and owner_folder(self._space, user_id) != known.owner
+        ):
+            return None
+        return turns.get(source)
+
+    async def _turns(self, sources: Iterable[Source]) -> dict[Source, Turn]:
+        places: dict[str, set[int]] = {}
+        for source in sources:
+            if (number := turn_number(source.turn_id)) is not None:
+                places.setdefault(source.thread_id, set()).add(number)
+        found: dict[Source, Turn] = {}
+        for thread_id, numbers in places.items():
+            for first, last in _stretches(numbers):
+                for placed in await self._transcripts.turns(self._space, thread_id, first, last):
+                    found[Source(thread_id, placed.turn.turn_id)] = placed.turn
+        return found
+
+
+def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    ordered = sorted(numbers)
+    first = last = ordered[0]
+    for number in ordered[1:]:
+        if number - last > _NEAR:
+            yield first, last
+            first = number
+        last = number
+    yield first, last
+
+
+_DEEPEST_ORIGIN = 3
+
+
+class EntryView:
+    """The entries of a space as one request sees them. What is not the caller's is as absent as what never was.
+
+    A user has the entries of their own, and of an agent's those that came from their threads alone: an agent works
+    for many. The operator of the space has all of it.
+    """
+
+    def __init__(
+        self,
+        store: EntryStore,
+        threads: ThreadStore,
+        transcripts: TranscriptStore,
+        caller: Caller,
+        user_id: str | None,
+    ) -> None:
+        self._store = store
+        self._cited = CitedTurns(threads, transcripts, caller.space)
+        self.space = caller.space
+        self.acting = caller.acting_for(user_id)
+
+    async def get(self, entry_id: str, *, field: str | None = None) -> KnownEntry:
+        known = await self._store.get(self.space, entry_id)
+        if known is None or not await self.may_see(known):
+            raise NotFound(
+                f"there is no entry {entry_id!r}; one that was deleted is forgotten and can't be brought back",
+                field=field,
+            )
+        return known
+
+    async def may_see(self, known: KnownEntry, depth: int = _DEEPEST_ORIGIN) -> bool:
+        if self.acting is None or known.owner == owner_folder(self.space, self.acting):
+            return True
+        if not is_agents(known.owner):
+            return False
+        if known.sources:
+            threads = {source.thread_id for source in known.sources}
+            return all([await self._cited.user_of(thread_id) == self.acting for thread_id in threads])
+        named = entry_links.origin_ids(known.entry)
+        origins = await self.named(known, named)
+        if depth == 0 or not named or len(origins) < len(named):
+            return False
+        return all([await self.may_see(each, depth - 1) for each in origins.values()])
+
+    async def named(self, known: KnownEntry, ids: Iterable[str]) -> dict[str, KnownEntry]:
+        """Those that there are, of the same owner: nothing links across owners."""
+        found: dict[str, KnownEntry] = {}
+        for entry_id in ids:
+            other = await self._store.get(self.space, entry_id)
+            if other is not None and other.owner == known.owner and entry_id != known.entry_id:
+                found[entry_id] = other
+        return found
+
+    async def linked(self, known: KnownEntry) -> tuple[tuple[str, KnownEntry], ...]:
+        """The entries that this one names, by how it names them."""
+        by_relation = {
+            SUPERSEDES: entry_links.superseded_ids(known.entry),
+            SUPERSEDED_BY: entry_links.successor_ids(known.entry),
+            entry_links.MADE_OF: entry_links.origin_ids(known.entry),
+        }
+        return tuple(
+            [
+                (relation, other)
+                for relation, ids in by_relation.items()
+                for other in (await self.named(known, ids)).values()
+                if await self.may_see(other)
+            ]
+        )
+
+    async def quotes(self, entries: Sequence[KnownEntry]) -> list[tuple[Quote, ...]]:
+        """What each of these entries cites, in its order."""
+        return await self._cited.quotes(entries)
+
+
+_MOST = 200
+"""Entries in a chain: a skill may have been made of many cases."""
+_DEEPEST = 8
+_LONGEST_CELL = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an entry is there: what made it, of which memcell and turns, or of which entries."""
+
+    known: KnownEntry
+    memcell: Memcell | None
+    """None for what came of no memcell, or of one that is gone."""
+    quotes: tuple[Quote, ...]
+    made_of: tuple["Reason", ...] = ()
+    left_out: int = 0
+    """Origins that are told already, are gone, or would make the chain too long."""
+
+    @property
+    def strategy(self) -> str:
+        return self.known.strategy or self.known.entry.by.partition(", ")[0]
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote it, or `rules`; None where it does not say."""
+        return self.known.entry.by.partition(", ")[2] or None
+
+
+async def why(view: EntryView, transcripts: TranscriptStore, known: KnownEntry) -> Reason:
+    """The whole chain, each entry once."""
+    return await _reason(view, transcripts, known, {known.entry_id}, _DEEPEST)
+
+
+async def _reason(
+    view: EntryView, transcripts: TranscriptStore, known: KnownEntry, told: set[str], depth: int
+) -> Reason:
+    (quotes,) = await view.quotes([known])
+    named = entry_links.origin_ids(known.entry)
+    origins = await view.named(known, named)
+    made_of = []
+    for entry_id, origin in origins.items():
+        if depth == 0 or entry_id in told or len(told) >= _MOST or not await view.may_see(origin):
+            continue
+        told.add(entry_id)
+        made_of.append(await _reason(view, transcripts, origin, told, depth - 1))
+    memcell = await _memcell(view.space, transcripts, known)
+    return Reason(known, memcell, quotes, tuple(made_of), len(named) - len(made_of))
+
+
+async def _memcell(space: str, transcripts: TranscriptStore, known: KnownEntry) -> Memcell | None:
+    """It ends at or after the last of its turns that the entry cites."""
+    for thread_id in dict.fromkeys(source.thread_id for source in known.sources if known.cell):
+        places = [
+            turn_number(source.turn_id) or 0 for source in known.sources if source.thread_id == thread_id
+        ]
+        cells = await transcripts.cells(space, thread_id, min(places), max(places) + _LONGEST_CELL)
+        found = next((cell for cell in cells if cell.memcell_id == known.cell), None)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,296 @@
+"""Take in what people write in files of entries: their words are theirs for ever, and what they remove is gone."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field, replace
+
+from recollect.domain.entries.entry import EntryChange, EntryFileState, KnownEntry, owner_words
+from recollect.domain.entries.links import left_behind, partners
+from recollect.domain.job import Unfinished
+from recollect.domain.markdown.entry_document import (
+    EntryDocument,
+    WrittenEntry,
+    read_document,
+    section_digest,
+)
+from recollect.domain.markdown.revision import HandWritten, as_theirs, compare_entries, is_loss
+from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
+from recollect.domain.vault_file import VaultFile
+from recollect.errors import Conflict
+from recollect.service.coordination import OwnerLocks
+from recollect.service.entries import FollowUp, nothing_follows, with_succession
+from recollect.service.ports import EntryFileStore, EntryStore, Vault
+from recollect.service.sources import SourceFinder, strategy_of
+from recollect.service.vault.transcripts import EditReports
+
+SETTLE_MS = 2000
+"""How long a person's save is left alone, and how long what they cut may lie in their clipboard."""
+_SHOWN = 5
+_BY_HAND = "written by hand"
+_FORGOTTEN = "came from a forgotten message"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryTaker:
+    """Brings the journal up to a person's version of a file. Their file stays as they saved it.
+
+    What they took away is looked for in the owner's other files before it counts as removed; what is gone in numbers
+    is never taken for a deletion.
+    """
+
+    store: EntryFileStore
+    entries: EntryStore
+    vault: Vault
+    reports: EditReports
+    follow_up: FollowUp = nothing_follows
+    """What it asks for is queued with a person's change."""
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    losses: dict[str, str] = field(default_factory=dict)
+    """By path: how much of a file vanished at once, in words."""
+    _refused: set[tuple[str, str]] = field(default_factory=set)
+    """Paths and digests that were reported already."""
+
+    async def take_in(
+        self, path: str, file: EntryFileState | None, found: VaultFile, *, confirmed: bool
+    ) -> bool:
+        """False where the file can't be read at all, or is not this owner's: nothing of it is taken in.
+
+        Unless `confirmed`, what vanished is looked for once more a little later.
+        """
+        try:
+            space, document = await self._read(path, found)
+        except ValueError as error:
+            self._refuse(path, found.digest, str(error))
+            return False
+        here = await self.store.entries_in(path)
+        seen = compare_entries(document, here)
+        if is_loss(len(seen.vanished), len(here)):
+            self._tell_loss(path, found.digest, f"{len(seen.vanished)} of {len(here)} entries")
+            return True
+        self.losses.pop(path, None)
+        if seen.vanished and not confirmed:
+            await self.store.queue(path, delay_ms=SETTLE_MS, vanished=found.digest)
+            return True
+        await self._apply(path, space, file, found, document, seen)
+        return True
+
+    async def let_go(self, path: str) -> None:
+        """The file is gone: so are the entries that stand in no other."""
+        known = [each.known for each in await self.store.entries_in(path)]
+        if known:
+            moved, gone = await self._whereabouts(path, known)
+            if (other := await self._in_anothers_folder(path, gone)) is not None:
+                await self.store.write_anew(path)
+                self.reports.tell(path, f"is written anew: {other} is in another's folder")
+                return
+            left = await self._left_behind([each for each in known if each.entry_id in gone])
+            change = EntryChange(
+                known[0].space,
+                known[0].owner,
+                "person",
+                "its file was removed by hand",
+                (*moved, *left),
+                gone,
+                bury=True,
+            )
+            async with self.locks.of(known[0].owner):
+                change = self._with_follow_up(await with_succession(self.entries, change), known)
+                await _unless_changed(self.entries.apply(change))
+            self.reports.tell(path, f"was removed by hand: {len(gone)} entries are gone, {len(moved)} moved")
+        await self.store.removed(path)
+
+    async def _read(self, path: str, found: VaultFile) -> tuple[str, EntryDocument]:
+        """Raises ValueError, in words."""
+        if not found.is_whole:
+            raise ValueError("the file is not UTF-8 text, or far too long")
+        owner = entry_owner(path)
+        document = await asyncio.to_thread(read_document, path, found.text, found.modified)
+        if document.kind not in (None, entry_kind_of(path)):
+            raise ValueError(f"its front matter says that it holds {document.kind}")
+        if document.owner not in (None, owner_words(owner)):
+            raise ValueError("its front matter names another owner")
+        space = await self.store.space_of(owner)
+        if space is None:
+            raise ValueError("nobody is known to have this folder")
+        return space, document
+
+    async def _apply(
+        self,
+        path: str,
+        space: str,
+        file: EntryFileState | None,
+        found: VaultFile,
+        document: EntryDocument,
+        seen: HandWritten,
+    ) -> None:
+        owner, finder = entry_owner(path), SourceFinder(self.store)
+        arrived, refused = await self._arrivals(path, space, seen.arrived, finder)
+        changed: list[KnownEntry] = []
+        for known in seen.changed:
+            if await finder.came_from_forgotten(space, owner, known.entry):
+                refused.append(f"{known.entry_id} {_FORGOTTEN}")
+            else:
+                sources = await finder.sources(space, owner, known.entry, known)
+                changed.append(replace(known, sources=sources))
+        moved, gone = await self._whereabouts(path, seen.vanished)
+        put = {known.entry_id: known for known in (*changed, *arrived, *moved)}
+        left = await self._left_behind([each for each in seen.vanished if each.entry_id in gone])
+        # What a person wrote in the same moment is said already, and by them.
+        put |= {known.entry_id: known for known in left if known.entry_id not in put}
+        change = EntryChange(space, owner, "person", _BY_HAND, tuple(put.values()), gone, bury=True)
+        written = {name: each.entry for name, each in document.written.items() if each.has_id}
+        as_written = all(written.get(known.entry_id) == known.entry for known in arrived)
+        is_settled = as_written and not seen.needs_marks and (file is None or file.is_written)
+        filed = seen.filed | {
+            known.entry_id: section_digest(document.written[known.entry_id].entry) for known in arrived
+        }
+        revision = 0 if file is None else file.revision
+        async with self.locks.of(owner):
+            settled = self._with_follow_up(await with_succession(self.entries, change), seen.vanished)
+            is_settled &= settled.put == change.put
+            is_settled &= not any(known.path == path for known in settled.marked)
+            await _unless_changed(
+                self.store.take_in(
+                    path,
+                    found.digest,
+                    settled,
+                    filed,
+                    settled_at=revision if is_settled else None,
+                    delay_ms=SETTLE_MS,
+                )
+            )
+        self._report(path, change, len(changed), len(arrived), document, refused)
+
+    async def _arrivals(
+        self, path: str, space: str, written: Sequence[WrittenEntry], finder: SourceFinder
+    ) -> tuple[list[KnownEntry], list[str]]:
+        """What is new in a file, and why the rest of it is not taken in."""
+        leaving = await self.store.leaving(path)
+        arrived: list[KnownEntry] = []
+        refused: list[str] = []
+        owner, kind = entry_owner(path), entry_kind_of(path)
+        assert kind is not None
+        for each in written:
+            entry, known = each.entry, await self.entries.get(space, each.entry.entry_id)
+            is_new = known is None and entry.entry_id not in leaving
+            if is_new and await finder.came_from_forgotten(space, owner, entry):
+                refused.append(f"{entry.entry_id} {_FORGOTTEN}")
+            elif is_new:
+                new = KnownEntry(space, owner, kind, as_theirs(entry, None), path=path)
+                sources = await finder.sources(space, owner, entry)
+                arrived.append(
+                    replace(
+                        new, sources=sources, cell=entry.extra.get("cell", ""), strategy=strategy_of(entry)
+                    )
+                )
+            elif known is not None and known.owner != owner:
+                refused.append(f"{entry.entry_id} is another owner's")
+            elif known is not None and not (entry.entry_id in leaving and await self._is_waiting(known)):
+                if await self._holds(known.path, entry.entry_id):
+                    refused.append(f"{entry.entry_id} stands in {known.path} too, and that one counts")
+                    continue
+                entry = as_theirs(entry, known.entry)
+                sources = await finder.sources(space, owner, entry, known)
+                arrived.append(replace(known, kind=kind, entry=entry, sources=sources, path=path))
+        return arrived, refused
+
+    async def _is_waiting(self, known: KnownEntry) -> bool:
+        """It has yet to be written to the file that it is in now."""
+        here = await self.store.entries_in(known.path)
+        return any(each.known.entry_id == known.entry_id and not each.digests for each in here)
+
+    async def _holds(self, path: str, entry_id: str) -> bool:
+        text = await self.vault.read(path)
+        return text is not None and entry_id in read_document(path, text).written
+
+    def _with_follow_up(self, change: EntryChange, vanished: Sequence[KnownEntry]) -> EntryChange:
+        gone = [known for known in vanished if known.entry_id in change.remove]
+        kinds = frozenset(known.kind for known in (*change.put, *change.marked, *gone))
+        return replace(change, extra_jobs=tuple(self.follow_up(change, kinds)))
+
+    async def _left_behind(self, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
+        """What the entries that go had superseded, or were superseded by, as it is without them."""
+        others: dict[str, KnownEntry] = {}
+        for name in partners(*(known.entry for known in gone)):
+            other = await self.entries.get(gone[0].space, name)
+            if other is not None and other.owner == gone[0].owner:
+                others[name] = other
+        return left_behind(gone, others)
+
+    async def _whereabouts(
+        self, path: str, vanished: Sequence[KnownEntry]
+    ) -> tuple[tuple[KnownEntry, ...], tuple[str, ...]]:
+        """Those that a person moved to another file of the owner, and the ids of those that are nowhere."""
+        missing = {known.entry_id: known for known in vanished}
+        moved: list[KnownEntry] = []
+        owner = entry_owner(path)
+        others = await self.vault.stamps(owner) if missing else {}
+        for other in filter(is_entry_path, sorted(others)):
+            if other == path or not missing:
+                continue
+            found = await self.vault.look(other, ENTRY_FILE_BYTES)
+            if found is None or not any(entry_id in found.text for entry_id in missing):
+                continue
+            document = await asyncio.to_thread(read_document, other, found.text)
+            kind = entry_kind_of(other)
+            if kind is None or document.owner not in (None, owner_words(owner)):
+                continue
+            for name in document.intact.keys() & missing.keys():
+                known = missing.pop(name)
+                entry = as_theirs(document.intact[name], known.entry)
+                moved.append(replace(known, kind=kind, entry=entry, path=other))
+        return tuple(moved), tuple(missing)
+
+    async def _in_anothers_folder(self, path: str, gone: Sequence[str]) -> str | None:
+        """The file of the same name that holds any of these, and says that it is this owner's: a folder was renamed."""
+        owner, name = entry_owner(path), path.rpartition("/")[2]
+        for other in await self.vault.list_files() if gone else []:
+            if other.rpartition("/")[2] != name or not is_entry_path(other) or entry_owner(other) == owner:
+                continue
+            found = await self.vault.look(other, ENTRY_FILE_BYTES)
+            if found is None or not any(entry_id in found.text for entry_id in gone):
+                continue
+            document = await asyncio.to_thread(read_document, other, found.text)
+            if document.owner == owner_words(owner) and not document.written.keys().isdisjoint(gone):
+                return other
+        return None
+
+    def _refuse(self, path: str, digest: str, why: str) -> None:
+        if (path, digest) not in self._refused:
+            self._refused.add((path, digest))
+            self.reports.not_read(path, f"not taken in, and what was known before stays: {why}")
+
+    def _tell_loss(self, path: str, digest: str, what: str) -> None:
+        if (path, digest) not in self._refused:
+            self._refused.add((path, digest))
+            self.reports.not_read(path, f"{what} vanished at once; nothing was deleted")
+        self.losses[path] = what
+
+    def _report(
+        self,
+        path: str,
+        change: EntryChange,
+        changed: int,
+        arrived: int,
+        document: EntryDocument,
+        refused: list[str],
+    ) -> None:
+        told = [
+            f"{number} {what}"
+            for number, what in ((changed, "edited"), (arrived, "written"), (len(change.remove), "removed"))
+            if number
+        ]
+        if told:
+            self.reports.tell(path, f"entries by hand: {', '.join(told)}")
+        wrong = refused + [f"line {problem.line}: {problem.message}" for problem in document.problems]
+        if wrong:
+            more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+            self.reports.not_read(path, f"not taken in: {'; '.join(wrong[:_SHOWN])}{more}")
+
+
+async def _unless_changed(applied: Awaitable[None]) -> None:
+    """What was compared may have been changed meanwhile: then all of it is compared anew."""
+    try:
+        await applied
+    except Conflict as error:
+        raise Unfinished from error

@@ -1,0 +1,270 @@
+"""Files of entries: what the journal has is written to the vault, and what a person writes there is taken in."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from recollect.domain.entries.entry import EntryFileState, FiledEntry, owner_words
+from recollect.domain.entries.links import NO_LINKS, Links, linkable, named_ids
+from recollect.domain.identity import text_digest
+from recollect.domain.job import Job, Unfinished
+from recollect.domain.markdown.entry_document import is_bare, read_document, section_digest, splice
+from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
+from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.errors import StorageUnavailable
+from recollect.service.coordination import OwnerLocks
+from recollect.service.entries import FollowUp, nothing_follows
+from recollect.service.ports import EntryFileStore, EntryStore, NoteStore, Vault
+from recollect.service.vault.entry_edits import SETTLE_MS, EntryTaker
+from recollect.service.vault.transcripts import EditReports
+
+_EMPTY = hashlib.sha256(b"").hexdigest()
+_MOST_ANNOUNCED = 50
+_MOST_ROUNDS = 5
+
+
+def nobody_asks(owners: set[str]) -> None:
+    """For callers that do not follow the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFiles:
+    """Brings each file and the journal together, in a lane of its own.
+
+    A person's save is never written over: what they wrote is taken in first, and what the journal has besides is put
+    into their file, section by section, a little later. Everything else in the file stays byte for byte.
+    """
+
+    store: EntryFileStore
+    entries: EntryStore
+    vault: Vault
+    notes: NoteStore
+    """Of what is searched in the vault: told at once when a file goes."""
+    reports: EditReports
+    on_changed: Callable[[set[str]], None] = nobody_asks
+    """Told the folders of the owners whose files changed."""
+    follow_up: FollowUp = nothing_follows
+    """The work that a person's change brings about."""
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """Held by whatever makes memories of an owner's while it writes them."""
+    _losses: dict[str, str] = field(default_factory=dict)
+    _refused: set[tuple[str, str]] = field(default_factory=set)
+
+    async def handle(self, job: Job) -> None:
+        """The handler of jobs for files of entries."""
+        path = str(job.payload["path"])
+        if job.payload.get("gone") and await self._look(path) is None:
+            await self._taker.let_go(path)
+            self._tell(path)
+        else:
+            await self.settle(path, vanished=job.payload.get("vanished"))
+
+    async def settle(self, path: str, *, vanished: str | None = None) -> None:
+        """Take in what a person wrote; else write what the journal has and the file has not.
+
+        `vanished` is the digest of a version in which entries were missed some time ago.
+        """
+        if not is_entry_path(path):
+            raise ValueError(f"{path} is no file of entries")
+        file, found = await self.store.file(path), await self._look(path)
+        if found is not None and _is_foreign(file, found):
+            confirmed = found.digest == vanished
+            if await self._taker.take_in(path, file, found, confirmed=confirmed):
+                self._tell(path)
+            elif file is not None and not file.is_written:
+                await self._write_over(file)
+        elif file is not None and not file.is_written:
+            await self._write(file, found)
+
+    async def settle_all(self) -> None:
+        """Every file that there is or should be."""
+        paths = {file.path for file in await self.store.files()}
+        for path in sorted(paths | set(filter(is_entry_path, await self.vault.list_files()))):
+            for _ in range(_MOST_ROUNDS):
+                try:
+                    await self.settle(path)
+                except Unfinished:
+                    continue
+                file = await self.store.file(path)
+                if file is None or file.is_written:
+                    break
+
+    def problem(self) -> str | None:
+        """What is asked of the person. Names no file."""
+        if not self._losses:
+            return None
+        lost = next(iter(self._losses.values()))
+        more = f", and from {len(self._losses) - 1} files more," if len(self._losses) > 1 else ""
+        return (
+            f"{lost} vanished from a file{more} at once; nothing was deleted. Bring them back, or run 'recollect verify "
+            "--repair' to write them anew"
+        )
+
+    @property
+    def _taker(self) -> EntryTaker:
+        return EntryTaker(
+            self.store,
+            self.entries,
+            self.vault,
+            self.reports,
+            self.follow_up,
+            self.locks,
+            self._losses,
+            self._refused,
+        )
+
+    async def _look(self, path: str) -> VaultFile | None:
+        if not self.vault.is_there():
+            raise StorageUnavailable(self.vault.problem())
+        return await self.vault.look(path, ENTRY_FILE_BYTES)
+
+    async def _write(self, file: EntryFileState, found: VaultFile | None) -> None:
+        """Raises Unfinished where a person saved the file meanwhile."""
+        here = await self.store.entries_in(file.path)
+        gone = await self.store.leaving(file.path)
+        before = None if found is None else found.text
+        links = await self._links(file, here)
+        kept = await self._keep_damaged(file.path, found, here, links)
+        text = await asyncio.to_thread(_spliced, file, before, here, gone, kept, links)
+        ours = frozenset() if found is None else frozenset([found.digest])
+        if not here and is_bare(text, _kind(file), owner_words(file.owner)):
+            await self._remove(file, ours)
+            return
+        digest = text_digest(text)
+        await self._announce(file, digest, here, kept)
+        foreign = None
+        if text != before:
+            foreign = await self.vault.write_unless_foreign(file.path, text, ours | {digest})
+        if foreign is not None:
+            raise Unfinished
+        await self.store.record(file.path, file.revision, digest, gone)
+        self._tell(file.path)
+
+    async def _write_over(self, file: EntryFileState) -> None:
+        """What stands there can't be read: it is kept beside."""
+        here = await self.store.entries_in(file.path)
+        gone = await self.store.leaving(file.path)
+        text = _spliced(file, None, here, gone, frozenset(), await self._links(file, here))
+        digest = text_digest(text)
+        await self._announce(file, digest, here, frozenset())
+        conflict = await self.vault.write(file.path, text, file.digests | {digest})
+        await self.store.record(file.path, file.revision, digest, gone)
+        if conflict is not None:
+            self.reports.tell(file.path, f"could not be read; that version is kept as {conflict}")
+        self._tell(file.path)
+
+    async def _remove(self, file: EntryFileState, ours: frozenset[str]) -> None:
+        conflict = await self.vault.remove_file(file.path, ours)
+        await self.store.removed(file.path)
+        await self.notes.gone([file.path])
+        if conflict is not None:
+            self.reports.tell(file.path, f"was changed by hand too; that version is kept as {conflict}")
+        self._tell(file.path)
+
+    async def _announce(
+        self, file: EntryFileState, digest: str, here: list[FiledEntry], kept: frozenset[str]
+    ) -> None:
+        announced = [*(item for item in (file.writing or "").split() if item != digest), digest]
+        filing: dict[str, str] = {}
+        for each in here:
+            mine = section_digest(each.known.entry)
+            if each.known.entry_id not in kept and each.digests != {mine}:
+                filing[each.known.entry_id] = mine
+        await self.store.announce(file.path, " ".join(announced[-_MOST_ANNOUNCED:]), filing)
+
+    async def _links(self, file: EntryFileState, here: list[FiledEntry]) -> Links:
+        """Where the entries stand that those of a file name."""
+        named = dict.fromkeys(name for each in here for name in named_ids(each.known.entry))
+        if not named:
+            return NO_LINKS
+        found = await self.entries.some(here[0].known.space, file.owner, list(named))
+        places = {each.entry_id: linkable(each.owner, each.path) for each in found}
+        return {name: place for name, place in places.items() if place}
+
+    async def _keep_damaged(
+        self, path: str, found: VaultFile | None, here: list[FiledEntry], links: Links
+    ) -> frozenset[str]:
+        """Ids of sections that a person damaged and that have nothing new to say: they are left as they are.
+
+        Where one has to be written over, the person's version is kept beside.
+        """
+        if found is None:
+            return frozenset()
+        entries = [each.known.entry for each in here]
+        document = await asyncio.to_thread(
+            read_document, path, found.text, found.modified, known=entries, links=links
+        )
+        damaged = document.damaged
+        if not damaged:
+            return frozenset()
+        ours = {each.known.entry_id: section_digest(each.known.entry) in each.digests for each in here}
+        kept = frozenset(name for name in damaged if ours.get(name))
+        if any(name in ours for name in damaged - kept):
+            conflict = await self.vault.keep_copy(path, found.digest)
+            self.reports.tell(
+                path, f"what could not be read is written over; that version is kept as {conflict}"
+            )
+        return kept
+
+    def _tell(self, path: str) -> None:
+        self.on_changed({"/".join(path.split("/")[:3])})
+
+    def follows(self, path: str) -> bool:
+        return is_entry_path(path)
+
+    async def known(self) -> dict[str, str]:
+        """The files that should stand in the vault, and the digests of what they held last."""
+        files = await self.store.files()
+        return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
+
+    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        """Have those taken in that a person changed. Returns the stamps of those that need not be read again."""
+        stamps: dict[str, FileStamp] = {}
+        for path in paths:
+            found = await self.vault.look(path, ENTRY_FILE_BYTES)
+            if found is None:
+                continue
+            file = await self.store.file(path)
+            if _is_foreign(file, found):
+                await self.store.queue(path)
+            elif found.stamp is not None and found.digest != _EMPTY:
+                stamps[path] = found.stamp
+        return stamps
+
+    async def let_go(self, paths: Iterable[str]) -> None:
+        """A person removed these, or moved them: what they held is looked for elsewhere before it goes."""
+        for path in paths:
+            await self.store.queue(path, delay_ms=SETTLE_MS, gone="yes")
+
+    async def write_anew(self, paths: Iterable[str]) -> None:
+        """These are gone, and not because anybody wanted it; nor did anybody want what else is missed."""
+        for path in sorted({*paths, *self._losses}):
+            self._losses.pop(path, None)
+            await self.store.write_anew(path)
+            self.reports.file_restored(path)
+
+
+def _is_foreign(file: EntryFileState | None, found: VaultFile) -> bool:
+    """A person's version. One that was cut to nothing is none: whether it is lost is judged with all others."""
+    return found.digest != _EMPTY and (file is None or found.digest not in file.digests)
+
+
+def _kind(file: EntryFileState) -> str:
+    kind = entry_kind_of(file.path)
+    assert kind is not None
+    return kind
+
+
+def _spliced(
+    file: EntryFileState,
+    text: str | None,
+    here: list[FiledEntry],
+    gone: frozenset[str],
+    kept: frozenset[str],
+    links: Links,
+) -> str:
+    entries = [each.known.entry for each in here]
+    return splice(
+        text, _kind(file), owner_words(file.owner), entries, gone, path=file.path, untouched=kept, links=links
+    )

@@ -1,0 +1,136 @@
+"""Brings entries and deletions back into an empty journal from their files alone."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from recollect.domain.entries.entry import EntryChange, KnownEntry, owner_words
+from recollect.domain.forgetting import buried_path, is_buried_path, parse_buried, render_buried
+from recollect.domain.identity import text_digest
+from recollect.domain.job import Job
+from recollect.domain.markdown.entry_document import EntryDocument, read_document, section_digest
+from recollect.domain.markdown.revision import as_theirs
+from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
+from recollect.service.ports import EntryFileStore, EntryStore, Progress, Vault, no_progress
+from recollect.service.sources import SourceFinder, strategy_of
+
+
+@dataclass(slots=True)
+class ImportedEntries:
+    """What came back, and what could not."""
+
+    entries: int = 0
+    files: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+async def import_entries(
+    vault: Vault, store: EntryFileStore, progress: Progress = no_progress
+) -> ImportedEntries:
+    """Read every file of entries; the threads that they cite are in the journal already.
+
+    What can't be read is left in its file, and said. Of two entries with one id the first is kept.
+    """
+    result = ImportedEntries()
+    finder, taken = SourceFinder(store), dict[tuple[str, str], str]()
+    paths = [path for path in await vault.list_files() if is_entry_path(path)]
+    for done, path in enumerate(paths, 1):
+        try:
+            await _import_file(vault, store, finder, path, taken, result)
+        except ValueError as error:
+            result.problems.append(f"{path}: {error}")
+        progress(done, len(paths))
+    return result
+
+
+async def _import_file(
+    vault: Vault,
+    store: EntryFileStore,
+    finder: SourceFinder,
+    path: str,
+    taken: dict[tuple[str, str], str],
+    result: ImportedEntries,
+) -> None:
+    found = await vault.look(path, ENTRY_FILE_BYTES)
+    if found is None:
+        return
+    if not found.is_whole:
+        raise ValueError("the file is not UTF-8 text, or far too long")
+    document = await asyncio.to_thread(read_document, path, found.text, found.modified)
+    space = await _space(store, path, document)
+    known = []
+    for entry in await _known(finder, space, path, document):
+        if (other := taken.setdefault((space, entry.entry_id), path)) != path:
+            result.problems.append(f"{path}: {entry.entry_id} stands in {other} too; this one was left out")
+        elif await finder.came_from_forgotten(space, entry.owner, entry.entry):
+            result.problems.append(f"{path}: {entry.entry_id} came from a forgotten message; it was left out")
+        else:
+            known.append(entry)
+    change = EntryChange(space, entry_owner(path), "person", "brought back from the vault", tuple(known))
+    filed = {each.entry_id: section_digest(document.written[each.entry_id].entry) for each in known}
+    has_ids = all(document.written[each.entry_id].has_id for each in known)
+    await store.take_in(path, found.digest, change, filed, settled_at=0 if has_ids else None)
+    result.files += 1
+    result.entries += len(known)
+    result.problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
+
+
+async def _space(store: EntryFileStore, path: str, document: EntryDocument) -> str:
+    """Raises ValueError, in words, where the file is not what its place says."""
+    owner = entry_owner(path)
+    if document.kind not in (None, entry_kind_of(path)) or document.owner not in (None, owner_words(owner)):
+        raise ValueError("its front matter names another place")
+    space = await store.space_of(owner)
+    if space is None:
+        raise ValueError("nobody is known to have this folder")
+    return space
+
+
+async def _known(finder: SourceFinder, space: str, path: str, document: EntryDocument) -> list[KnownEntry]:
+    owner, kind = entry_owner(path), entry_kind_of(path)
+    assert kind is not None
+    return [
+        KnownEntry(
+            space,
+            owner,
+            kind,
+            each.entry if each.has_id else as_theirs(each.entry, None),
+            await finder.sources(space, owner, each.entry),
+            each.entry.extra.get("cell", ""),
+            strategy_of(each.entry),
+            path,
+        )
+        for each in document.written.values()
+        if each.is_intact
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Graves:
+    """Writes each owner's list of deleted entries, ids alone, to the vault."""
+
+    entries: EntryStore
+    vault: Vault
+
+    async def handle(self, job: Job) -> None:
+        """The handler of jobs for lists of deleted entries."""
+        owner = str(job.payload["owner"])
+        path = buried_path(owner)
+        text = render_buried(job.space, await self.entries.buried(job.space, owner))
+        current = await self.vault.read(path)
+        if current != text:
+            ours = frozenset([text_digest(text), *([text_digest(current)] if current is not None else [])])
+            await self.vault.write(path, text, ours)
+
+
+async def import_graves(vault: Vault, entries: EntryStore) -> int:
+    """Read every list back into the journal; returns how many entries stay deleted."""
+    count = 0
+    for path in await vault.list_files():
+        text = await vault.read(path) if is_buried_path(path) else None
+        if text is None:
+            continue
+        space, graves = parse_buried(text)
+        if space is not None and graves:
+            await entries.bury(space, path.rpartition("/")[0], graves)
+            count += len(graves)
+    return count

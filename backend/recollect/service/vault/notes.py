@@ -1,0 +1,165 @@
+"""Notes: what a person puts into `notes/`, by hand or through the API."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from recollect.domain.access import Caller
+from recollect.domain.model import NOTE_BYTES, Note
+from recollect.domain.paths import (
+    MARKDOWN_ENDINGS,
+    file_name,
+    is_entry_path,
+    is_note,
+    owner_folder,
+    owner_of_path,
+)
+from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.errors import AlreadyExists, InvalidInput, NotFound
+from recollect.service.ports import NoteStore, Vault
+from recollect.service.threads import DEFAULT_USER
+from recollect.service.vault.reader import VaultReader
+from recollect.service.vault.transcripts import EditReports
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFollower:
+    """Keeps the known notes true to the vault, files of entries among them; of what becomes of entries others tell."""
+
+    store: NoteStore
+    reader: VaultReader
+    reports: EditReports
+    on_changed: Callable[[set[str]], None]
+    """Told the folders of the owners whose notes changed."""
+    partly_read: set[str] = field(default_factory=set)
+    """Paths of those that are longer than what is read, or no text."""
+
+    def problem(self) -> str | None:
+        """What of the notes cannot be found, in words."""
+        if not self.partly_read:
+            return None
+        number = len(self.partly_read)
+        notes, are = ("1 note", "is") if number == 1 else (f"{number} notes", "are")
+        return f"{notes} {are} longer than {NOTE_BYTES:,} bytes or not UTF-8, and found in part: the log says which"
+
+    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        """Take in notes that may be new or edited. Returns the stamps of those that need not be read again.
+
+        One that cannot be read stays as it is known.
+        """
+        stamps: dict[str, FileStamp] = {}
+        changed: set[str] = set()
+        asked = list(paths)
+        known = {
+            note.path: note
+            for start in range(0, len(asked), _AT_ONCE)
+            for note in await self.store.at(asked[start : start + _AT_ONCE])
+        }
+        for path in asked:
+            owner, found = owner_of_path(path), await self.reader.look(path, NOTE_BYTES)
+            if owner is None or found is None:
+                continue
+            self._remember(path, found)
+            if found.stamp is not None:
+                stamps[path] = found.stamp
+            note = Note(path, owner, found.digest, found.modified)
+            if (old := known.get(path)) is None or old.digest != note.digest:
+                await self.store.seen(note)
+                changed.add(owner)
+                self._report(path, found, is_new=path not in known)
+        if changed:
+            self.on_changed(changed)
+        return stamps
+
+    async def let_go(self, notes: Iterable[Note]) -> None:
+        """These are gone from the vault."""
+        gone = list(notes)
+        self.partly_read.difference_update(note.path for note in gone)
+        if gone:
+            await self.store.gone([note.path for note in gone])
+            for note in gone:
+                if not is_entry_path(note.path):
+                    self.reports.tell(note.path, "the note is gone")
+            self.on_changed({note.owner for note in gone})
+
+    def _remember(self, path: str, found: VaultFile) -> None:
+        if found.is_whole:
+            self.partly_read.discard(path)
+        else:
+            self.partly_read.add(path)
+
+    def _report(self, path: str, found: VaultFile, *, is_new: bool) -> None:
+        if found.is_whole and is_entry_path(path):
+            return
+        if found.is_whole:
+            self.reports.tell(path, "a new note" if is_new else "the note was edited")
+        else:
+            self.reports.not_read(
+                path,
+                f"the note is longer than {NOTE_BYTES:,} bytes or not UTF-8; it is read as far as possible",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class NoteText:
+    """A note and what stands in it."""
+
+    note: Note
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What people put into their notes. What stands there already is never replaced unasked."""
+
+    store: NoteStore
+    vault: Vault
+    on_written: Callable[[Iterable[str]], Awaitable[None]]
+    """Told the paths that were written: they are taken in at once."""
+
+    async def list_notes(self, caller: Caller, user_id: str | None) -> list[Note]:
+        known = await self.store.known(_owner(caller, user_id))
+        return [note for note in known if is_note(note.path)]
+
+    async def get_note(self, caller: Caller, user_id: str | None, name: str) -> NoteText:
+        """By its path below `notes/`. Raises NotFound."""
+        for note in await self.list_notes(caller, user_id):
+            if name_of(note) == name and (found := await self.vault.look(note.path, NOTE_BYTES)) is not None:
+                return NoteText(note, found.text)
+        raise NotFound(f"there is no note {name!r}")
+
+    async def import_note(
+        self, caller: Caller, user_id: str | None, name: str, text: str, *, replace: bool = False
+    ) -> tuple[NoteText, bool]:
+        """The note, and whether it is new. Raises AlreadyExists where another text has that name, unless told to."""
+        if len(text.encode()) > NOTE_BYTES:
+            raise InvalidInput(f"text: a note has at most {NOTE_BYTES:,} bytes", field="text")
+        path = f"{_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
+        before = await self.vault.look(path)
+        ours = frozenset([before.digest]) if before is not None and replace else frozenset()
+        if await self.vault.write_unless_foreign(path, text, ours) is not None:
+            raise AlreadyExists(f"there is another note {name!r}", field="name")
+        await self.on_written([path])
+        for note in await self.list_notes(caller, user_id):
+            if note.path == path:
+                return NoteText(note, text), before is None
+        raise NotFound(f"the note {name!r} was removed meanwhile")
+
+
+def name_of(note: Note) -> str:
+    """Its path below `notes/`."""
+    return note.path.split("/", 4)[4]
+
+
+def _owner(caller: Caller, user_id: str | None) -> str:
+    return owner_folder(caller.space, caller.acting_for(user_id) or DEFAULT_USER)
+
+
+def _stem(name: str) -> str:
+    """The name of a file without its ending; what folder it was in elsewhere says nothing here."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    for ending in MARKDOWN_ENDINGS:
+        if last.lower().endswith(ending) and len(last) > len(ending):
+            return last[: -len(ending)]
+    return last or name

@@ -1,0 +1,143 @@
+"""Files of presets and preferences: written to the vault, and taken in when a person changes them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from recollect.domain.identity import text_digest
+from recollect.domain.job import Job
+from recollect.domain.paths import is_people_file
+from recollect.domain.people import (
+    PEOPLE_BYTES,
+    PeopleFile,
+    Preferences,
+    Preset,
+    read_people_file,
+    render_people_file,
+)
+from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.errors import StorageUnavailable
+from recollect.service.ports import PeopleFileStore, Vault
+from recollect.service.vault.transcripts import EditReports
+
+_MOST_ANNOUNCED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleFiles:
+    """Brings each file and the journal together, in a lane of its own.
+
+    What a person wrote is in force once it is taken in, and their file stays as they wrote it. Where the journal
+    was changed too, and has yet to be written, that change wins, and their version is kept as a conflict file. A
+    file that can't be read is reported and left alone; what was in force before it stays in force.
+    """
+
+    store: PeopleFileStore
+    vault: Vault
+    reports: EditReports
+    _unreadable: set[tuple[str, str]] = field(default_factory=set)
+    """Paths and digests that were reported already."""
+
+    async def handle(self, job: Job) -> None:
+        """The handler of jobs for people's files."""
+        await self.settle(str(job.payload["path"]))
+
+    async def settle(self, path: str) -> None:
+        """Write what is in force and not in its file yet; else take in what a person wrote."""
+        if not self.vault.is_there():
+            raise StorageUnavailable(self.vault.problem())
+        known = await self.store.file(path)
+        if known is not None and not known.is_written:
+            await self._write(known)
+            return
+        found = await self.vault.look(path, PEOPLE_BYTES)
+        if found is not None and (known is None or found.digest not in known.digests):
+            await self._take_in(path, found)
+
+    async def settle_all(self) -> None:
+        """Every file that there is or should be."""
+        paths = {file.path for file in await self.store.files()}
+        for path in sorted(paths | {path for path in await self.vault.list_files() if is_people_file(path)}):
+            await self.settle(path)
+
+    async def _write(self, known: PeopleFile) -> None:
+        path = known.path
+        if known.holds is None:
+            conflict = await self.vault.remove_file(path, known.digests)
+            await self.store.removed(path)
+        else:
+            text = render_people_file(known.holds)
+            digest = text_digest(text)
+            announced = [*(item for item in (known.writing or "").split() if item != digest), digest]
+            await self.store.announce(path, " ".join(announced[-_MOST_ANNOUNCED:]))
+            await self._keep_what_is_beside(known)
+            conflict = await self.vault.write(path, text, known.digests | {digest})
+            await self.store.record(path, known.revision, digest)
+        if conflict is not None:
+            self.reports.tell(path, f"was changed by hand too; that version is kept as {conflict}")
+
+    async def _keep_what_is_beside(self, known: PeopleFile) -> None:
+        """A person's own properties can't be rendered again: their version is kept."""
+        found = await self.vault.look(known.path, PEOPLE_BYTES)
+        if found is None or found.digest != known.digest:
+            return
+        try:
+            _, beside = read_people_file(known.path, found.text)
+        except ValueError:
+            beside = ("what can't be read any longer",)
+        if beside:
+            await self.vault.keep_copy(known.path, found.digest)
+
+    async def _take_in(self, path: str, found: VaultFile) -> None:
+        try:
+            holds = await self._read(path, found)
+        except ValueError as error:
+            if (path, found.digest) not in self._unreadable:
+                self._unreadable.add((path, found.digest))
+                self.reports.not_read(path, f"not taken in, and what was in force before stays so: {error}")
+            return
+        await self.store.take_in(path, holds, found.digest)
+        self.reports.tell(path, "was written by hand and is in force")
+
+    async def _read(self, path: str, found: VaultFile) -> Preset | Preferences:
+        """Raises ValueError, in words, where it can't be read or another file holds the same."""
+        if not found.is_whole:
+            raise ValueError("the file is not UTF-8 text, or far too long")
+        holds, _ = read_people_file(path, found.text)
+        other = await self.store.path_of(holds)
+        if other not in (None, path) and await self.vault.look(str(other), 1) is not None:
+            raise ValueError(f"{other} has the same name")
+        return holds
+
+    def follows(self, path: str) -> bool:
+        return is_people_file(path)
+
+    async def known(self) -> dict[str, str]:
+        """The files that should stand in the vault, and the digests of what they held last."""
+        files = await self.store.files()
+        return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
+
+    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        """Have those taken in that a person changed. Returns the stamps of those that need not be read again."""
+        stamps: dict[str, FileStamp] = {}
+        for path in paths:
+            found = await self.vault.look(path, PEOPLE_BYTES)
+            if found is None:
+                continue
+            known = await self.store.file(path)
+            if known is None or found.digest not in known.digests:
+                await self.store.queue(path)
+            elif found.stamp is not None:
+                stamps[path] = found.stamp
+        return stamps
+
+    async def let_go(self, paths: Iterable[str]) -> None:
+        """A person removed these: a preset is no longer there, preferences are the defaults again."""
+        for path in paths:
+            if await self.store.let_go(path):
+                self.reports.tell(path, "was removed by hand, and is in force no longer")
+
+    async def write_anew(self, paths: Iterable[str]) -> None:
+        """These are gone, and not because anybody wanted it."""
+        for path in paths:
+            await self.store.write_anew(path)
+            self.reports.file_restored(path)

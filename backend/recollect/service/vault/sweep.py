@@ -1,0 +1,387 @@
+"""Hand edits: sees what people do to the files of the vault, and has it taken in, restored or asked about."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from recollect.domain.job import ENTRIES, PEOPLE, TAKE_IN
+from recollect.domain.markdown.transcript import is_transcript, transcript_place
+from recollect.domain.paths import is_entry_path, is_markdown, is_note, transcript_path
+from recollect.domain.vault_file import FileStamp, KnownPart, Listing, loss_in_words
+from recollect.errors import Unavailable
+from recollect.service.ports import Clock, JobRunner, NoteStore, TranscriptStore, Vault, VaultWatcher
+from recollect.service.vault.notes import NoteFollower
+from recollect.service.vault.reader import FileFollower, VaultReader
+from recollect.service.vault.transcripts import EditReports
+
+_MANY_JOBS = 10_000
+_LONG_SWEEP_MS = 60_000
+_EMPTY = hashlib.sha256(b"").hexdigest()
+_log = logging.getLogger("recollect.edits")
+
+
+class HandEdits:
+    """What the watcher sees is looked at now, the whole vault at every sweep. Reads a file only when it changed.
+
+    Transcripts are taken in and restored by jobs, in turn with all else that is done to a thread's files; our own
+    writes are told by their content. Files that vanish in numbers are no deletion: nothing is restored or let go
+    until they are back, or a person says so. A file that cannot be read is neither gone nor changed.
+    """
+
+    def __init__(
+        self,
+        store: TranscriptStore,
+        notes: NoteStore,
+        vault: Vault,
+        watcher: VaultWatcher,
+        reports: EditReports,
+        *,
+        clock: Clock,
+        sweep_seconds: float = 60.0,
+        settle_seconds: float = 0.7,
+        on_notes_changed: Callable[[set[str]], None] = lambda owners: None,
+        on_due: Callable[[int], None] = lambda due: None,
+        followers: Sequence[FileFollower] = (),
+    ) -> None:
+        self._store = store
+        self._note_store = notes
+        self._reader = VaultReader(vault)
+        self._notes = NoteFollower(notes, self._reader, reports, on_notes_changed)
+        self._vault = vault
+        self._watcher = watcher
+        self.reports = reports
+        self._clock = clock
+        self._sweep_seconds = sweep_seconds
+        self._settle_seconds = settle_seconds
+        self._on_due = on_due
+        self._followers = followers
+        self._stamps: dict[str, FileStamp] = {}
+        """Of the files that held, when they were read, what is known of them."""
+        self._places: dict[str, KnownPart] = {}
+        """Which part of which thread each file is; its digests may be old."""
+        self._loss: str | None = None
+        self._failure: str | None = None
+        self._blind: str | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sweep_now = asyncio.Event()
+        self._sweeping = asyncio.Lock()
+        self._sweeping_since: int | None = None
+        self.sweeps = 0
+
+    async def start(self) -> None:
+        self._sweep_now, self._sweeping = asyncio.Event(), asyncio.Lock()
+        self._stamps, self._places = {}, {}
+        self._loss = self._failure = self._blind = self._sweeping_since = None
+        self._reader.start_anew()
+        self._tasks = [
+            asyncio.create_task(self._follow_watcher(), name="vault-watcher"),
+            asyncio.create_task(self._sweep_regularly(), name="vault-sweep"),
+        ]
+
+    async def stop(self) -> None:
+        self._watcher.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    def problem(self) -> str | None:
+        """What is asked of the person, or keeps hand edits from being seen. Names no file."""
+        return self._loss or self._failure or self._stalled() or self._blind
+
+    def _stalled(self) -> str | None:
+        if self._sweeping_since is None or (passed := self._clock() - self._sweeping_since) < _LONG_SWEEP_MS:
+            return None
+        return (
+            f"the vault has been looked through for {passed // 1000} s, and not to its end: hand edits may be seen "
+            "late. Does the disk or share that it is on answer?"
+        )
+
+    def notes_problem(self) -> str | None:
+        """What of the vault is not read, and so not found. Names no file."""
+        problems = [problem for problem in (self._notes.problem(), self._reader.problem()) if problem]
+        return "; ".join(problems) or None
+
+    async def accept_losses(self) -> None:
+        """The person says that what is gone is gone: notes are let go, and what the journal holds is written anew.
+
+        Transcripts are for `verify --repair`.
+        """
+        if self._vault.is_there():
+            listing = await self._reader.list_all()
+            known = await self._note_store.known()
+            await self._notes.let_go(note for note in known if not listing.may_hold(note.path))
+            for follower in self._followers:
+                await follower.write_anew(
+                    [path for path in await follower.known() if not listing.may_hold(path)]
+                )
+            await self.sweep()
+
+    async def catch_up(self, jobs: JobRunner, seconds: float = 30.0) -> None:
+        """Sweep, and wait until what it found is taken in."""
+        await self.sweep()
+        for job in await jobs.list_jobs(space=None, limit=_MANY_JOBS):
+            if job.kind in (TAKE_IN, PEOPLE, ENTRIES):
+                await jobs.wait_for(job.job_id, seconds)
+
+    async def look_at(self, paths: Iterable[str]) -> None:
+        """Something happened to these files or folders; `""` is the vault itself."""
+        if not self._vault.is_there():
+            return
+        if self._loss is not None:
+            self._sweep_now.set()
+        others: list[str] = []
+        for path in await self._files_below(paths):
+            if is_transcript(path):
+                await self._look_at_transcript(path)
+            else:
+                others.append(path)
+        await self._look_at_others(others)
+        await self._look_for_gone(others)
+
+    async def _look_at_others(self, paths: Collection[str]) -> None:
+        """At notes, and at what others follow."""
+        self._stamps |= await self._notes.look_at(path for path in paths if is_note(path))
+        # Their stamps are left to those who follow them: what is not taken in yet has to be read again.
+        await self._notes.look_at(path for path in paths if is_entry_path(path))
+        for follower in self._followers:
+            followed = await self._reader.readable(path for path in paths if follower.follows(path))
+            self._stamps |= await follower.look_at(followed)
+
+    async def _files_below(self, paths: Iterable[str]) -> list[str]:
+        files: set[str] = set()
+        for path in paths:
+            if is_markdown(path):
+                files.add(path)
+            elif path == "":
+                self._sweep_now.set()
+            else:
+                files |= await self._files_in(path)
+        return sorted(files)
+
+    async def _files_in(self, folder: str) -> set[str]:
+        """The files there are below a folder; where none are left, those that are known."""
+        listing = await self._reader.list_all(folder)
+        if listing.unreadable or listing.not_followed:
+            self._sweep_now.set()  # It counts what is not read.
+        if listing.stamps or listing.may_hold(folder):
+            return set(listing.stamps)
+        known = {path for path in self._places if path.startswith(f"{folder}/")}
+        return known | await self._known_others(folder)
+
+    async def _known_others(self, folder: str) -> set[str]:
+        if "/threads/" in f"{folder}/":
+            return set()
+        known = [note.path for note in await self._note_store.known()]
+        return {path for path in (*known, *await self._followed()) if path.startswith(f"{folder}/")}
+
+    async def _followed(self) -> dict[str, str]:
+        followed: dict[str, str] = {}
+        for follower in self._followers:
+            followed |= await follower.known()
+        return followed
+
+    async def _look_for_gone(self, paths: Collection[str]) -> None:
+        """They are let go by the sweep, too, once it has counted them; what can't be read now, it looks at again."""
+        for path in paths:
+            if self._is_followed(path) and await self._reader.look(path, 1) is None:
+                self._sweep_now.set()
+                return
+
+    def _is_followed(self, path: str) -> bool:
+        return is_note(path) or any(follower.follows(path) for follower in self._followers)
+
+    async def _look_at_transcript(self, path: str) -> None:
+        found = await self._reader.look(path)
+        if self._reader.failed(path):
+            self._sweep_now.set()  # Perhaps it can be read in a moment.
+            return
+        if found is not None and self._vault.is_own(path, found.digest):
+            return
+        place = self._places.get(path)
+        if place is None and found is not None:
+            place = self._learn_place(path, found.text)
+        if place is None:
+            # Written since the last sweep, and gone or no longer saying which it is; or nobody's: the sweep tells.
+            self._sweep_now.set()
+            return
+        parts = await self._store.parts(place.space, place.thread_id)
+        part = next((part for part in parts if part.part == place.part), None)
+        if part is None or part.digest is None:
+            self._places.pop(path, None)  # It was forgotten, or has yet to be written.
+        elif found is None or found.digest == _EMPTY:
+            # One of many, perhaps: the sweep counts them before any is written anew.
+            self._sweep_now.set()
+        elif found.digest not in {part.digest, *(part.writing or "").split()}:
+            await self._queue(place)
+
+    def _learn_place(self, path: str, text: str) -> KnownPart | None:
+        if (said := transcript_place(text)) is None:
+            return None
+        thread, part = said
+        if transcript_path(thread.space, thread.user_id, thread.thread_id, part) != path:
+            return None
+        self._places[path] = KnownPart(thread.space, thread.user_id, thread.thread_id, part, frozenset())
+        return self._places[path]
+
+    async def _queue(self, part: KnownPart, *, gone: bool = False) -> None:
+        now = self._clock()
+        await self._store.queue_take_in(part.space, part.thread_id, part.part, now, gone=gone)
+        self._on_due(now)
+
+    async def sweep(self) -> None:
+        """Look at the whole vault: read what changed since the last time, and count what is gone."""
+        async with self._sweeping:
+            self._sweeping_since = self._clock()
+            try:
+                await self._sweep()
+            finally:
+                self._sweeping_since = None
+
+    async def _sweep(self) -> None:
+        if not self._vault.is_there():
+            return
+        notes = await self._note_store.known()
+        parts, others = await self._expected()
+        listing, gone = await self._settled(parts, others)
+        if gone:
+            # What was forgotten meanwhile is gone for good reason.
+            parts, others = await self._expected()
+            gone &= parts.keys() | others.keys()
+        if not self._vault.is_there():
+            return
+        gone_parts = gone & parts.keys()
+        self._judge(len(parts), len(others), len(gone_parts), len(gone) - len(gone_parts))
+        self._reader.swept(listing)
+        self._remember(parts, listing.stamps)
+        await self._look_at_changed(parts, listing.stamps, gone_parts if self._loss is None else gone)
+        if self._loss is None:
+            for path in sorted(gone_parts):
+                await self._queue(parts[path], gone=True)
+            await self._notes.let_go(note for note in notes if not listing.may_hold(note.path))
+            for follower in self._followers:
+                await follower.let_go(
+                    [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
+                )
+        self.sweeps += 1
+
+    async def _expected(self) -> tuple[dict[str, KnownPart], dict[str, str]]:
+        """The transcripts that should be there, and the other files with their digests.
+
+        Whether a file that somebody follows should be there, they alone know: it stays a known note for a while after
+        they removed it.
+        """
+        parts = await self._known_parts()
+        notes = {note.path: note.digest for note in await self._note_store.known()}
+        own = {
+            path: digest
+            for path, digest in notes.items()
+            if not any(follower.follows(path) for follower in self._followers)
+        }
+        return parts, own | await self._followed()
+
+    async def _known_parts(self) -> dict[str, KnownPart]:
+        known = await self._store.known_parts()
+        return await asyncio.to_thread(
+            lambda: {
+                transcript_path(part.space, part.user_id, part.thread_id, part.part): part for part in known
+            }
+        )
+
+    async def _settled(
+        self, parts: Mapping[str, KnownPart], others: Mapping[str, str]
+    ) -> tuple[Listing, set[str]]:
+        """The files there are, and the known ones that are gone, once no more of them go."""
+        before: set[str] = set()
+        while True:
+            listing = await self._reader.list_all()
+            gone = await asyncio.to_thread(_gone, parts, others, listing)
+            if gone == before:
+                return listing, gone
+            before = gone
+            await asyncio.sleep(self._settle_seconds)
+
+    def _remember(self, parts: Mapping[str, KnownPart], stamps: Mapping[str, FileStamp]) -> None:
+        self._places.update(parts)
+        for path in self._places.keys() - parts.keys() - stamps.keys():
+            del self._places[path]
+        for path in self._stamps.keys() - stamps.keys():
+            del self._stamps[path]
+
+    def _judge(self, parts: int, notes: int, gone_parts: int, gone_notes: int) -> None:
+        before, self._loss = self._loss, loss_in_words(parts, notes, gone_parts, gone_notes)
+        if self._loss is not None and self._loss != before:
+            _log.error("%s", self._loss)
+        elif self._loss is None and before is not None:
+            _log.info("the files that had vanished from the vault are back")
+
+    async def _look_at_changed(
+        self, parts: Mapping[str, KnownPart], stamps: Mapping[str, FileStamp], gone: Collection[str]
+    ) -> None:
+        seen = dict(self._stamps)
+        changed = await asyncio.to_thread(
+            lambda: [
+                path
+                for path, stamp in stamps.items()
+                if path not in gone and (stamp != seen.get(path) or self._reader.failed(path))
+            ]
+        )
+        for path in changed:
+            if path in parts:
+                await self._compare(path, parts[path])
+        await self._look_at_others(changed)
+
+    async def _compare(self, path: str, part: KnownPart) -> None:
+        found = await self._reader.look(path)
+        if found is None:
+            return
+        if found.digest not in part.digests and not self._vault.is_own(path, found.digest):
+            await self._queue(part)
+        elif found.stamp is not None:
+            self._stamps[path] = found.stamp
+
+    async def _follow_watcher(self) -> None:
+        try:
+            async for paths in self._watcher.changes():
+                await self._look_at_safely(paths)
+        except Exception:  # noqa: BLE001 - shown in health; the sweep goes on
+            self._blind = (
+                "the vault is watched no longer: hand edits are seen at the next sweep only. See the log"
+            )
+            _log.exception("the vault is watched no longer")
+
+    async def _look_at_safely(self, paths: set[str]) -> None:
+        try:
+            await self.look_at(paths)
+        except Exception as error:  # noqa: BLE001 - what is missed now, the sweep finds
+            self._fail(error)
+            self._sweep_now.set()
+
+    async def _sweep_regularly(self) -> None:
+        while True:
+            self._sweep_now.clear()
+            try:
+                await self.sweep()
+                self._failure = None
+            except Exception as error:  # noqa: BLE001 - shown in health, and tried again
+                self._fail(error)
+            try:
+                async with asyncio.timeout(self._sweep_seconds):
+                    await self._sweep_now.wait()
+            except TimeoutError:
+                continue
+
+    def _fail(self, error: Exception) -> None:
+        foreseen = isinstance(error, Unavailable)
+        reason = str(error) if foreseen else f"{type(error).__name__}: see the log"
+        self._failure = f"hand edits cannot be looked for: {reason}"
+        _log.error("%s", self._failure, exc_info=None if foreseen else error)
+
+
+def _gone(parts: Mapping[str, KnownPart], others: Mapping[str, str], listing: Listing) -> set[str]:
+    """The known files that are gone, or cut to nothing. Of `others`, the digests say what they held."""
+    gone = {path for path in (*parts, *others) if not listing.may_hold(path)}
+    empty = {path for path, stamp in listing.stamps.items() if stamp.size == 0}
+    gone |= {path for path in empty if path in parts}
+    return gone | {path for path in empty if path in others and others[path] != _EMPTY}

@@ -1,0 +1,304 @@
+"""Writes turns and memcells to transcripts, and takes in what a person changed there."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from recollect.domain.identity import text_digest
+from recollect.domain.job import Job
+from recollect.domain.markdown.revision import Revision, compare
+from recollect.domain.markdown.transcript import parse_part, render_part
+from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
+from recollect.domain.paths import transcript_path
+from recollect.domain.vault_file import PlacedTurn, StoredPart, TranscriptState, VaultFile
+from recollect.failpoints import FailPoints
+from recollect.service.ports import TranscriptStore, Vault
+
+_log = logging.getLogger("recollect.edits")
+_NEWER_TURNS = 200
+_SHOWN = 5
+
+
+def nobody_asks(space: str, thread_id: str) -> None:
+    """For callers that do not follow revisions."""
+
+
+@dataclass(slots=True)
+class EditReports:
+    """What became of hand edits since the start."""
+
+    revisions: int = 0
+    """Turns whose words a person changed."""
+    restored: int = 0
+    """Turns and files of transcripts that were removed by hand, and are back."""
+    unreadable: int = 0
+    """Files that held something that could not be taken in or read."""
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    """The last of them in words, with their paths."""
+
+    def tell(self, path: str, what: str, *, level: int = logging.INFO) -> None:
+        self.recent.append(f"{path}: {what}")
+        _log.log(level, "%s: %s", path, what)
+
+    def file_restored(self, path: str) -> None:
+        self.restored += 1
+        self.tell(path, "was removed by hand and is written anew", level=logging.WARNING)
+
+    def not_read(self, path: str, why: str) -> None:
+        self.unreadable += 1
+        self.tell(path, why, level=logging.WARNING)
+
+    def taken_in(self, path: str, revision: Revision, revised: int) -> None:
+        self.revisions += revised
+        if revised:
+            self.tell(
+                path, f"{revised} turns were edited by hand: {_some([t.turn_id for t in revision.turns])}"
+            )
+        if revision.header:
+            self.tell(path, f"{' and '.join(revision.header)} edited by hand")
+        if revision.removed:
+            self.restored += len(revision.removed)
+            self.tell(
+                path, f"turns removed by hand are back: {_some(revision.removed)}", level=logging.WARNING
+            )
+        if revision.refused:
+            self.not_read(path, f"not taken in: {_some(revision.refused)}")
+
+
+@dataclass(frozen=True, slots=True)
+class HandEditTaker:
+    """After it has taken in a person's version of a part, nothing of that version is in their file alone."""
+
+    store: TranscriptStore
+    vault: Vault
+    fail_points: FailPoints
+    reports: EditReports
+    on_revised: Callable[[str, str], None]
+
+    async def take_in(self, state: TranscriptState, part: StoredPart, path: str, found: VaultFile) -> None:
+        """Bring the journal up to what the person wrote; what it can't hold is kept as a conflict file."""
+        space, thread_id = state.thread.space, state.thread.thread_id
+        revision = await self._compared(state, part, found)
+        if await self.store.state(space, thread_id) is None:
+            return  # The thread was deleted meanwhile: nothing of it is kept, and its file goes.
+        self.fail_points.reach("edits.seen")
+        if revision.turns or revision.header:
+            revised = await self.store.revise(space, thread_id, revision.turns, revision.header)
+            self.fail_points.reach("edits.taken_in")
+            self.on_revised(space, thread_id)
+        else:
+            revised = 0
+        if not revision.is_complete:
+            await self.vault.keep_copy(path, found.digest)
+        self.reports.taken_in(path, revision, revised)
+
+    async def _compared(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> Revision:
+        if not found.is_whole:
+            return Revision(refused=["the file is not UTF-8 text"])
+        space, thread_id = state.thread.space, state.thread.thread_id
+        is_last = state.last_part is None or part.part >= state.last_part.part
+        # The file may hold turns of an attempt that was cut short before it was recorded.
+        last = part.last_position + _NEWER_TURNS if is_last else part.last_position
+        placed = await self.store.turns(space, thread_id, part.first_position, last)
+        cells = await self.store.cells(space, thread_id, part.first_position, last)
+        turns = tuple(item.turn for item in placed)
+        ours = TranscriptPart(state.thread, part.part, turns, tuple(cells))
+        return await asyncio.to_thread(
+            lambda: compare(
+                parse_part(found.text),
+                ours,
+                expected=sum(item.position <= part.last_position for item in placed),
+                header_is_current=part.header_revision == state.header_revision,
+            )
+        )
+
+
+def _some(items: list[str]) -> str:
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return "; ".join(items[:_SHOWN]) + more
+
+
+PART_CHARS = 32 * 1024
+"""A part is closed before it exceeds this, so writing the newest turns costs the same in any thread."""
+_TURNS_AT_ONCE = 200
+_MOST_ANNOUNCED = 50
+_MOST_EDITS = 5
+"""A person who saves faster than we can take in finds the rest in a conflict file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcriber:
+    """Every part is rendered from the journal and replaced whole: running twice leaves the same bytes.
+
+    What a person changed in a file is taken into the journal before that file is replaced.
+    """
+
+    store: TranscriptStore
+    vault: Vault
+    fail_points: FailPoints
+    on_revised: Callable[[str, str], None] = nobody_asks
+    """Told space and thread whenever the words of a turn, a title or tags were edited by hand."""
+    reports: EditReports = field(default_factory=EditReports)
+
+    async def handle(self, job: Job) -> None:
+        """The handler of transcribe jobs."""
+        if job.thread_id is not None:
+            await self.transcribe(job.space, job.thread_id)
+
+    async def transcribe(self, space: str, thread_id: str) -> None:
+        """Bring the vault up to the journal for one thread."""
+        while (state := await self.store.state(space, thread_id)) is not None and not state.thread.incognito:
+            self.fail_points.reach("transcribe.planned")
+            new = await self.store.turns(space, thread_id, _next_position(state), limit=_TURNS_AT_ONCE)
+            extended = state.last_part.part if new and state.last_part else None
+            for part in state.stale_parts:
+                if part.part != extended:
+                    await self.rewrite(state, part)
+            if new or state.last_part is None:
+                await self._extend(state, new)
+            if len(new) < _TURNS_AT_ONCE:
+                return
+
+    async def rewrite(self, state: TranscriptState, part: StoredPart) -> None:
+        """Render one part anew from the journal."""
+        turns = await self.store.turns(
+            state.thread.space, state.thread.thread_id, part.first_position, part.last_position
+        )
+        await self._put(state, part, turns)
+
+    async def _extend(self, state: TranscriptState, new: list[PlacedTurn]) -> None:
+        part = state.last_part or StoredPart(1, 1, 0, state.header_revision)
+        turns: list[PlacedTurn] = []
+        if part.last_position >= part.first_position:
+            turns = await self.store.turns(
+                state.thread.space, state.thread.thread_id, part.first_position, part.last_position
+            )
+        size = sum(_size(placed.turn) for placed in turns)
+        for placed in new:
+            length = _size(placed.turn)
+            if turns and size + length > PART_CHARS:
+                await self._put(state, part, turns)
+                part = StoredPart(part.part + 1, placed.position, placed.position - 1, state.header_revision)
+                turns, size = [], 0
+            turns.append(placed)
+            size += length
+        await self._put(state, part, turns)
+
+    async def handle_take_in(self, job: Job) -> None:
+        """The handler of jobs that look at one file."""
+        if job.thread_id is not None:
+            number, gone = int(job.payload["part"]), bool(job.payload.get("gone"))
+            await self.look_again(job.space, job.thread_id, number, restore=gone)
+
+    async def catch_up(self, space: str, thread_id: str) -> None:
+        """Take in whatever a person changed in any file of a thread."""
+        for part in await self.store.parts(space, thread_id):
+            await self.look_again(space, thread_id, part.part, restore=False)
+
+    async def look_again(self, space: str, thread_id: str, number: int, *, restore: bool) -> None:
+        """Take in what a person changed in one part's file. With `restore`, a file that is gone is written anew."""
+        part = await self._stored_part(space, thread_id, number)
+        state = await self.store.state(space, thread_id)
+        if state is None or part is None or state.thread.incognito:
+            return
+        path = _path(state, part)
+        found = await self.vault.look(path)
+        if found is not None and found.digest not in _digests(part):
+            await self.rewrite(state, part)
+        elif found is None and restore:
+            await self.store.forget_part(space, thread_id, number)
+            await self.rewrite(state, replace(part, digest=None, writing=None))
+            self.reports.file_restored(path)
+
+    async def _stored_part(self, space: str, thread_id: str, number: int) -> StoredPart | None:
+        parts = await self.store.parts(space, thread_id)
+        return next((part for part in parts if part.part == number), None)
+
+    async def _put(self, state: TranscriptState, part: StoredPart, turns: list[PlacedTurn]) -> None:
+        """Write a part that holds these turns. What a person changed in its file is taken in before."""
+        space, thread_id = state.thread.space, state.thread.thread_id
+        ours = _digests(part)
+        for _ in range(_MOST_EDITS):
+            found = await self._write(state, part, turns, ours)
+            if found is None:
+                return
+            taker = HandEditTaker(self.store, self.vault, self.fail_points, self.reports, self.on_revised)
+            await taker.take_in(state, part, _path(state, part), found)
+            ours |= {found.digest}
+            newest = await self.store.state(space, thread_id)
+            if newest is None:
+                return
+            if part.header_revision == state.header_revision:
+                part = replace(part, header_revision=newest.header_revision)
+            state = newest
+            turns = await self.store.turns(space, thread_id, part.first_position, _last(part, turns))
+        await self._write(state, part, turns, ours, insist=True)
+
+    async def _write(
+        self,
+        state: TranscriptState,
+        part: StoredPart,
+        turns: list[PlacedTurn],
+        ours: frozenset[str],
+        *,
+        insist: bool = False,
+    ) -> VaultFile | None:
+        """Render a part and put it in place, unless a person's version stands there: that is returned.
+
+        With `insist` their version is kept beside as a conflict file.
+        """
+        space, thread_id = state.thread.space, state.thread.thread_id
+        last = _last(part, turns)
+        cells = await self.store.cells(space, thread_id, part.first_position, last)
+        text = await asyncio.to_thread(render, state.thread, part.part, turns, cells)
+        digest = text_digest(text)
+        announced = [*(known for known in (part.writing or "").split() if known != digest), digest]
+        part = replace(
+            part,
+            last_position=last,
+            header_revision=state.header_revision,
+            writing=" ".join(announced[-_MOST_ANNOUNCED:]),
+        )
+        await self.store.announce(space, thread_id, part)
+        if insist:
+            await self.vault.write(_path(state, part), text, ours | {digest})
+        elif found := await self.vault.write_unless_foreign(_path(state, part), text, ours):
+            return found
+        await self.store.record(space, thread_id, replace(part, digest=digest, writing=None), cells)
+        self.fail_points.reach("transcribe.recorded")
+        return None
+
+
+def render(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> str:
+    """One part of a transcript as it stands in the vault."""
+    return render_part(TranscriptPart(thread, part, tuple(placed.turn for placed in turns), tuple(cells)))
+
+
+def _size(turn: Turn) -> int:
+    """About how long a turn is in the file. Of the turn alone: when it was written must not move a part's end."""
+    return (
+        100
+        + len(turn.content)
+        + len(turn.reasoning or "")
+        + len(repr(turn.parts))
+        + len(repr(turn.tool_calls))
+    )
+
+
+def _next_position(state: TranscriptState) -> int:
+    return 1 if state.last_part is None else state.last_part.last_position + 1
+
+
+def _digests(part: StoredPart) -> frozenset[str]:
+    """Of all that we may have put in place."""
+    return frozenset([*([part.digest] if part.digest else []), *(part.writing or "").split()])
+
+
+def _path(state: TranscriptState, part: StoredPart) -> str:
+    return transcript_path(state.thread.space, state.thread.user_id, state.thread.thread_id, part.part)
+
+
+def _last(part: StoredPart, turns: list[PlacedTurn]) -> int:
+    return turns[-1].position if turns else part.last_position

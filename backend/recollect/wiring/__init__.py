@@ -1,1 +1,0 @@
-"""How the parts of an App are put together."""

@@ -1,0 +1,186 @@
+"""`python scripts/bench/recall.py FILE...`: how much of the evidence for each question a search finds, beside BM25."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from recall_measure import Conversation, MethodResult, RecallReport
+    from recall_metrics import Scores
+
+    from recollect.settings import Settings
+
+_REST_SECONDS = 0.2
+
+
+def recall(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Conversations with questions, one a line, as JSON (.jsonl or .jsonl.gz).",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many conversations of each file.")
+    ] = None,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Hits to ask for with each question.")] = 50,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Ask again with each part of the ranking switched off.")
+    ] = False,
+    with_memory: Annotated[
+        bool,
+        typer.Option(
+            "--with-memory",
+            help="Make memories of the conversations, without a model, and ask with them and without.",
+        ),
+    ] = False,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            "--home", help="Whose settings and embedding model are used; nothing else in it is touched."
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Measure how much of the evidence for each question a search finds, beside BM25 on the same messages.
+
+    Every file is added to a temporary home of its own, each conversation for an owner of its own.
+    """
+    from recall_data import read_conversations
+
+    from recollect.entrypoints.cli.render import print_json
+    from recollect.settings import load_settings
+
+    settings = load_settings(home=home)
+    sets = {file: read_conversations(file, limit) for file in files}
+    reports = {
+        file: asyncio.run(_measure(settings, conversations, top_k, ablation, with_memory))
+        for file, conversations in sets.items()
+    }
+    if json:
+        print_json({"top_k": top_k, "files": [_as_json(file, report) for file, report in reports.items()]})
+        return
+    for file, report in reports.items():
+        _print_report(file, report)
+
+
+async def _measure(
+    settings: "Settings",
+    conversations: "Sequence[Conversation]",
+    top_k: int,
+    ablation: bool,
+    with_memory: bool,
+) -> "RecallReport":
+    import time
+
+    from recall_home import measured_home
+    from recall_measure import Pace, measure_recall
+
+    from recollect.entrypoints.cli.render import progress_bar
+
+    pace = Pace(time.perf_counter, lambda: asyncio.sleep(_REST_SECONDS))
+    async with measured_home(settings, top_k, with_memory=with_memory) as home:
+        return await measure_recall(
+            conversations,
+            home,
+            top_k=top_k,
+            stage=progress_bar,
+            pace=pace,
+            variants=_variant_names() if ablation else (),
+        )
+
+
+def _variant_names() -> Sequence[str]:
+    """The rankings that an ablation compares with the shipped one."""
+    from recollect.domain.recall.rank import VARIANTS
+
+    return tuple(VARIANTS)
+
+
+def _as_json(file: Path, report: "RecallReport") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    def method_as_json(result: "MethodResult") -> dict[str, Any]:
+        overall = result.overall()
+        return {
+            "method": result.method,
+            "overall": asdict(overall) if overall else None,
+            "by_category": {
+                name: {"questions": count, **asdict(scores)}
+                for name, (count, scores) in result.by_category().items()
+            },
+            "search_ms": {"p50": result.milliseconds(0.5), "p95": result.milliseconds(0.95)},
+            "degraded": result.degraded,
+        }
+
+    return {
+        "file": str(file),
+        "conversations": report.conversations,
+        "messages": report.messages,
+        "questions": report.questions,
+        "left_out": report.left_out,
+        "memories": report.memories,
+        "methods": [method_as_json(result) for result in report.methods],
+    }
+
+
+def _print_report(file: Path, report: "RecallReport") -> None:
+    from recollect.entrypoints.cli.render import print_table, say
+
+    say(
+        f"{file.name}: {report.conversations} conversations, {report.messages} messages, {report.questions} questions"
+    )
+    if report.memories is not None:
+        say(f"{report.memories} memories; they take up tokens, and stand for no messages of their own")
+    if report.left_out:
+        say(f"{report.left_out} questions without evidence were left out")
+    say("evidence found, in %: among the first 5, 10, 20 messages; @1k: in the first 1,000 tokens")
+    columns = ("R@5", "R@10", "R@20", "MRR", "@1k")
+    print_table(
+        ("", *columns, "p50 ms", "p95 ms"),
+        [
+            (result.method, *_shown(overall), *(f"{result.milliseconds(share):.1f}" for share in (0.5, 0.95)))
+            for result in report.methods
+            if (overall := result.overall())
+        ],
+    )
+    for result in report.methods:
+        if result.degraded:
+            say(
+                f"DEGRADED: {result.method} answered {result.degraded} questions with less than its whole search"
+            )
+    say()
+    ours = report.methods[0]
+    baseline = report.methods[-1 if report.memories is None else 1]
+    beside = "BM25" if report.memories is None else "without"
+    theirs = baseline.by_category()
+    print_table(
+        ("category", "n", *columns, f"{beside} @10", "@1k"),
+        [
+            (name, count, *_shown(scores), _percent(theirs[name][1].at_10), _percent(theirs[name][1].within_budget))
+            for name, (count, scores) in ours.by_category().items()
+        ],
+    )  # fmt: skip
+    say()
+
+
+def _shown(scores: "Scores") -> list[str]:
+    return [
+        *(_percent(share) for share in (scores.at_5, scores.at_10, scores.at_20)),
+        f"{scores.reciprocal_rank:.3f}",
+        _percent(scores.within_budget),
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f}"
+
+
+if __name__ == "__main__":
+    typer.run(recall)

@@ -1,0 +1,134 @@
+"""A temporary home in which recall is measured. Importing this imports all of Recollect."""
+
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+from recall_measure import WITHOUT_MEMORY, Answer, Conversation, MeasuredHome, Query
+from recall_metrics import Hit
+
+from recollect.app import App, open_app
+from recollect.domain.access import Caller
+from recollect.domain.recall.hits import STRETCH, Scope, Selection
+from recollect.domain.recall.rank import VARIANTS, Weights
+from recollect.domain.recall.rows import NOTE, TURN
+from recollect.domain.strategy import STRATEGIES
+from recollect.entrypoints.cli.client import HomeClient, add_all
+from recollect.entrypoints.http.server import create_server
+from recollect.errors import StorageUnavailable
+from recollect.service.ports import no_progress
+from recollect.service.recall.search import Search
+from recollect.service.recall.verify import meaning_problem
+from recollect.settings import LlmSettings, Settings, StrategiesSettings, StrategySettings
+
+_IN_PROCESS = "http://127.0.0.1"
+_MANY_JOBS = 10_000
+_WORK_SECONDS = 600.0
+
+
+@asynccontextmanager
+async def measured_home(settings: Settings, top_k: int, *, with_memory: bool) -> AsyncIterator[MeasuredHome]:
+    """A temporary home with the given settings, opened in this process and spoken to over its HTTP API."""
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
+        async with open_app(_settings_for(settings, Path(folder) / "home", with_memory=with_memory)) as app:
+            transport = httpx2.ASGITransport(app=create_server(app))
+            headers = {"Authorization": f"Bearer {app.lock.token}"}
+            async with httpx2.AsyncClient(
+                base_url=_IN_PROCESS, headers=headers, timeout=600, transport=transport, trust_env=False
+            ) as http:
+                doors = Doors(app, HomeClient(http), top_k)
+                remember = doors.remember if with_memory else None
+                yield MeasuredHome(doors.add, doors.count_embedded, doors.ask, doors.problem, remember)
+
+
+def _settings_for(settings: Settings, home: Path, *, with_memory: bool) -> Settings:
+    """The same search in another home. No model but the embedder has a part in it, and none is asked."""
+    embedding = settings.embedding.model_copy(update={"folder": settings.model_folder})
+    return settings.model_copy(
+        update={
+            "home": home,
+            "database_url": None,
+            "llm": LlmSettings(),
+            "tasks": LlmSettings(),
+            "embedding": embedding,
+            "strategies": settings.strategies if with_memory else _all_off(),
+        }
+    )
+
+
+def _all_off() -> StrategiesSettings:
+    return StrategiesSettings(**{each.name: StrategySettings(enabled=False) for each in STRATEGIES})
+
+
+class Doors:
+    """How a measurement adds, waits and asks: by the same routes as everybody else."""
+
+    def __init__(self, app: App, client: HomeClient, top_k: int) -> None:
+        self._app = app
+        self._client = client
+        self._top_k = top_k
+
+    async def add(self, conversation: Conversation) -> None:
+        owner = conversation.conversation_id
+        messages = [dict(message) for message in conversation.messages]
+        await add_all(self._client, owner, owner, messages, no_progress)
+
+    async def count_embedded(self, user_id: str) -> tuple[int, int]:
+        counts = await self._client.call("GET", "/api/v1/coverage", params={"user_id": user_id})
+        return min(counts["indexed"], counts["embedded"]), counts["messages"] - counts["skipped"]
+
+    def problem(self) -> str | None:
+        return meaning_problem(self._app.search.indexer)
+
+    async def remember(self, conversation: Conversation) -> int:
+        """Close its last memcell, wait for what is made of all of them, and until that can be found."""
+        owner = conversation.conversation_id
+        body = {"session_id": owner, "user_id": owner, "timeout": _WORK_SECONDS}
+        await self._client.call("POST", "/api/v1/memory/flush", json=body)
+        await self._work_ends()
+        await self._app.hand_edits.sweep()
+        await self._app.search.indexer.idle()
+        owned = await self._app.search.corpora.get(Caller().space, owner)
+        view = owned.corpus.view()
+        return int((view.is_entry & view.there).sum())
+
+    async def _work_ends(self) -> None:
+        while jobs := await self._app.jobs.list_jobs(space=None, limit=_MANY_JOBS):
+            for job in jobs:
+                if job.state == "dead":
+                    raise StorageUnavailable(f"a job of the kind {job.kind} failed: {job.error}")
+                if not await self._app.jobs.wait_for(job.job_id, _WORK_SECONDS):
+                    raise StorageUnavailable(f"a job of the kind {job.kind} does not end")
+
+    async def ask(self, query: Query) -> Answer:
+        if query.variant is not None:
+            return await self._ask_another_ranking(query, query.variant)
+        body = {
+            "user_id": query.user_id,
+            "query": query.text,
+            "top_k": self._top_k,
+            "now": query.asked_at,
+        }
+        found = await self._client.call("POST", "/api/v1/memory/search", json=body)
+        hits = [_counted(hit["type"], hit["text"], hit["message_ids"]) for hit in found["hits"]]
+        return Answer(hits, tuple(found["degraded"]))
+
+    async def _ask_another_ranking(self, query: Query, variant: str) -> Answer:
+        """The same search with other weights, which no route offers."""
+        if variant == WITHOUT_MEMORY:
+            scope, weights = Scope(types=frozenset((TURN, NOTE))), replace(Weights(), brought=0)
+        else:
+            scope, weights = Scope(), VARIANTS[variant]
+        selection = Selection(scope=scope, top_k=self._top_k)
+        search = Search(query.text, query.user_id, selection=selection, now=query.asked_at)
+        found = await self._app.search.recall.search(Caller(), search, weights)
+        hits = [_counted(hit.row.type, hit.text, hit.message_ids) for hit in found.hits]
+        return Answer(hits, tuple(found.degraded))
+
+
+def _counted(kind: str, text: str, message_ids: Sequence[str]) -> Hit:
+    """A memory earns nothing for the messages it came from, only by leading to them; its text counts."""
+    return Hit(text, tuple(message_ids) if kind in (TURN, STRETCH, NOTE) else ())
