@@ -54,6 +54,7 @@ class Forked:
         self.stdout: IO[str] | None = None
         self.stderr: IO[str] | None = None
         request = {"module": module, "arguments": arguments, "env": dict(os.environ if env is None else env)}
+        self._reading = threading.Lock()
         self._told, told = socket.socketpair()
         with contextlib.ExitStack() as ours:
             ours.callback(told.close)
@@ -93,9 +94,11 @@ class Forked:
             selector.register(self._told, selectors.EVENT_READ)
             if not selector.select(timeout):
                 return None
-        self.returncode = int(self._answers.readline())
-        self._answers.close()
-        self._told.close()
+        with self._reading:
+            if self.returncode is None:
+                self.returncode = int(self._answers.readline())
+                self._answers.close()
+                self._told.close()
         return self.returncode
 
 

@@ -259,7 +259,7 @@ async def test_the_tries_become_rarer(model: MortalModel, tmp_path: Path) -> Non
         await well_again(home, model)
 
 
-async def test_names_numbers_and_messages_that_nobody_said_are_refused_and_counted(
+async def test_a_fact_that_cites_a_message_that_is_not_there_is_refused_and_counted(
     model: MortalModel, tmp_path: Path
 ) -> None:
     model.control("invent", only="memory")
@@ -268,13 +268,9 @@ async def test_names_numbers_and_messages_that_nobody_said_are_refused_and_count
         await home.drain()
         await all_is_remembered(home)
     written = b"".join(vault_files(tmp_path).values())
-    assert not [
-        word for word in (b"Zephyr", b"horses", b"Bartholomew", b"Atlantis", b"was there") if word in written
-    ]
+    assert b"was there" not in written
     refused = {name: states(flushed)[name]["detail"]["refused"] for name in STRATEGIES}
-    assert sum(refused["facts"].values()) == 3
-    assert refused["facts"]["it cites a message that is not there"] == 1
-    assert (sum(refused["episode"].values()), sum(refused["foresight"].values())) == (1, 1)
+    assert refused == {"episode": {}, "facts": {"it cites a message that is not there": 1}, "foresight": {}}
 
 
 async def test_a_model_that_dies_mid_stream_is_asked_again_when_it_lives(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind
-from recollect.domain.extraction.grounding import ground
+from recollect.domain.extraction.ground import ground
 from recollect.domain.model import Role, Turn
 
 NOON = 1_778_241_600_000

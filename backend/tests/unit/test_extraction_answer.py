@@ -15,7 +15,7 @@ from recollect.domain.extraction.draft import ATTRIBUTES, Extraction
 from recollect.domain.extraction.prompts import repair_messages
 from recollect.domain.model import JsonObject
 from tests.unit.awkward_text import unhurried
-from tests.unit.made_cells import NOON, SECOND, cell_of, turn_of
+from tests.unit.made_cells import NOON, SECOND, cell_of
 
 CELL = cell_of(
     ("user", "I live in Berlin. I adopted a dog yesterday."),
@@ -77,12 +77,6 @@ def test_days_in_the_wrong_order_are_put_right(begin: str, end: str) -> None:
 def test_a_plan_without_a_day_is_about_no_time(day: str | None) -> None:
     (plan,) = parse({"foresight": [PLAN | {"from": day, "to": day}]}).drafts
     assert plan.about is None
-
-
-def test_what_somebody_did_happened_on_the_day_that_is_named() -> None:
-    did = FACT | {"text": "Ann adopted a dog on 7 May 2026.", "attribute": "did"}
-    (draft,) = parse({"facts": [did]}).drafts
-    assert draft.when == NOON - 86_400_000 - 14 * 3_600_000
 
 
 @pytest.mark.parametrize(
@@ -246,21 +240,6 @@ def test_a_number_that_names_no_turn_gives_no_turn_of_the_cell(turns: list[Any])
 def test_an_attribute_that_is_none_of_ours_is_another_one() -> None:
     (draft,) = parse({"facts": [FACT | {"attribute": "favourite star"}]}).drafts
     assert draft.attribute == "other"
-
-
-@pytest.mark.parametrize("wrote", ["The user lives in Berlin.", "User lives in Berlin.", "I live in Berlin."])
-def test_the_user_gets_their_name(wrote: str) -> None:
-    (draft,) = parse({"facts": [FACT | {"text": wrote, "subject": "the user"}]}).drafts
-    assert (draft.text, draft.subject) == ("Ann lives in Berlin.", "Ann")
-
-
-def test_the_user_is_who_said_it_where_several_people_talk() -> None:
-    cell = cell_of(("user", "Hi Bob."), turn_of(2, "user", "I live in Oslo.", sender="bob"))
-    (draft,) = parse_memcell_answer(
-        json.dumps({"facts": [FACT | {"text": "The user lives in Oslo.", "subject": "user", "turns": [2]}]}),
-        cell,
-    ).drafts
-    assert (draft.text, draft.subject) == ("bob lives in Oslo.", "bob")
 
 
 def test_texts_are_one_line_that_can_be_stored() -> None:

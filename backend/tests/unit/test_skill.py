@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.extraction.case import OTHER_TOOL
-from recollect.domain.extraction.grounding import UNTOLD_NAME, UNTOLD_NUMBER
 from recollect.domain.extraction.prompts import PROMPT_CHARS
 from recollect.domain.extraction.skill import (
     MAX_EXAMPLES,
@@ -246,8 +245,6 @@ def test_a_model_cannot_rename_a_skill() -> None:
     ("line", "reason"),
     [
         ("Call `format_disk` now.", OTHER_TOOL),
-        ("Wait 99 minutes.", UNTOLD_NUMBER),
-        ("Ask Zelda about it.", UNTOLD_NAME),
         (7, "a line of 'steps' is not a text"),
     ],
 )

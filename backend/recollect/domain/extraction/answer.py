@@ -8,9 +8,6 @@ from typing import Any, TypeVar
 
 from recollect.domain.extraction.answer_json import Found, find_object
 from recollect.domain.extraction.draft import ATTRIBUTES, CUT_OFF, CellText, Draft, Extraction, Kind, Refused
-from recollect.domain.extraction.first_person import told_of
-from recollect.domain.extraction.grounding_dates import days_named
-from recollect.domain.extraction.named_days import with_dates
 from recollect.domain.extraction.prompts import called, day_begins
 from recollect.domain.model import JsonObject, Turn
 
@@ -20,7 +17,6 @@ MAX_TEXT = 400
 MAX_EPISODE = 2_000
 MAX_TITLE = 100
 _MAX_SHORT = 120
-_DAY_MS = 86_400_000
 
 _MAX_CITED = 20
 _TEXT: JsonObject = {"type": "string"}
@@ -61,11 +57,8 @@ ANSWER_SCHEMA: JsonObject = strict_object(
 _FIELDS = ("title", "episode", "facts", "foresight")
 _numbers = re.compile(r"\d{1,6}").findall
 _iso_day = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})").match
-_leaves_out = re.compile(r"(?:\bnot|\bnever|n't)\s+eat|不[能太再]?吃(?!素)", re.IGNORECASE).search
 _controls = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _sentence_end = re.compile(r"[.!?。！？…](?=\s|$|[^\x00-\x7f])")  # noqa: RUF001 - full-width punctuation
-_the_user = re.compile(r"\b(?:The|the) user\b|^User\b|该?用户")
-_THE_USER = frozenset(["user", "the user", "i", "me", "用户", "该用户", "我"])
 T = TypeVar("T")
 
 
@@ -176,8 +169,8 @@ def _items(
 
 
 def _episode(value: JsonObject, cell: CellText) -> Draft | None:
-    text = cut_at_sentence(_named(text_of(value, "episode"), cell, cell.turns), MAX_EPISODE)
-    title = _named(text_of(value, "title"), cell, cell.turns).rstrip(".。")
+    text = cut_at_sentence(text_of(value, "episode"), MAX_EPISODE)
+    title = text_of(value, "title").rstrip(".。")
     if not text:
         return None
     shown = tuple(turn.turn_id for turn in cell.turns if turn.role in ("user", "assistant"))
@@ -188,21 +181,13 @@ def _episode(value: JsonObject, cell: CellText) -> Draft | None:
 
 def _fact(item: JsonObject, cell: CellText) -> Draft:
     draft = _statement("facts", item, cell)
-    cited = _cited(draft, cell)
-    subject = text_of(item, "subject")[:_MAX_SHORT]
-    subject = _speaker(cell, cited) if not subject or subject.casefold() in _THE_USER else subject
+    subject = text_of(item, "subject")[:_MAX_SHORT] or _speaker(cell, _cited(draft, cell))
     attribute = text_of(item, "attribute").casefold().replace(" ", "_")
-    attribute = attribute if attribute in ATTRIBUTES else "other"
-    if attribute == "diet" and _leaves_out(draft.text):
-        attribute = "avoids"
-    value = text_of(item, "value")[:_MAX_SHORT]
-    when = _day_it_happened(draft, cell) if attribute == "did" else None
     return replace(
         draft,
         subject=subject,
-        attribute=attribute,
-        value=value,
-        when=draft.when if when is None else when,
+        attribute=attribute if attribute in ATTRIBUTES else "other",
+        value=text_of(item, "value")[:_MAX_SHORT],
     )
 
 
@@ -227,7 +212,6 @@ def _statement(kind: Kind, item: JsonObject, cell: CellText) -> Draft:
     ids = turn_ids_of(item.get("turns"), cell.turns)
     draft = Draft(kind, text, text, 0, ids)
     cited = _cited(draft, cell)
-    text = with_dates(_named(text, cell, cited), cited, cell.time_zone)
     if len(text) > MAX_TEXT:
         raise ValueError(f"a text has more than {MAX_TEXT} characters")
     said = next((turn for turn in cited if turn.role == "user"), (cited or cell.turns or (None,))[0])
@@ -239,26 +223,13 @@ def _cited(draft: Draft, cell: CellText) -> tuple[Turn, ...]:
 
 
 def _speaker(cell: CellText, cited: Sequence[Turn]) -> str:
-    """Whom "the user" means: who said it."""
+    """Who said it."""
     sender = next((turn.sender_id for turn in cited if turn.role == "user"), cell.user_id)
     return called(cell) if sender == cell.user_id or len(_people(cell)) <= 1 else sender
 
 
 def _people(cell: CellText) -> set[str]:
     return {turn.sender_id for turn in cell.turns if turn.role == "user"}
-
-
-def _named(text: str, cell: CellText, cited: Sequence[Turn]) -> str:
-    """With a name where a model wrote "the user", or "I"."""
-    name = _speaker(cell, cited)
-    return told_of(name, _the_user.sub(lambda _: name, text))
-
-
-def _day_it_happened(draft: Draft, cell: CellText) -> int | None:
-    """The day that a statement names, if it names exactly one, and not one to come."""
-    days = set(days_named(draft.text))
-    begins = day_begins(days.pop(), cell.time_zone) if len(days) == 1 else None
-    return begins if begins is not None and begins <= draft.when + _DAY_MS else None
 
 
 def _iso(written: str) -> date | None:

@@ -17,9 +17,7 @@ from recollect.domain.extraction.answer import (
 )
 from recollect.domain.extraction.answer_json import find_object
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Refused
-from recollect.domain.extraction.grounding import UNKNOWN_TURN, unsupported
-from recollect.domain.extraction.grounding_support import Support, sentences_in
-from recollect.domain.extraction.grounding_words import vocabulary
+from recollect.domain.extraction.ground import flaw
 from recollect.domain.extraction.prompts import PROMPT_TURNS, check_template, date_of, filled_in, one_line
 from recollect.domain.model import JsonObject, Turn
 
@@ -125,16 +123,14 @@ def parse_case_answer(text: str, cell: CellText) -> Extraction:
 
 
 def ground_case(extraction: Extraction, cell: CellText) -> Extraction:
-    """What the turns, calls and results support, step by step; tools have to be ones that were called."""
+    """What cites messages of the cell, step by step; tools have to be ones that were called."""
     kept: list[Draft] = []
     refused = list(extraction.refused)
-    support = _support(cell)
-    names = vocabulary(" ".join([cell.user_id, cell.user_name, *(turn.sender_id for turn in cell.turns)]))
     for draft in extraction.drafts:
-        if not {turn.turn_id for turn in cell.turns}.issuperset(draft.turn_ids):
-            refused.append(Refused(draft.kind, UNKNOWN_TURN))
+        if (reason := flaw(draft, cell)) is not None:
+            refused.append(Refused(draft.kind, reason))
             continue
-        grounded, reasons = _grounded(draft, support, names, frozenset(tools_called(cell)), _request(cell))
+        grounded, reasons = _grounded(draft, frozenset(tools_called(cell)))
         refused += [Refused(draft.kind, reason) for reason in reasons]
         kept += [grounded] if grounded is not None else []
     return Extraction(tuple(kept), tuple(refused))
@@ -161,31 +157,13 @@ def read_steps(text: str) -> tuple[tuple[Step, ...], str]:
     return tuple(steps), lesson
 
 
-def _grounded(
-    draft: Draft, support: Support, names: frozenset[str], called: frozenset[str], request: str
-) -> tuple[Draft | None, list[str]]:
+def _grounded(draft: Draft, called: frozenset[str]) -> tuple[Draft | None, list[str]]:
     steps, lesson = read_steps(draft.text)
-    kept: list[Step] = []
-    reasons: list[str] = []
-    for step in steps:
-        reason = OTHER_TOOL if step.tool and step.tool not in called else None
-        reason = reason or unsupported(f"{step.did} {step.result}", support, names, starts=False)
-        if reason is None:
-            kept.append(step)
-        else:
-            reasons.append(reason)
+    kept = [step for step in steps if not step.tool or step.tool in called]
+    reasons = [OTHER_TOOL] * (len(steps) - len(kept))
     if not any(step.tool for step in kept):
         return None, reasons or [OTHER_TOOL]
-    title = draft.title
-    if (reason := unsupported(title, support, names, starts=False)) is not None:
-        reasons.append(reason)
-        title = request
-    if lesson and (reason := unsupported(lesson, support, names, starts=False)) is not None:
-        reasons.append(reason)
-        lesson = ""
-    if not title:
-        return None, reasons
-    return replace(draft, title=title, text=render_steps(kept, lesson), tools=_tools_in(kept)), reasons
+    return replace(draft, text=render_steps(kept, lesson), tools=_tools_in(kept)), reasons
 
 
 def _steps(value: JsonObject, refused: list[Refused]) -> list[Step]:
@@ -214,15 +192,7 @@ def _request(cell: CellText) -> str:
     said = next(
         (plain_line(turn.content[:4_000]) for turn in cell.turns[:last_call] if turn.role == "user"), ""
     )
-    first = next(iter(sentences_in(said)), "") if len(said) > MAX_TASK else said
-    return cut_at_sentence(first.strip(), MAX_TASK)
-
-
-def _support(cell: CellText) -> Support:
-    return Support(
-        tuple((turn, f"{turn.content}\n{_calls_in_words(turn)}"[:50_000]) for turn in cell.turns),
-        cell.time_zone,
-    )
+    return cut_at_sentence(said.strip(), MAX_TASK)
 
 
 def _with_calls(turn: Turn) -> Turn:

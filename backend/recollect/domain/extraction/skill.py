@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from recollect.domain.extraction.answer import plain_line
-from recollect.domain.extraction.grounding_words import content_terms
 from recollect.domain.model import Entry
-from recollect.domain.recall.words import normal
+from recollect.domain.recall.words import normal, words_in
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
@@ -20,6 +19,7 @@ MAX_CASES = 200
 LEAST_CASES = 2
 _ALIKE = 1 / 2
 _NAME_WORDS = 5
+_SHORTEST = 2
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
 )
@@ -44,7 +44,7 @@ class Case:
     @cached_property
     def terms(self) -> frozenset[str]:
         """The telling words of its task."""
-        return frozenset(content_terms(self.task))
+        return _telling(self.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,12 @@ class Skill:
     def terms(self) -> tuple[frozenset[str], ...]:
         """The telling words of its description, and of the tasks that it shows."""
         texts = [self.description, *(example.task for example in self.examples)]
-        return tuple(frozenset(content_terms(text)) for text in texts)
+        return tuple(map(_telling, texts))
+
+
+def _telling(text: str) -> frozenset[str]:
+    """Its words without the shortest: in alphabets these are mostly articles and prepositions."""
+    return frozenset(word for word in words_in(text) if len(word) > _SHORTEST or not word.isascii())
 
 
 def case_of(entry: Entry, link: str) -> Case:

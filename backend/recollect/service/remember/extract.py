@@ -9,7 +9,7 @@ from recollect.domain.extraction import case as case_rules
 from recollect.domain.extraction.answer import ANSWER_SCHEMA, lacking, parse_memcell_answer
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Extraction, StoredCell
-from recollect.domain.extraction.grounding import ground
+from recollect.domain.extraction.ground import ground
 from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
 from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
 from recollect.domain.model import JsonObject

@@ -1,0 +1,75 @@
+"""What a model states must cite messages that are there; and a memory that is recalled makes no memory of itself."""
+
+import pytest
+
+from recollect.domain.extraction.ground import NO_PERSON, NO_TURN, ONLY_RECALLED, UNKNOWN_TURN
+from tests.unit.made_cells import cell_of, grounded, refusal, said, statement
+
+RECALLED = {
+    "t-2": '- 2026-05-01, fact: "Ann lives in Berlin."\n- 2026-05-01, fact: "安住在上海。"\nSummary: Marta is a nurse.'
+}
+ASKED = cell_of(("user", "Where do I live?"), ("assistant", "You live in Berlin."), recalled=RECALLED)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("My sister Marta starts in Porto on 1 June.", "Ann's sister Marta starts a job in Porto."),
+        ("Ich wohne jetzt in Köln.", "Ann wohnt in Köln."),
+        ("我搬到了北京。", "安住在北京。"),
+        ("Я живу в Праге.", "Энн живёт в Праге."),
+    ],
+)
+def test_what_cites_a_persons_message_is_kept_in_every_language(text: str, fact: str) -> None:
+    assert refusal(said(text), statement(fact)) is None
+
+
+@pytest.mark.parametrize("kind", ["facts", "foresight"])
+def test_a_fact_or_a_plan_needs_a_message_of_a_person(kind: str) -> None:
+    cell = cell_of(("user", "Hello"), ("assistant", "You have a yacht."))
+    assert refusal(cell, statement("Ann has a yacht.", 2, kind=kind)) == NO_PERSON  # type: ignore[arg-type]
+
+
+def test_a_message_that_is_not_there_supports_nothing() -> None:
+    assert refusal(said("I live in Berlin."), statement("Ann lives in Berlin.", 1, 99)) == UNKNOWN_TURN
+
+
+def test_what_cites_nothing_is_refused() -> None:
+    draft = statement("Ann lives in Berlin.")
+    result = grounded(
+        said("I live in Berlin."), type(draft)("facts", draft.title, draft.text, draft.when, ())
+    )
+    assert [each.reason for each in result.refused] == [NO_TURN]
+
+
+@pytest.mark.parametrize(
+    "fact", ["Ann lives in Berlin.", "ann LIVES in  Berlin", "安住在上海", "Marta is a nurse."]
+)
+def test_what_only_a_recalled_memory_or_a_summary_says_is_refused(fact: str) -> None:
+    assert refusal(ASKED, statement(fact, 1)) == ONLY_RECALLED
+
+
+def test_what_a_person_says_again_is_kept_though_it_was_recalled() -> None:
+    cell = cell_of(("user", "I still live in Berlin."), ("assistant", "I know."), recalled=RECALLED)
+    assert refusal(cell, statement("Ann lives in Berlin.", 1)) is None
+
+
+def test_news_in_words_that_several_recalled_lines_hold_is_kept() -> None:
+    cell = cell_of(("user", "Marta moved to Berlin, too."), ("assistant", "Oh!"), recalled=RECALLED)
+    assert refusal(cell, statement("Marta lives in Berlin.", 1)) is None
+
+
+def test_an_episode_loses_the_sentences_that_only_repeat_what_was_recalled() -> None:
+    episode = statement("Ann asked where home is. Ann lives in Berlin. She laughed.", 1, 2, kind="episodes")
+    result = grounded(ASKED, episode)
+    assert [draft.text for draft in result.drafts] == ["Ann asked where home is. She laughed."]
+    assert [each.reason for each in result.refused] == [ONLY_RECALLED]
+
+
+def test_an_episode_of_nothing_else_is_refused() -> None:
+    assert refusal(ASKED, statement("Ann lives in Berlin.", 1, 2, kind="episodes")) == ONLY_RECALLED
+
+
+def test_without_anything_recalled_an_episode_stays_as_it_is() -> None:
+    episode = statement("Ann  asked…  Nothing else\nhappened", 1, kind="episodes")
+    assert grounded(said("Where?"), episode).drafts == (episode,)
