@@ -1,8 +1,10 @@
-"""Homes in which memories are made, by rules or by the stand-in model, and what came of it."""
+"""Homes in which the stand-in model makes memories, and what came of it."""
 
+import atexit
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +63,22 @@ def said(
     ]
 
 
+@cache
+def polite_model() -> StandInModel:
+    """One for all tests of this process that want facts and no trouble. It ends with the process."""
+    model = StandInModel().__enter__()
+    atexit.register(model.__exit__, None, None, None)
+    model.control(only="boundaries", answer={"reasoning": "", "boundaries": [], "should_wait": True})
+    return model
+
+
 @asynccontextmanager
-async def remembering(home: Path, model: StandInModel | None = None, **settings: Any) -> AsyncIterator[Home]:
-    """A home in this process; with a model, that is asked, else rules do the work."""
-    llm: Json = {"discover": False} if model is None else {"base_url": model.base_url, "model": "stand-in"}
+async def remembering(
+    home: Path, model: StandInModel | None = None, *, alone: bool = False, **settings: Any
+) -> AsyncIterator[Home]:
+    """A home in this process that asks this model, else the polite one; `alone`, it has none."""
+    asked = model or (None if alone else polite_model())
+    llm: Json = {"discover": False} if asked is None else {"base_url": asked.base_url, "model": "stand-in"}
     memorize = {"pause_seconds": 30, **settings.pop("memorize", {})}
     given = {"llm": llm, "embedding": {"kind": "none"}, "memorize": memorize, **settings}
     async with opened(home, **given) as opened_home:

@@ -1,7 +1,8 @@
 """What the stand-in model makes of memcells: answers to the prompts of extraction, from the quoted messages alone.
 
 The same messages give the same answer. It takes first-person statements of a few plain forms ("I live in Berlin",
-"I'm flying to Lisbon on 3 June 2026"), of a stretch with tool calls what was called, and of cases their tools.
+"I'm flying to Lisbon on 3 June 2026") and the sentences of its script, of a stretch with tool calls what was called,
+and of cases their tools.
 """
 
 import json
@@ -34,9 +35,54 @@ _FORMS = (
     (re.compile(r"\bmy name is (\w+)", re.IGNORECASE), "name", "{user}'s name is {0}."),
     (re.compile(r"\bI (?:now )?live in (\w+)"), "lives_in", "{user} lives in {0}."),
     (re.compile(r"\bI work as (an? \w+)"), "works_as", "{user} works as {0}."),
-    (re.compile(r"\bI have (an? (?:dog|cat) called \w+)"), "has_pet", "{user} has {0}."),
+    (re.compile(r"\bI have (an? (?:dog|cat) (?:called|named) \w+)"), "has_pet", "{user} has {0}."),
     (re.compile(r"\bI like ([\w ]+)"), "likes", "{user} likes {0}."),
 )
+# ruff: noqa: RUF001 - Chinese punctuation is meant
+SCRIPT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "我不喜欢咖啡。": (("{user} 不喜欢咖啡。", "dislikes", "咖啡", "{user}"),),
+    "我喜欢咖啡了。": (("{user} 喜欢咖啡了。", "likes", "咖啡", "{user}"),),
+    "I can swim.": (("{user} can swim.", "can", "swim", "{user}"),),
+    "I can't swim anymore.": (("{user} cannot swim.", "can", "swim", "{user}"),),
+    "My dog Rex died.": (("{user} no longer has a dog named Rex.", "has_pet", "Rex", "{user}"),),
+    "I don't like coffee.": (("{user} does not like coffee.", "dislikes", "coffee", "{user}"),),
+    "My favourite colour is blue.": (("{user}'s favourite colour is blue.", "likes", "blue", "{user}"),),
+    "My favorite color is green.": (("{user}'s favorite color is green.", "likes", "green", "{user}"),),
+    "我最喜欢的颜色是蓝色。": (("{user} 最喜欢的颜色是蓝色。", "likes", "蓝色", "{user}"),),
+    "我最喜欢的颜色是绿色。": (("{user} 最喜欢的颜色是绿色。", "likes", "绿色", "{user}"),),
+    "I don't like coffee anymore.": (("{user} does not like coffee.", "dislikes", "coffee", "{user}"),),
+    "I love coffee again.": (("{user} loves coffee.", "likes", "coffee", "{user}"),),
+    "My favorite tv show is Dark.": (("{user}'s favorite tv show is Dark.", "likes", "Dark", "{user}"),),
+    "My favorite show is Dark.": (("{user}'s favorite show is Dark.", "likes", "Dark", "{user}"),),
+    "I have a cat.": (("{user} has a cat.", "has_pet", "a cat", "{user}"),),
+    "My favourite food is ramen.": (("{user}'s favourite food is ramen.", "likes", "ramen", "{user}"),),
+    "My favourite colour is green.": (("{user}'s favourite colour is green.", "likes", "green", "{user}"),),
+    "I moved from Berlin to Lisbon.": (("{user} moved from Berlin to Lisbon.", "lives_in", "Lisbon", "{user}"),),
+    "I no longer live in Berlin.": (("{user} no longer lives in Berlin.", "lives_in", "Berlin", "{user}"),),
+    "我住在柏林。": (("{user} 住在柏林。", "lives_in", "柏林", "{user}"),),
+    "我住在里斯本。": (("{user} 住在里斯本。", "lives_in", "里斯本", "{user}"),),
+    "我最近搬家了。我现在住在里斯本。": (("{user} 现在住在里斯本。", "lives_in", "里斯本", "{user}"),),
+    "I don't live in Berlin anymore.": (("{user} does not live in Berlin.", "lives_in", "Berlin", "{user}"),),
+    "我已经不住在柏林了。": (("{user} 已经不住在柏林了。", "lives_in", "柏林", "{user}"),),
+    "I moved away from Berlin.": (("{user} moved away from Berlin, and no longer lives there.", "lives_in", "Berlin", "{user}"),),
+    "我从柏林搬走了。": (("{user} 从柏林搬走了，不再住在柏林。", "lives_in", "柏林", "{user}"),),
+    "I work at Bosch.": (("{user} works at Bosch.", "works_at", "Bosch", "{user}"),),
+    "I quit my job at Bosch.": (("{user} quit {user}'s job at Bosch, and no longer works there.", "works_at", "Bosch", "{user}"),),
+    "我在腾讯工作。": (("{user} 在腾讯工作。", "works_at", "腾讯", "{user}"),),
+    "我从腾讯离职了。": (("{user} 从腾讯离职了，不再在腾讯工作。", "works_at", "腾讯", "{user}"),),
+    "I'm vegan.": (("{user} is vegan.", "diet", "vegan", "{user}"),),
+    "I'm no longer vegan.": (("{user} is no longer vegan.", "diet", "vegan", "{user}"),),
+    "My sister Marta lives in Porto.": (("{user} has a sister named Marta.", "has_sibling", "Marta", "{user}"), ("Marta, {user}'s sister, lives in Porto.", "lives_in", "Porto", "Marta"),),
+    "My friend Marta lives in Rome.": (("Marta, {user}'s friend, lives in Rome.", "lives_in", "Rome", "Marta"),),
+    "My sister Marta lives in Oslo.": (("{user} has a sister named Marta.", "has_sibling", "Marta", "{user}"), ("Marta, {user}'s sister, lives in Oslo.", "lives_in", "Oslo", "Marta"),),
+    "My name is Ann and I live in Berlin.": (("{user}'s name is Ann.", "name", "Ann", "{user}"), ("{user} lives in Berlin.", "lives_in", "Berlin", "{user}"),),
+    "My friend Ann lives in Rome.": (("Ann, {user}'s friend, lives in Rome.", "lives_in", "Rome", "Ann"),),
+    "I'm vegetarian.": (("{user} is vegetarian.", "diet", "vegetarian", "{user}"),),
+    "I don't eat mushrooms.": (("{user} does not eat mushrooms.", "avoids", "mushrooms", "{user}"),),
+    "I never eat olives.": (("{user} never eats olives.", "avoids", "olives", "{user}"),),
+    "My name is Ann.": (("{user}'s name is Ann.", "name", "Ann", "{user}"),),
+}  # fmt: skip
+"""What is made of a sentence, word by word: text, attribute, value and subject of each fact."""
 _plan = re.compile(r"\bI(?:'m| am) ((?:flying|going|moving) to \w+ on (\d{1,2} \w+ \d{4}))").search
 
 
@@ -71,7 +117,11 @@ def remembered(messages: list[Json], *, gullible: bool = False, invents: bool = 
     statements = [
         (turn.number, sentence) for turn in said if turn.role == "user" for sentence in _sentences(turn.text)
     ]
-    told = [(number, sentence) for number, sentence in statements if re.search(r"\b(?:I|[Mm]y)\b", sentence)]
+    told = [
+        (number, sentence)
+        for number, sentence in statements
+        if sentence in SCRIPT or re.search(r"\b(?:I|[Mm]y)\b", sentence)
+    ]
     answer: Json = {
         "title": " ".join(told[0][1].split()[:6]).rstrip(".!?") if told else "",
         "episode": " ".join(f"{user} said: {sentence}" for _, sentence in told[:5]),
@@ -160,6 +210,10 @@ def _user(messages: list[Json]) -> str:
 
 
 def _facts(user: str, number: int, sentence: str) -> Iterator[Json]:
+    if sentence in SCRIPT:
+        for text, attribute, value, subject in SCRIPT[sentence]:
+            yield _fact(text.format(user=user), number, subject.format(user=user), attribute, value)
+        return
     for form, attribute, text in _FORMS:
         if found := form.search(sentence):
             yield _fact(text.format(found[1], user=user), number, user, attribute, found[1])

@@ -9,9 +9,6 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import EntryChange, KnownEntry
-from recollect.domain.extraction import rules
-from recollect.domain.extraction.draft import CellText, Extraction
-from recollect.domain.extraction.rules import extract_by_rules
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
@@ -184,21 +181,6 @@ async def test_the_newer_word_holds_though_what_was_said_before_it_is_forgotten(
         await home.drain()
         older, newer = await entries(home, "facts")
         assert (older.entry.extra["superseded_by"], newer.holds) == (newer.entry_id, True)
-
-
-async def test_when_other_rules_read_something_else_there_the_older_holds_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with changed_mind(tmp_path) as home:
-
-        def other_rules(cell: CellText) -> Extraction:
-            told = "I have a cat." if cell.turns[0].content != "I like coffee." else "I like coffee."
-            return extract_by_rules(replace(cell, turns=(replace(cell.turns[0], content=told),)))
-
-        monkeypatch.setattr(rules, "extract_by_rules", other_rules)
-        await home.app.reprocessor.reprocess(Caller("default", None))
-        await home.drain()
-        assert sorted(await texts(home, "profile")) == ["ann has a cat.", LIKES]
 
 
 async def test_a_persons_word_wins_until_it_is_undone(tmp_path: Path) -> None:

@@ -111,28 +111,6 @@ async def test_it_has_the_word_when_it_is_written_in_the_file(tmp_path: Path) ->
         assert (await texts(home, "profile"), await holding(home)) == ([POTSDAM], [])
 
 
-@pytest.mark.parametrize("added", ["Ann lives in Potsdam.", "I live in Potsdam.", "Ann 住在波茨坦。"])
-async def test_one_that_a_person_added_has_the_word_too(added: str, tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await remember(home, "pets", said([("user", "I have a dog named Rex.")]), **ANN)
-        await home.drain()
-        rex = await line(home)
-        page = tmp_path / "vault" / rex.path
-        page.write_text(f"{page.read_text()}\n## Home\n\n> {added}\n", encoding="utf-8")
-
-        async def is_taken_in() -> bool:
-            return "attribute: lives_in" in page.read_text()
-
-        await eventually(is_taken_in)
-        await live_in(home, "Lisbon", JULY)
-        assert await texts(home, "profile") == sorted([added, rex.entry.text])
-        theirs = next(each for each in await entries(home, "profile") if each.is_edited)
-        assert (await fact(home, "Lisbon")).entry.extra["superseded_by"] == theirs.entry_id
-        (await home.client.delete(f"{ENTRIES}/{theirs.entry_id}", params=ANN)).raise_for_status()
-        await home.drain()
-        assert await texts(home, "profile") == sorted([LISBON, rex.entry.text])
-
-
 async def test_it_has_the_word_though_its_fact_is_deleted(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         berlin = await live_in(home, "Berlin")

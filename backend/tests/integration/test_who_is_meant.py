@@ -93,7 +93,7 @@ async def test_a_denial_of_what_was_long_over_changes_nothing(tmp_path: Path) ->
 
 @pytest.mark.parametrize("user", ["me", "u-123"])
 async def test_who_tells_a_model_their_name_has_a_page_from_the_first_day(tmp_path: Path, user: str) -> None:
-    fact = {"turns": [1], "subject": "Ann"}
+    fact = {"turns": [1], "subject": "user"}
     answer = {
         "title": "",
         "episode": "",

@@ -1,7 +1,6 @@
 """The profile: one page per user, made of the facts that hold about them, every line with its sources."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -17,43 +16,8 @@ from recollect.domain.entries.links import (
 )
 from recollect.domain.entries.matters import is_affirmed, matter_of, same_matter, says_likewise
 from recollect.domain.entries.succession import written
-from recollect.domain.extraction.clauses_en import clause_in
 from recollect.domain.extraction.draft import FUNCTIONAL, OPPOSED
-from recollect.domain.extraction.predicates_en import traits_in
-from recollect.domain.extraction.predicates_zh import KIN_ATTRIBUTE, chinese_traits
-from recollect.domain.extraction.statement import Speaker
 from recollect.domain.model import Entry
-
-_somebodys = re.compile(
-    rf"['\u2019]|\b(?:my|our|his|her|their)\b|的|{'|'.join(KIN_ATTRIBUTE)}", re.IGNORECASE
-).search
-"""It is said of somebody who is theirs."""
-_LONGEST_NAME = 3
-"""Words before the predicate; in Chinese, twice as many characters."""
-
-
-def attribute_of_line(text: str, allowed: tuple[str, ...]) -> str | None:
-    """Of those that may stand under its title and are had once, the one that its words name; None for any other."""
-    named = (trait for predicate in _predicates(text) for trait in _traits(predicate))
-    return next((each for each in named if each in FUNCTIONAL and each in allowed), None)
-
-
-def _predicates(text: str) -> Iterator[str]:
-    """What may be said of the owner, without their name."""
-    line = " ".join(text.split()).rstrip(".。!！")  # noqa: RUF001
-    clause = clause_in(line, Speaker("user"))
-    if clause is not None and clause.subject == "user":
-        yield clause.predicate
-    words = line.split(" ")
-    cuts = [(" ".join(words[:start]), " ".join(words[start:])) for start in range(_LONGEST_NAME + 1)]
-    cuts += [(line[:start], line[start:].lstrip()) for start in range(2 * _LONGEST_NAME + 1)]
-    yield from (predicate for name, predicate in cuts if not _somebodys(name))
-
-
-def _traits(predicate: str) -> Iterator[str]:
-    yield from (trait.attribute for trait in traits_in(predicate))
-    yield from (trait.attribute for trait in chinese_traits(predicate))
-
 
 ON_PAGE, NO = "profile", "no"
 """The mark of a fact whose line a person took off the page."""
@@ -198,7 +162,7 @@ def place_on_page(entry: Entry) -> int:
 
 
 def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> KnownEntry:
-    """A person's line, marked with the attribute of the fact it was made of, or that its own words name.
+    """A person's line, marked with the attribute of the fact it was made of.
 
     So it has the word about that, whatever becomes of the fact.
     """
@@ -206,22 +170,12 @@ def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> Know
         return line
     shown = next((fact for fact in facts if fact.kind == FACTS and "attribute" in fact.entry.extra), None)
     if shown is None:
-        return _with_what_it_says(line)
+        return line
     about = {key: value for key, value in shown.entry.extra.items() if key in ("subject", "attribute")}
     thing = shown.entry.extra.get("value", "")
     if about["attribute"] in OPPOSED and thing and thing.casefold() in line.entry.text.casefold():
         about["value"] = thing
     return replace(line, entry=replace(line.entry, extra={**line.entry.extra, **about}))
-
-
-def _with_what_it_says(line: KnownEntry) -> KnownEntry:
-    """For one that a person added, under a title of the page."""
-    titled = next((each for each in _PAGE if each.title == line.entry.title), None)
-    attribute = attribute_of_line(line.entry.text, titled.attributes) if titled is not None else None
-    if attribute is None or "fact" in line.entry.extra:
-        return line
-    extra = {**line.entry.extra, "subject": USER, "attribute": attribute}
-    return replace(line, entry=replace(line.entry, extra=extra))
 
 
 def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:

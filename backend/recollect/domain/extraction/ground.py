@@ -20,7 +20,7 @@ ONLY_RECALLED = "only what was recalled says it"
 
 _REPEATED = 0.8
 """The share of a statement's words that one recalled line holds where the statement repeats that line."""
-_sentences = re.compile(r"[^.!?…。！？\n]*[.!?…。！？\n]*\s*").findall  # noqa: RUF001 - full-width punctuation
+_sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…。！？\n]*\s*").findall  # noqa: RUF001
 
 
 def ground(extraction: Extraction, cell: CellText) -> Extraction:

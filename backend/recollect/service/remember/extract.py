@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import resources
 
-from recollect.domain.extraction import case, prompts, rules
+from recollect.domain.extraction import case, prompts
 from recollect.domain.extraction import case as case_rules
 from recollect.domain.extraction.answer import ANSWER_SCHEMA, lacking, parse_memcell_answer
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
@@ -12,6 +12,7 @@ from recollect.domain.extraction.draft import CellText, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
 from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
 from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
+from recollect.domain.extraction.summary import extract_without_model
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import file_name
 from recollect.errors import InvalidInput
@@ -88,7 +89,7 @@ class Extractor:
     async def user_memory(self, stored: StoredCell, cell: CellText) -> Extracted:
         """Episode, facts and foresight of a cell. Raises Preempted, ModelUnavailable and ExtractionFailed."""
         if self.questions is None:
-            return Extracted(rules.extract_by_rules(cell), RULES)
+            return Extracted(extract_without_model(cell), RULES)
         template = await self.prompts.text(stored.thread.space, "memcell")
         kept, cost = await self.questions.answer(
             Question(
