@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from recollect.domain.boundary import BoundaryRules
+from recollect.domain.breaker import Breaker
 from recollect.domain.job import Job
 from recollect.domain.llm import Usage
 from recollect.domain.model import JsonObject
@@ -29,7 +30,7 @@ from recollect.service.chat.receive_stream import Patience
 from recollect.service.chat.rewrite import Rewriter
 from recollect.service.chat.stream import LiveTurns
 from recollect.service.chat.turn import Chat
-from recollect.service.coordination import Breaker, OwnerLocks
+from recollect.service.coordination import OwnerLocks
 from recollect.service.forget.purge import IndexForgetter
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import Questions

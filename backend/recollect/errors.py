@@ -23,7 +23,8 @@ RecollectError
 │   └── ServerUnreachable   the command line found no server where one should run
 ├── HomeInUse               another process owns this home
 ├── HomeUnusable            the home, its settings or an archive cannot be used as they are
-└── SchemaTooNew            a newer Recollect wrote this journal
+├── SchemaTooNew            a newer Recollect wrote this journal
+└── SchemaTooOld            an older Recollect wrote this journal, and this one cannot upgrade it
 """
 
 
@@ -182,3 +183,9 @@ class SchemaTooNew(RecollectError):
     """A newer Recollect wrote this journal."""
 
     code = "schema_too_new"
+
+
+class SchemaTooOld(RecollectError):
+    """An older Recollect wrote this journal, and this version cannot upgrade it."""
+
+    code = "schema_too_old"

@@ -1,191 +1,22 @@
-"""Watches the vault with the system's own notifications."""
+"""Watches the vault with the system's own notifications, by the library watchfiles."""
 
 import asyncio
-import errno
 import logging
 import os
+import stat
 import threading
-import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from recollect.domain.paths import is_markdown
-from recollect.infra import inotify
-from recollect.infra.inotify import Event, Inotify
-from recollect.infra.vault_read import VaultLinks
+from recollect.infra.vault_read import BESIDE, VaultLinks
 
-_LOOK_SECONDS = 0.1
-_GROUP_SECONDS = 0.2
-_QUIET_SECONDS = 0.05
-_CAME = inotify.CREATED | inotify.MOVED_HERE | inotify.ATTRIBUTES
-_WENT = inotify.DELETED | inotify.MOVED_AWAY
-_FATAL = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-
-def notified_changes(root: Path, stop: threading.Event) -> Iterator[set[str] | None]:
-    """Paths that changed, soon after they did, and empty sets meanwhile; None where some were missed, and it ends.
-
-    A path that is no Markdown file's is that of a folder. Hidden ones, and links that are not followed, are none.
-    """
-    with Inotify() as watches:
-        folders = _Folders(root, watches)
-        folders.add("")
-        yield set()
-        while not stop.is_set():
-            events = watches.read(_LOOK_SECONDS)
-            changed = folders.changed_by(events)
-            deadline = time.monotonic() + _GROUP_SECONDS
-            while changed and time.monotonic() < deadline and (events := watches.read(_QUIET_SECONDS)):
-                changed |= folders.changed_by(events)
-            if folders.missed:
-                yield None
-                return
-            yield changed
-
-
-class _Folders:
-    """By which names each watched folder goes: beside its own, that of every link to it."""
-
-    def __init__(self, root: Path, watches: Inotify) -> None:
-        self._root = root
-        self._watches = watches
-        self._links = VaultLinks(root)
-        self._names: defaultdict[int, set[str]] = defaultdict(set)
-        self._linked_folders: set[str] = set()
-        self._linked_files: defaultdict[str, set[str]] = defaultdict(set)
-        """Links to files, by where these really lie."""
-        self.missed = False
-
-    def add(self, folder: str) -> None:
-        """Watch a folder and all below it. Watched first, then read: what comes meanwhile is told or read.
-
-        One that went, or cannot be read, is passed over: the sweep says so, and its parent tells when that changes.
-        """
-        try:
-            self._names[self._watches.add(str(self._root / folder))].add(folder)
-            entries = list(os.scandir(self._root / folder))
-        except OSError as error:
-            if not folder or error.errno in _FATAL:
-                raise
-            return
-        for entry in entries:
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.name.startswith("."):
-                continue
-            if entry.is_symlink():
-                self._add_link(path)
-            elif entry.is_dir(follow_symlinks=False):
-                self.add(path)
-
-    def _add_link(self, path: str) -> None:
-        try:
-            real, is_folder = self._links.real_path(path), (self._root / path).is_dir()
-        except OSError:
-            return
-        if real is not None and is_folder:
-            self._linked_folders.add(path)
-            self.add(path)
-        elif real is not None and is_markdown(path):
-            self._linked_files[real].add(path)
-
-    def changed_by(self, events: list[Event]) -> set[str]:
-        changed: set[str] = set()
-        for event in events:
-            if event.what & inotify.OVERFLOW:
-                self.missed = True
-            elif event.what & inotify.ENDED:
-                self._names.pop(event.watch, None)
-            elif event.what & inotify.UNMOUNTED:
-                changed |= self._names.get(event.watch, set())
-            elif event.name and not event.name.startswith("."):
-                for folder in list(self._names.get(event.watch, ())):
-                    path = f"{folder}/{event.name}" if folder else event.name
-                    changed |= self._happened(path, event.what)
-        return changed
-
-    def _happened(self, path: str, what: int) -> set[str]:
-        is_folder = bool(what & inotify.IS_FOLDER) or path in self._linked_folders
-        if what & _WENT and is_folder:
-            self._forget(path)
-        elif what & _CAME and is_folder:
-            self.add(path)
-        elif what & _CAME and self._is_link(path):
-            self._add_link(path)
-            is_folder = not is_markdown(path)  # Or a link that is not followed: whoever looks counts it.
-        if is_folder:
-            return {path}
-        return {path, *self._linked_files.get(path, ())} if is_markdown(path) else set()
-
-    def _is_link(self, path: str) -> bool:
-        try:
-            return (self._root / path).is_symlink()
-        except OSError:
-            return False
-
-    def _forget(self, folder: str) -> None:
-        self._linked_folders.discard(folder)
-        for watch, names in list(self._names.items()):
-            names -= {name for name in names if name == folder or name.startswith(f"{folder}/")}
-            if not names:
-                del self._names[watch]
-                self._watches.remove(watch)
-
-
-_BESIDE = ".tmp"
 _GROUP_MS = 200
 _QUIET_MS = 50
-_LOOK_AFTER_MS = 500
-
-
-def watched_changes(root: Path, stop: threading.Event) -> Iterator[set[str] | None]:
-    """Paths that changed, and empty sets meanwhile. One folder that cannot be read keeps all from being watched."""
-    from watchfiles import watch
-
-    links = VaultLinks(root)
-    for changes in watch(
-        root,
-        watch_filter=lambda _change, path: not path.endswith(_BESIDE),
-        debounce=_GROUP_MS,
-        step=_QUIET_MS,
-        stop_event=stop,
-        rust_timeout=_LOOK_AFTER_MS,
-        yield_on_timeout=True,
-        raise_interrupt=False,
-    ):
-        told: set[str] = set()
-        for path in (Path(path) for _, path in changes):
-            if is_markdown(path.name) or not _is_file(path):
-                told |= _names(root, path.relative_to(root).as_posix(), links)
-        yield told
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False  # In a folder that cannot be read.
-
-
-def _names(root: Path, path: str, links: VaultLinks) -> set[str]:
-    """The library tells of what is linked by one of its names, and follows every link."""
-    if path == ".":
-        return {""}
-    real = os.path.relpath(os.path.realpath(root / path), os.path.realpath(root))
-    try:
-        followed = {path} if links.real_path(path) is not None else set()
-    except OSError:
-        followed = {path}  # Whoever looks at it is told why it cannot be read.
-    return followed if real.startswith("..") else {real, *followed}
-
-
-Changes = Callable[[Path, threading.Event], Iterator[set[str] | None]]
-"""Paths that changed below a folder, and empty sets several times a second; None where some were missed."""
-
+_LOOK_MS = 250
 _RETRY_SECONDS = 1.0
 _RETRY_LIMIT_SECONDS = 60.0
-_LIMITS = (errno.ENOSPC, errno.EMFILE)
 _LIMIT_WORDS = ("limit reached", "Too many open files")
 _log = logging.getLogger("recollect.vault")
 
@@ -196,9 +27,8 @@ class VaultWatcher:
     A vault that goes and comes back, a disk that is mounted anew, is watched again.
     """
 
-    def __init__(self, root: Path, changes: Changes | None = None) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._changes = changes or (notified_changes if Inotify.is_available() else watched_changes)
         self._stop = threading.Event()
         self._stopped: asyncio.Event | None = None
         self._problem: str | None = None
@@ -215,7 +45,7 @@ class VaultWatcher:
     async def changes(self) -> AsyncIterator[set[str]]:
         """Sets of changed paths, relative to the vault, until `stop`; `""` whenever a watch begins.
 
-        A path that is no Markdown file's is that of a folder that came, went or was renamed.
+        A path that is no Markdown file's is that of a folder that came, went or was renamed, or of something that went.
         """
         self._stop.clear()
         self._stopped = asyncio.Event()
@@ -246,18 +76,27 @@ class VaultWatcher:
             return
         began = False
         try:
-            for changes in self._changes(self._root, self._stop):
-                is_over = changes is None or self._identity() != watched
+            for changes in _changes(self._root, self._stop):
+                is_over = self._identity() != watched
                 if is_over or not began:
                     yield {""}
-                if changes is None or is_over:
+                if is_over:
                     return
                 began, self._problem = True, None
                 yield changes
         except FileNotFoundError:
             return  # It went just now.
-        except (OSError, RuntimeError) as error:  # The error of the library is a RuntimeError.
-            self._tell(error)
+        except (
+            OSError,
+            RuntimeError,
+            UnicodeError,
+        ) as error:  # The library has errors of its own: RuntimeErrors.
+            if not began:
+                self._tell(error)
+                return
+            # A name that is no UTF-8, or a limit. The next watch tells whether it lasts.
+            _log.warning("the vault is watched anew (%s)", error)
+            yield {""}
 
     def _identity(self) -> tuple[int, int] | None:
         try:
@@ -267,10 +106,147 @@ class VaultWatcher:
         return status.st_dev, status.st_ino
 
     def _tell(self, error: Exception) -> None:
-        limit = getattr(error, "errno", None) in _LIMITS or any(words in str(error) for words in _LIMIT_WORDS)
-        reason = "the system's limit of watched folders is reached" if limit else "the system refuses"
+        if any(words in str(error) for words in _LIMIT_WORDS):
+            reason = "the system's limit of watched folders is reached"
+            advice = "Raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
+        elif isinstance(error, PermissionError):
+            reason, advice = "a folder in it cannot be read", "The log names it"
+        else:
+            reason, advice = "the system refuses", "See the log"
         self._problem = (
-            f"the vault cannot be watched ({reason}): hand edits are seen at the next sweep only. "
-            "Raise fs.inotify.max_user_watches"
+            f"the vault cannot be watched ({reason}): hand edits are seen at the next sweep only. {advice}"
         )
         _log.warning("%s (%s)", self._problem, error)
+
+
+def _changes(root: Path, stop: threading.Event) -> Iterator[set[str]]:
+    """Paths that changed, soon after they did, and empty sets meanwhile. It may end before `stop`: begin anew then.
+
+    The library follows every link, and holds the interpreter's lock while it does. Where a link leads to a folder that
+    is not ours to follow, folders are watched one by one, and the watch ends when a folder comes.
+    """
+    from watchfiles import watch
+
+    names = _Names(os.path.realpath(root))
+    folders = names.folders("")
+    one_by_one = names.lead_astray
+    for changes in watch(
+        *(names.place(folder) for folder in (folders if one_by_one else [""])),
+        watch_filter=None,
+        debounce=_GROUP_MS,
+        step=_QUIET_MS,
+        stop_event=stop,
+        rust_timeout=_LOOK_MS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+        recursive=not one_by_one,
+        # With True the library passes over every error, and what it would have watched after it.
+        ignore_permission_denied=False,
+    ):
+        paths = {path for _, path in changes if not path.endswith(BESIDE)}
+        came = [path for path in paths if names.learn(path)]
+        yield {name for path in paths for name in names.told(path)}
+        if one_by_one and came:
+            return
+
+
+class _Names:
+    """By which names things in the vault go: beside their own, those of the links to them that are followed."""
+
+    def __init__(self, root: str) -> None:
+        """`root` is a real path."""
+        self._root = root
+        self._rule = VaultLinks(Path(root))
+        self._links: dict[str, str] = {}
+        """The links that are followed, and where what they lead to really lies."""
+        self.lead_astray = False
+        """Whether a link leads to a folder, and is not followed."""
+
+    def place(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+    def folders(self, folder: str) -> list[str]:
+        """A folder and all below it that are neither hidden nor links. Learns the links there."""
+        found = [folder]
+        try:
+            entries = list(os.scandir(self.place(folder)))
+        except OSError:
+            return found  # It went, or cannot be read: whoever watches it is told.
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name.startswith("."):
+                continue
+            if entry.is_symlink():
+                self._learn_link(path)
+            elif entry.is_dir(follow_symlinks=False):
+                found += self.folders(path)
+        return found
+
+    def _learn_link(self, path: str) -> None:
+        if (real := self._followed(path)) is not None:
+            self._links[path] = real
+        elif stat.S_ISDIR(_mode(self.place(path))):
+            self.lead_astray = True
+
+    def _followed(self, path: str) -> str | None:
+        try:
+            return self._rule.real_path(path)
+        except OSError:
+            return None  # The sweep tells why it cannot be read.
+
+    def learn(self, place: str) -> bool:
+        """Something happened there. True: a folder is there now."""
+        if not (path := self._own_name(place)) or _is_hidden(path):
+            return False
+        for link in [link for link in self._links if _is_at(link, path)]:
+            del self._links[link]
+        mode = _mode(place, of_link=True)
+        if stat.S_ISLNK(mode):
+            self._learn_link(path)
+        elif stat.S_ISDIR(mode):
+            self.folders(path)
+        return stat.S_ISDIR(mode)
+
+    def told(self, place: str) -> set[str]:
+        """The names of what changed there: of Markdown files, folders, links, and of what is gone; `""` is the vault."""
+        if (own := self._own_name(place)) is None:
+            return set()
+        names, new = {own}, [own]
+        while new:
+            name = new.pop()
+            for link, real in self._links.items():
+                if not _is_at(name, real):
+                    continue
+                alias = link + name.removeprefix(real)
+                if alias not in names and self._followed(alias) is not None:
+                    names.add(alias)
+                    new.append(alias)
+        return {
+            name
+            for name in names
+            if not _is_hidden(name) and (is_markdown(name) or not stat.S_ISREG(_mode(self.place(name))))
+        }
+
+    def _own_name(self, place: str) -> str | None:
+        """The name that goes through no link, whatever the library tells; None outside of the vault."""
+        if place == self._root:
+            return ""
+        folder, _, name = place.rpartition("/")
+        real = f"{os.path.realpath(folder)}/{name}"
+        return real.removeprefix(f"{self._root}/") if _is_at(real, self._root) else None
+
+
+def _mode(place: str, *, of_link: bool = False) -> int:
+    """What stands there, in the system's terms; 0 where nothing does, or none can tell."""
+    try:
+        return Path(place).stat(follow_symlinks=not of_link).st_mode
+    except OSError:
+        return 0
+
+
+def _is_at(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))

@@ -1,10 +1,9 @@
-"""Shared by the capabilities: a retry loop, a circuit breaker, and locks per owner."""
+"""Shared by the capabilities: a retry loop, and locks per owner."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Literal
 from weakref import WeakValueDictionary
 
 from recollect.errors import RecollectError
@@ -96,65 +95,6 @@ class PersistentLoop:
             async with asyncio.timeout(seconds):
                 await (self._begun_anew if self._patient else self._woken).wait()
                 await self._take_burst()
-
-
-State = Literal["closed", "open", "trial"]
-
-
-class Breaker:
-    """Closed while all is well; open for a while after failures in a row; then a single trial decides.
-
-    A trial that nobody reports on is followed by another after the same while.
-    """
-
-    def __init__(self, clock: Callable[[], float], *, failures: int = 3, seconds: float = 30.0) -> None:
-        """`clock` counts seconds and never goes back."""
-        self._clock = clock
-        self._allowed = failures
-        self._seconds = seconds
-        self._failures = 0
-        self._last_failure = float("-inf")
-        self._open_until = 0.0
-        self._on_trial = False
-        self._cause = ""
-
-    @property
-    def state(self) -> State:
-        if self._failures < self._allowed:
-            return "closed"
-        if self._clock() < self._open_until:
-            return "trial" if self._on_trial else "open"
-        return "trial"
-
-    @property
-    def cause(self) -> str:
-        """Of the last failure; empty while there is none."""
-        return self._cause
-
-    def refuses(self) -> str | None:
-        """Why a call is not to be made now; None: it is to be made, and its outcome reported."""
-        if self._failures < self._allowed:
-            return None
-        if self._clock() < self._open_until:
-            return f"it failed {self._failures} times in a row and is left alone for a while; last: {self._cause}"
-        self._on_trial = True
-        self._open_until = self._clock() + self._seconds
-        return None
-
-    def failed(self, cause: str, began: float | None = None) -> None:
-        """A call that `began` before the last failure was known is part of it: many at once are not many in a row."""
-        self._cause = cause
-        if began is not None and began < self._last_failure:
-            return
-        self._last_failure = self._clock()
-        self._failures += 1
-        self._on_trial = False
-        self._open_until = self._clock() + self._seconds
-
-    def succeeded(self) -> None:
-        self._failures = 0
-        self._cause = ""
-        self._on_trial = False
 
 
 class OwnerLocks:

@@ -1,6 +1,6 @@
 """What fails again and again is left alone for a while."""
 
-from recollect.service.coordination import Breaker
+from recollect.domain.breaker import Breaker
 
 
 class Seconds:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from recollect.domain.access import Caller
+from recollect.domain.breaker import Breaker
 from recollect.domain.model import Thread
 from recollect.domain.prompt import render_memories
 from recollect.domain.recall.hits import Hit
 from recollect.domain.recall.rows import IndexRow, Vectors
 from recollect.errors import IndexUnavailable
 from recollect.service.chat.context import Known, Recalled, RecallSource, careful_tokens, digest_of
-from recollect.service.coordination import Breaker
 from recollect.service.recall.search import Found, Search
 from tests.eventually import eventually
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from recollect.domain.breaker import Breaker
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.domain.model import Turn
 from recollect.errors import BackendDown, RateLimited, UnknownModel
 from recollect.service.chat.rewrite import Rewriter, Rewritten
-from recollect.service.coordination import Breaker
 
 CLOUD = BackendFacts("openai", local=False)
 LOCAL = BackendFacts("llama.cpp", local=True)

@@ -10,47 +10,15 @@ import httpx2
 import numpy as np
 import numpy.typing as npt
 
+from recollect.domain.breaker import Breaker
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.backends.address import api_root
 from recollect.infra.embedders.onnx_model import unit_vectors, valid_text
 from recollect.infra.http import closing_to_the_end
 
-
-class Breaker:
-    """Open after so many failures in a row, for so many seconds; then the next call decides."""
-
-    def __init__(self, clock: Callable[[], float], *, failures: int = 3, seconds: float = 5.0) -> None:
-        """`clock` counts seconds and never goes back."""
-        self._clock = clock
-        self._allowed = failures
-        self._seconds = seconds
-        self._failures = 0
-        self._open_until = 0.0
-        self._cause = ""
-
-    def check(self) -> None:
-        """Raises EmbedderUnavailable, with the last cause, while it is open."""
-        if self._failures >= self._allowed and self._clock() < self._open_until:
-            raise EmbedderUnavailable(
-                f"the embedding server failed {self._failures} times in a row; it is asked again within "
-                f"{self._seconds:g} s. Last: {self._cause}"
-            )
-
-    def problem(self) -> str | None:
-        """Why the last call failed; None when it went well."""
-        return self._cause if self._failures else None
-
-    def failed(self, cause: str) -> None:
-        self._failures += 1
-        self._cause = cause
-        self._open_until = self._clock() + self._seconds
-
-    def succeeded(self) -> None:
-        self._failures = 0
-
-
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_FAILURES, _PAUSE_SECONDS = 3, 5.0
 MAX_CHARS = 8000
 """Of one text; common models take 8,191 tokens and refuse a request that holds a longer text."""
 
@@ -66,7 +34,7 @@ class OpenAiEmbedder:
 
     `base_url` is the server's address with or without its version: `http://host:8080`, `…/v1` and `…/v1/`
     are the same; a path that names a version somewhere (`…/v1beta/openai`) is used as it is.
-    After three failures in a row it fails at once for five seconds, then asks again.
+    After three failures in a row it fails at once for five seconds; then a single call asks again.
     TextRefused tells a text that the server does not take (it answers 400, 413 or 422), which is no failure.
     Error messages name the server's status or the flaw in its answer, and never quote either.
     """
@@ -90,7 +58,7 @@ class OpenAiEmbedder:
         self._asked_dimensions = dimensions
         self._dimensions = dimensions
         self._batch = batch
-        self._breaker = Breaker(clock)
+        self._breaker = Breaker(clock, failures=_FAILURES, seconds=_PAUSE_SECONDS)
         self._owns_client = client is None
         self._client = closing_to_the_end(httpx2.AsyncClient(limits=_LIMITS)) if client is None else client
 
@@ -100,7 +68,7 @@ class OpenAiEmbedder:
 
     def problem(self) -> str | None:
         """What is wrong with it, as far as its last call showed; None when that went well."""
-        return self._breaker.problem()
+        return self._breaker.cause or None
 
     async def aclose(self) -> None:
         """Close the connections, unless the client was passed in: then it is its owner's to close."""
@@ -118,7 +86,8 @@ class OpenAiEmbedder:
         return np.concatenate(parts)
 
     async def _embed_batch(self, texts: Sequence[str]) -> Vectors:
-        self._breaker.check()
+        if (refused := self._breaker.refuses()) is not None:
+            raise EmbedderUnavailable(f"the embedding server is not asked: {refused}")
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._post(texts)

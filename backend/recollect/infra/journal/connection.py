@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from recollect.errors import SchemaTooNew
+from recollect.errors import SchemaTooNew, SchemaTooOld
 
 T = TypeVar("T")
 _AT_ONCE = 4
@@ -73,10 +73,15 @@ def _casefolded(text: str | None) -> str | None:
 
 HEAD = "0014"
 """The newest revision under migrations/versions; a test holds the two against each other."""
+OLDEST = "0014"
+"""The first revision under migrations/versions: a journal of an older one has no way up."""
 
 
 def upgrade_schema(connection: Connection) -> bool:
-    """Upgrade within the caller's transaction. True when anything changed."""
+    """Upgrade within the caller's transaction. True when anything changed.
+
+    Raises SchemaTooNew or SchemaTooOld, and changes nothing, where no migration leads from the schema to HEAD.
+    """
     current = current_revision(connection)
     if current == HEAD:
         return False
@@ -84,6 +89,12 @@ def upgrade_schema(connection: Connection) -> bool:
         raise SchemaTooNew(
             f"the journal has schema {current}; this version of Recollect knows schemas up to {HEAD}. "
             "Install the newer Recollect that wrote it, or restore a backup from before the upgrade."
+        )
+    if current is not None and current < OLDEST:
+        raise SchemaTooOld(
+            f"the journal has schema {current}; this version of Recollect knows schemas from {OLDEST} on. "
+            "Start the Recollect version that wrote it, or the last one before the schema was squashed, once; "
+            f"it upgrades the journal to {OLDEST}."
         )
     _run_alembic(connection)
     return True

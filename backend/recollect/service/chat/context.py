@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from recollect.domain.access import Caller
+from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import CASES, PROFILE, digest_of_text, text_key
 from recollect.domain.identity import turn_number
 from recollect.domain.model import JsonObject, Thread
@@ -20,7 +21,6 @@ from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rows import IndexRow, Vectors
 from recollect.errors import RecollectError
 from recollect.service.chat.always_on_memories import Standing, without_repeats
-from recollect.service.coordination import Breaker
 from recollect.service.recall.search import Found, Search
 
 TOP_K = 12

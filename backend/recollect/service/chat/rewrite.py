@@ -7,12 +7,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from recollect.domain.breaker import Breaker
 from recollect.domain.followups.rewriting import Rewrite, rewrite_by_rules
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, json_quoted
 from recollect.domain.model import JsonObject, Turn
 from recollect.domain.recall.query import read_query
 from recollect.errors import RecollectError
-from recollect.service.coordination import Breaker
 from recollect.service.ports import Backend
 
 MOST_TOKENS = 100
