@@ -15,6 +15,7 @@ from recollect.infra.backends.configured import Backends
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
@@ -29,14 +30,14 @@ from recollect.service.chat.receive_stream import Patience
 from recollect.service.chat.rewrite import Rewriter
 from recollect.service.chat.stream import LiveTurns
 from recollect.service.chat.turn import Chat
-from recollect.service.coordination import Breaker, OwnerLocks
+from recollect.service.coordination import Breaker, Clock, OwnerLocks
 from recollect.service.forget.purge import IndexForgetter
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import Questions
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.gate import QUIET_SECONDS, Gate
 from recollect.service.models.slots import SlotMaps
-from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, ModelAnswers, PeopleStore
+from recollect.service.ports import Embedder, EntryStore, ModelAnswers, PeopleStore
 from recollect.service.ports import Vault as ports_Vault
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import MeaningIndexer
@@ -271,7 +272,7 @@ def _background(
 class MemoryParts:
     """What the strategies need."""
 
-    cells: CellTexts
+    cells: SqlCellTexts
     entries: EntryStore
     answers: ModelAnswers
     shelf: SkillShelf

@@ -57,9 +57,9 @@ from recollect.domain.vault_file import (
     VaultFile,
 )
 from recollect.errors import AlreadyExists, NotFound, StorageUnavailable, Unavailable
+from recollect.service.coordination import Clock
 from recollect.service.ports import (
     CellStore,
-    Clock,
     CoverageStore,
     JobRunner,
     KeyStore,

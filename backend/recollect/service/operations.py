@@ -9,17 +9,11 @@ from recollect.domain.access import Caller
 from recollect.domain.job import WRITES_FILES, Job, JobState
 from recollect.domain.llm import BackendFacts
 from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
+from recollect.infra.archive import TarArchiver
+from recollect.infra.journal.importer import SqlCopier
+from recollect.service.coordination import Progress, no_progress
 from recollect.service.models.slots import SlotMaps
-from recollect.service.ports import (
-    Archiver,
-    Backend,
-    JobRunner,
-    JournalCopier,
-    Progress,
-    ThreadStore,
-    Vault,
-    no_progress,
-)
+from recollect.service.ports import Backend, JobRunner, ThreadStore, Vault
 
 _LATE_MS = 60_000
 
@@ -105,9 +99,9 @@ JOURNAL_NAME = "journal.db"
 async def backup(
     caller: Caller,
     jobs: JobRunner,
-    journal: JournalCopier,
+    journal: SqlCopier,
     vault: Vault,
-    archiver: Archiver,
+    archiver: TarArchiver,
     target: Path,
     files: Callable[[], dict[str, Path]],
     progress: Progress = no_progress,

@@ -8,7 +8,8 @@ from typing import Any
 from recollect.domain.access import DEFAULT_SPACE, ApiKey, Caller, secret_hash
 from recollect.domain.people import DEFAULT_PRESET, Preferences, Preset, built_in_preset, preset_key
 from recollect.errors import InvalidInput, KeyRequired, NotFound, Refused
-from recollect.service.ports import Clock, KeyStore, PeopleStore
+from recollect.service.coordination import Clock
+from recollect.service.ports import KeyStore, PeopleStore
 
 _NAMED = 20
 

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 from recollect.domain.access import ApiKey
@@ -16,21 +15,15 @@ from recollect.domain.chat import (
     SentPrompt,
 )
 from recollect.domain.entries.entry import (
-    BY_HAND,
-    Actor,
     Buried,
     EntryChange,
     EntryFileState,
-    EntryJob,
     EntryVersion,
     FiledEntry,
     KeptAnswer,
     KnownEntry,
-    PastSkill,
-    SeenSkill,
     Wording,
 )
-from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.job import Job, JobSpec, JobState
 from recollect.domain.llm import BackendFacts, ChatCall, StreamEvent
 from recollect.domain.model import (
@@ -56,19 +49,6 @@ from recollect.domain.vault_file import (
     TranscriptState,
     VaultFile,
 )
-
-Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is."""
-
-
-def no_progress(done: int, total: int) -> None:
-    """For callers that do not watch."""
-
-
-class Clock(Protocol):
-    """Now, in UTC milliseconds."""
-
-    def __call__(self) -> int: ...
 
 
 class ThreadStore(Protocol):
@@ -466,60 +446,6 @@ class IndexLedger(Protocol):
         ...
 
 
-class JobQueue(Protocol):
-    """Puts work for memories into the queue."""
-
-    async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None: ...
-
-
-class CellTexts(Protocol):
-    """Memcells with their turns, and where these stand in the vault."""
-
-    async def cell(self, space: str, thread_id: str, memcell_id: str) -> StoredCell | None: ...
-    async def stretch(self, space: str, thread_id: str, turn_ids: Sequence[str]) -> StoredCell | None: ...
-    async def cells_of(
-        self, space: str, user_id: str | None = None, thread_id: str | None = None
-    ) -> list[tuple[str, str]]: ...
-
-
-class SkillFileStore(Protocol):
-    """The skills' files as we wrote them: what differs from that, a person changed."""
-
-    async def last_written(self, path: str, current: str | None) -> str | None:
-        """What we last put there; of two that we may have put there, the one that stands there now."""
-        ...
-
-    async def announce(self, path: str, text: str) -> None: ...
-    async def record(self, path: str, text: str) -> None: ...
-    async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
-        """The file as it stands, and who made it so."""
-        ...
-
-    async def seen(self, below: str = "") -> list[SeenSkill]:
-        """The files that should be there; with `below`, those in that folder."""
-        ...
-
-    async def versions(self, below: str) -> list[PastSkill]:
-        """What a file, or all in a folder, held before; the oldest first."""
-        ...
-
-    async def forget_versions(self, space: str, below: str) -> None:
-        """Those in a folder that name a case which was here and is forgotten; of files that we wrote, any that is gone."""
-        ...
-
-    async def gone_cases(self) -> frozenset[str]:
-        """The ids of all that were here and are forgotten."""
-        ...
-
-    async def move(self, path: str, to: str) -> None:
-        """A person gave the file another place: all that is known of it is known of that one."""
-        ...
-
-    async def forget(self, path: str) -> None:
-        """The file and all that it held before."""
-        ...
-
-
 class EntryStore(Protocol):
     """Entries in the journal. A change is durable when it returns; the files that it touches follow by jobs."""
 
@@ -644,20 +570,6 @@ class ModelAnswers(Protocol):
     ) -> None: ...
     async def forget_cells(self, space: str, cells: Iterable[str]) -> None: ...
     async def forget_thread(self, space: str, thread_id: str) -> None: ...
-
-
-class JournalCopier(Protocol):
-    """Makes a consistent copy of the journal while it is in use."""
-
-    async def copy_to(self, path: Path) -> None: ...
-
-
-class Archiver(Protocol):
-    """Packs files with their digests, and proves that an archive holds what was packed."""
-
-    async def pack(self, target: Path, files: Mapping[str, Path], progress: Progress) -> int: ...
-    async def check(self, archive: Path, progress: Progress) -> int: ...
-    async def unpack(self, archive: Path, folder: Path, progress: Progress) -> int: ...
 
 
 class NoteStore(Protocol):

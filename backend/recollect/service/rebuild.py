@@ -12,7 +12,8 @@ from recollect.domain.paths import is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart
 from recollect.failpoints import FailPoints
-from recollect.service.ports import PeopleFileStore, Progress, Vault, no_progress
+from recollect.service.coordination import Progress, no_progress
+from recollect.service.ports import PeopleFileStore, Vault
 
 _Buried = dict[tuple[str, str, str], frozenset[int]]
 """By space, user and the key of the thread: the numbers of the turns that are forgotten."""

@@ -24,8 +24,9 @@ from recollect.domain.model import (
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, causes_of, own_lane
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
+from recollect.service.coordination import Clock
 from recollect.service.people import require_preset
-from recollect.service.ports import CellStore, Clock, CoverageStore, JobRunner, PeopleStore, ThreadStore
+from recollect.service.ports import CellStore, CoverageStore, JobRunner, PeopleStore, ThreadStore
 
 DEFAULT_USER = "me"
 

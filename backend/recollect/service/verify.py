@@ -11,15 +11,8 @@ from recollect.domain.model import Coverage, Thread
 from recollect.domain.paths import ENTRY_FILE_BYTES, is_entry_path, transcript_path
 from recollect.domain.vault_file import StoredPart, TranscriptState
 from recollect.errors import StorageUnavailable
-from recollect.service.ports import (
-    CoverageStore,
-    EntryFileStore,
-    Progress,
-    ThreadStore,
-    TranscriptStore,
-    Vault,
-    no_progress,
-)
+from recollect.service.coordination import Progress, no_progress
+from recollect.service.ports import CoverageStore, EntryFileStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.vault.transcripts import Transcriber, render
 
 _LOOKS = 3

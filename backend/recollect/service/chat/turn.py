@@ -24,10 +24,11 @@ from recollect.service.chat.prompt import Prepared, PromptMaker, Wanted, instruc
 from recollect.service.chat.receive_stream import Outcome, Patience, WritingDown, stream_llm
 from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn, LiveTurns
+from recollect.service.coordination import Clock
 from recollect.service.models.gate import Gate
 from recollect.service.models.slots import SlotMaps
 from recollect.service.people import preset_in_force, require_preset
-from recollect.service.ports import Backends, ChatStore, Clock, PeopleStore, ThreadStore
+from recollect.service.ports import Backends, ChatStore, PeopleStore, ThreadStore
 from recollect.service.threads import DEFAULT_USER
 from recollect.service.vault.images import Images
 

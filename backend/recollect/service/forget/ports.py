@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from recollect.domain.forgetting import Forgotten, Looked, StoredVersion, Task, Tombstones
+from recollect.domain.forgetting import Forgotten, Task
 
 
 class ForgettingStore(Protocol):
@@ -59,19 +59,3 @@ ForgetImages = Callable[[str, str], Awaitable[None]]
 
 async def no_leftovers(folder: str) -> None:
     """For vaults that no write is killed in."""
-
-
-class ForgottenProof(Protocol):
-    """Looks through the journal for anything that names what was forgotten."""
-
-    async def tombstones(self) -> Tombstones: ...
-    async def gone_cases(self) -> frozenset[str]: ...
-    async def unfinished(self) -> list[Looked]: ...
-    async def journal(self, tombstones: Tombstones) -> list[Looked]: ...
-    async def free_space(self) -> list[Looked]: ...
-
-
-class IndexVersions(Protocol):
-    """Every version of every table of the index that is on the disk. Raises IndexUnavailable."""
-
-    async def all_versions(self) -> list[StoredVersion]: ...

@@ -10,8 +10,10 @@ from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import transcript_place
 from recollect.domain.paths import linked_turn, owner_folder, owner_of_path
 from recollect.errors import IndexUnavailable
-from recollect.service.forget.ports import ForgottenProof, IndexVersions
-from recollect.service.ports import JobRunner, Progress, Vault, no_progress
+from recollect.infra.index.store import TableVersions
+from recollect.infra.journal.forget_proof import SqlForgottenProof
+from recollect.service.coordination import Progress, no_progress
+from recollect.service.ports import JobRunner, Vault
 
 _WAIT_SECONDS = 30.0
 _MANY_JOBS = 10_000
@@ -48,8 +50,8 @@ def no_other_files() -> list[str]:
 class ForgottenVerifier:
     """Reads everything, changes nothing but that it folds the journal's log."""
 
-    proof: ForgottenProof
-    index: IndexVersions
+    proof: SqlForgottenProof
+    index: TableVersions
     vault: Vault
     jobs: JobRunner
     other_files: Callable[[], list[str]] = no_other_files

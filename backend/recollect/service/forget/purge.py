@@ -13,8 +13,11 @@ from recollect.domain.recall.rows import TURN, IndexRow
 from recollect.domain.strategy import STRATEGY, ClosedCell, Tuning
 from recollect.errors import IndexUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.cells import SqlCellTexts
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.service.coordination import Clock
 from recollect.service.forget.ports import ForgettingIndex, ForgettingStore, LeftoverRemover, no_leftovers
-from recollect.service.ports import CellTexts, Clock, JobQueue, NoteStore, ThreadStore, TranscriptStore, Vault
+from recollect.service.ports import NoteStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
 
@@ -107,8 +110,8 @@ _PATIENCE_MS = 300
 class Rework:
     """Has derived anew what is left of cells that lost a turn, and of entries that lost a source."""
 
-    cells: CellTexts
-    queue: JobQueue
+    cells: SqlCellTexts
+    queue: SqlJobQueue
     tuning: Callable[[], Tuning]
     clock: Clock
 

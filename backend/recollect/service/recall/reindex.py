@@ -10,7 +10,8 @@ from recollect.domain.model import Note, Thread
 from recollect.domain.recall.rows import TURN, Generation, StoredRows
 from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.service.ports import Embedder, IndexLedger, IndexStore, Progress, no_progress
+from recollect.service.coordination import Progress, no_progress
+from recollect.service.ports import Embedder, IndexLedger, IndexStore
 from recollect.service.recall.embedding import PROBE, Key, MeaningIndexer
 from recollect.service.recall.generations import new_generation
 from recollect.service.recall.indexer import Indexer, unread_in_words

@@ -18,7 +18,8 @@ from recollect.domain.recall.query import Query, read_query
 from recollect.domain.recall.rank import Scores, Weights, score
 from recollect.domain.recall.rows import TURN, Vectors
 from recollect.errors import EmbedderUnavailable, InvalidInput
-from recollect.service.ports import Clock, Embedder, IndexLedger, ThreadStore, TranscriptStore
+from recollect.service.coordination import Clock
+from recollect.service.ports import Embedder, IndexLedger, ThreadStore, TranscriptStore
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.indexer import Indexer
 from recollect.service.threads import DEFAULT_USER, owned_thread

@@ -13,8 +13,9 @@ from recollect.domain.job import Job, Unfinished
 from recollect.domain.model import Memcell, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
+from recollect.service.coordination import Clock
 from recollect.service.models.background import BackgroundModel
-from recollect.service.ports import CellStore, Clock
+from recollect.service.ports import CellStore
 
 _log = logging.getLogger("recollect.boundaries")
 _REST_MS = 30_000

@@ -28,8 +28,9 @@ from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import Cause, Event, Tuning
 from recollect.errors import EmbedderUnavailable, NotFound
 from recollect.failpoints import FailPoints
-from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, PeopleStore
+from recollect.infra.journal.cells import SqlCellTexts
+from recollect.service.coordination import Clock, OwnerLocks
+from recollect.service.ports import Embedder, EntryStore, PeopleStore
 from recollect.service.remember.extract import Extracted, Extractor
 
 NOTHING = "nothing worth keeping"
@@ -66,7 +67,7 @@ class Remembering:
     wrote stays, what they deleted does not come back, and who wants no memory gets none.
     """
 
-    cells: CellTexts
+    cells: SqlCellTexts
     entries: EntryStore
     extractor: Extractor
     people: PeopleStore
@@ -246,7 +247,7 @@ _KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
 class Cases:
     """Each stretch of work with tools makes one case, whether its memcell or its chat turn comes first."""
 
-    cells: CellTexts
+    cells: SqlCellTexts
     entries: EntryStore
     people: PeopleStore
     extractor: Extractor

@@ -8,7 +8,9 @@ from recollect.domain.entries.entry import EntryJob
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
 from recollect.errors import InvalidInput, NotFound
-from recollect.service.ports import CellTexts, JobQueue, ModelAnswers, ThreadStore
+from recollect.infra.journal.cells import SqlCellTexts
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.service.ports import ModelAnswers, ThreadStore
 from recollect.service.threads import owned_thread
 
 ON_CELLS = tuple(strategy for strategy in STRATEGIES if strategy.on == "memcell closed")
@@ -27,9 +29,9 @@ class Reprocessor:
     """Queues the strategies again. What they write takes the place of what they wrote before; nothing is doubled."""
 
     threads: ThreadStore
-    cells: CellTexts
+    cells: SqlCellTexts
     answers: ModelAnswers
-    queue: JobQueue
+    queue: SqlJobQueue
     tuning: Callable[[], Tuning]
 
     async def reprocess(

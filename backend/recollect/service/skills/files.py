@@ -22,14 +22,15 @@ from recollect.domain.paths import is_skill_path, owner_of_path, skill_folder, s
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.entry_files import SqlSkillFiles
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import EntryFileStore, EntryStore, SkillFileStore, Vault
+from recollect.service.ports import EntryFileStore, EntryStore, Vault
 from recollect.service.vault.transcripts import EditReports
 
 SKILL_BYTES = 1_000_000
 
 
-async def read_skill(files: SkillFileStore, path: str, found: VaultFile | None) -> Skill | None:
+async def read_skill(files: SqlSkillFiles, path: str, found: VaultFile | None) -> Skill | None:
     """The skill in a file, None where it can't be read. Which cases it has is not for a person to take out of it."""
     skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
     if found is None or skill is None or skill.cases:
@@ -67,7 +68,7 @@ class SkillShelf:
     """One folder a skill, named like it unless a person chose another. Files that can't be read are left alone."""
 
     vault: Vault
-    files: SkillFileStore
+    files: SqlSkillFiles
     reports: EditReports
     fail_points: FailPoints
     locks: OwnerLocks = field(default_factory=OwnerLocks)

@@ -12,8 +12,9 @@ from recollect.domain.markdown.skill_file import parse_skill
 from recollect.domain.model import Entry
 from recollect.domain.paths import agent_folder, file_name, is_skill_path, skill_folder
 from recollect.errors import InvalidInput, NotFound
+from recollect.infra.journal.entry_files import SqlSkillFiles
 from recollect.service.entries import DeletedEntry, Deletion, EntryFilter, ShownEntry
-from recollect.service.ports import EntryStore, SkillFileStore, ThreadStore, TranscriptStore, Vault
+from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.skills.files import (
     SKILL_BYTES,
     PlacedSkill,
@@ -86,7 +87,7 @@ class SkillView:
     threads: ThreadStore
     transcripts: TranscriptStore
     vault: Vault
-    files: SkillFileStore
+    files: SqlSkillFiles
 
     async def list_skills(self, caller: Caller, user_id: str | None = None) -> list[ShownSkill]:
         """By agent and name. A file that can't be read as a skill is left out."""

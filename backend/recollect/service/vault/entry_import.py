@@ -10,7 +10,8 @@ from recollect.domain.job import Job
 from recollect.domain.markdown.entry_document import EntryDocument, read_document, section_digest
 from recollect.domain.markdown.revision import as_theirs
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
-from recollect.service.ports import EntryFileStore, EntryStore, Progress, Vault, no_progress
+from recollect.service.coordination import Progress, no_progress
+from recollect.service.ports import EntryFileStore, EntryStore, Vault
 from recollect.service.sources import SourceFinder, strategy_of
 
 

@@ -10,7 +10,8 @@ from recollect.domain.markdown.transcript import is_transcript, transcript_place
 from recollect.domain.paths import is_entry_path, is_markdown, is_note, transcript_path
 from recollect.domain.vault_file import FileStamp, KnownPart, Listing, loss_in_words
 from recollect.errors import Unavailable
-from recollect.service.ports import Clock, JobRunner, NoteStore, TranscriptStore, Vault, VaultWatcher
+from recollect.service.coordination import Clock
+from recollect.service.ports import JobRunner, NoteStore, TranscriptStore, Vault, VaultWatcher
 from recollect.service.vault.notes import NoteFollower
 from recollect.service.vault.reader import FileFollower, VaultReader
 from recollect.service.vault.transcripts import EditReports
