@@ -1,4 +1,4 @@
-"""What the stores of images promise, of the fakes and of a folder on disk and a real journal."""
+"""What the stores of images promise, in a folder on disk and in a real journal."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -16,8 +16,7 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
 from recollect.infra.vault import Vault
 from recollect.service.ports import ImageReferences, ImageStore, ThreadStore
-from tests.fake_images import FakeImageReferences, FakeImageStore
-from tests.fakes import START, FakeClock, FakeJournal
+from tests.fakes import START, FakeClock
 
 CAT, DOG = b"\x89PNG\r\n\x1a\n a cat \x00\xff", b"GIF89a a dog"
 CAT_NAME, DOG_NAME = image_name(CAT, "png"), image_name(DOG, "gif")
@@ -30,22 +29,15 @@ class Folder:
     take_away: Callable[[], None]
 
 
-@pytest.fixture(params=["fake", "disk"])
-async def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    if request.param == "fake":
-        fake = FakeImageStore()
-
-        def unmount() -> None:
-            fake.broken = "the vault is missing"
-
-        return Folder(fake, unmount)
+@pytest.fixture
+async def folder(tmp_path: Path) -> Folder:
     vault = Vault(tmp_path / "vault")
     await vault.open(expected=False)
 
-    def rename_away() -> None:
+    def take_away() -> None:
         vault.root.rename(tmp_path / "elsewhere")
 
-    return Folder(ImageFiles(vault), rename_away)
+    return Folder(ImageFiles(vault), take_away)
 
 
 @pytest.fixture
@@ -165,12 +157,8 @@ class Journal:
         await self.threads.append(Append(space, thread_id, [turn], user_id))
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def showing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    if request.param == "fake":
-        fake = FakeJournal()
-        yield Journal(fake.threads, FakeImageReferences(fake))
-        return
+@pytest.fixture
+async def showing(tmp_path: Path) -> AsyncIterator[Journal]:
     database = Database(tmp_path / "journal.db")
     await database.open()
     schedule = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)

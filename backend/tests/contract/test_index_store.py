@@ -1,4 +1,4 @@
-"""What the index store promises, of the fake and of LanceDB on disk."""
+"""What the index store promises, with LanceDB on disk."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,7 +12,6 @@ from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vecto
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.service.ports import IndexStore
-from tests.fake_index_store import FakeIndexStore
 
 G = "g1"
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -31,12 +30,8 @@ class Opened:
     """As another process would see it."""
 
 
-@pytest.fixture(params=["fake", "lance"])
-async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
-    if request.param == "fake":
-        fake = FakeIndexStore()
-        yield Opened(fake, lambda: fake)
-        return
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
     stores: list[LanceIndex] = []
 
     def reopen() -> LanceIndex:

@@ -1,4 +1,4 @@
-"""What the store of API keys promises, of the fake and of SQLite."""
+"""What the store of API keys promises."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,17 +11,14 @@ from recollect.errors import NotFound
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.people import SqlKeyStore
 from recollect.service.ports import KeyStore
-from tests.fakes import START, FakeKeyStore
+from tests.fakes import START
 
 ANNS = ApiKey("k_1", "default", "ann", "laptop", START)
 SPACES = ApiKey("k_2", "work", None, None, START + 1)
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def keys(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KeyStore]:
-    if request.param == "fake":
-        yield FakeKeyStore()
-        return
+@pytest.fixture
+async def keys(tmp_path: Path) -> AsyncIterator[KeyStore]:
     database = Database(tmp_path / "journal.db")
     await database.open()
     store = SqlKeyStore(database)

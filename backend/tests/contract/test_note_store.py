@@ -1,4 +1,4 @@
-"""What the store of notes promises, of the fake and of a real journal."""
+"""What the store of notes promises."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,7 +10,6 @@ from recollect.domain.model import Note
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.service.ports import NoteStore
-from tests.fakes import FakeNoteStore
 
 ANN, BOB = "default/users/ann", "default/users/bob"
 PORTO = Note(f"{ANN}/notes/porto.md", ANN, "d1", 1000)
@@ -18,11 +17,8 @@ LISBON = Note(f"{ANN}/notes/lisbon.md", ANN, "d2", 2000)
 BOBS = Note(f"{BOB}/notes/porto.md", BOB, "d3", 3000)
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def notes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[NoteStore]:
-    if request.param == "fake":
-        yield FakeNoteStore()
-        return
+@pytest.fixture
+async def notes(tmp_path: Path) -> AsyncIterator[NoteStore]:
     database = Database(tmp_path / "journal.db")
     await database.open()
     yield SqlNoteStore(database)

@@ -12,14 +12,8 @@ from recollect.domain.paths import forgotten_path, owner_folder, thread_folder, 
 from recollect.domain.vault_file import StoredPart
 from recollect.errors import NotFound
 from recollect.failpoints import FailPoints
-from recollect.service.forget.ports import (
-    ForgetImages,
-    ForgettingIndex,
-    ForgettingStore,
-    LeftoverRemover,
-    no_leftovers,
-)
-from recollect.service.forget.purge import Settler
+from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.service.forget.purge import IndexForgetter, LeftoverRemover, Settler, no_leftovers
 from recollect.service.ports import (
     EntryFileStore,
     EntryStore,
@@ -34,6 +28,8 @@ from recollect.service.vault.notes import Notes
 from recollect.service.vault.transcripts import Transcriber
 
 Handler = Callable[[Job], Awaitable[None]]
+ForgetImages = Callable[[str, str], Awaitable[None]]
+"""Removes those of a space's user that nothing refers to any more."""
 
 
 async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
@@ -53,8 +49,7 @@ class Purger:
     fail_points: FailPoints
     forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
     """Removes what the index holds of a space's user's thread."""
-    forget_images: Callable[[str, str], Awaitable[None]] = _no_images
-    """Removes those of a space's user that nothing refers to any more."""
+    forget_images: ForgetImages = _no_images
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs that purge a thread."""
@@ -134,7 +129,7 @@ async def delete_thread(threads: ThreadStore, caller: Caller, thread_id: str, us
 
 async def forget_turn(
     threads: ThreadStore,
-    store: ForgettingStore,
+    store: SqlForgetting,
     caller: Caller,
     thread_id: str,
     turn_id: str,
@@ -152,7 +147,7 @@ async def forget_turn(
 
 async def what_goes_with_turn(
     threads: ThreadStore,
-    store: ForgettingStore,
+    store: SqlForgetting,
     entries: EntryStore,
     caller: Caller,
     thread_id: str,
@@ -174,7 +169,7 @@ class TurnPurger:
     store: TranscriptStore
     vault: Vault
     transcriber: Transcriber
-    index: ForgettingIndex
+    index: IndexForgetter
     fail_points: FailPoints
     forget_images: ForgetImages
     remove_leftovers: LeftoverRemover = no_leftovers
@@ -215,7 +210,7 @@ class TurnPurger:
 
 
 async def forget_note(
-    notes: Notes, store: ForgettingStore, caller: Caller, user_id: str | None, name: str
+    notes: Notes, store: SqlForgetting, caller: Caller, user_id: str | None, name: str
 ) -> None:
     """By its path below `notes/`. Raises NotFound."""
     path = (await notes.get_note(caller, user_id, name)).note.path
@@ -230,10 +225,10 @@ async def forget_note(
 class NotePurger:
     """The file, then the index; the prompts once more, when whoever had read the note has ended."""
 
-    store: ForgettingStore
+    store: SqlForgetting
     vault: Vault
     notes: NoteStore
-    index: ForgettingIndex
+    index: IndexForgetter
     settler: Settler
     transcripts: TranscriptStore
 
@@ -259,7 +254,7 @@ class NotePurger:
             await self.notes.gone([path])
 
 
-async def forget_user(store: ForgettingStore, people: PeopleStore, caller: Caller, user_id: str) -> Forgotten:
+async def forget_user(store: SqlForgetting, people: PeopleStore, caller: Caller, user_id: str) -> Forgotten:
     """Nothing is forgotten of somebody who is not known. Raises NotFound for a key of another user."""
     caller.acting_for(user_id)
     forgotten = await store.forget_user(caller.space, user_id)
@@ -274,14 +269,14 @@ class UserPurger:
     What the user said since they were forgotten is kept: it is written and indexed again.
     """
 
-    store: ForgettingStore
+    store: SqlForgetting
     threads: ThreadStore
     transcripts: TranscriptStore
     transcriber: Transcriber
     entry_files: EntryFileStore
     people: PeopleStore
     vault: Vault
-    index: ForgettingIndex
+    index: IndexForgetter
     settler: Settler
     fail_points: FailPoints
 

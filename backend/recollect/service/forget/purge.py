@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import EntryJob
@@ -15,16 +15,26 @@ from recollect.errors import IndexUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.service.coordination import Clock
-from recollect.service.forget.ports import ForgettingIndex, ForgettingStore, LeftoverRemover, no_leftovers
 from recollect.service.ports import NoteStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
 
+LeftoverRemover = Callable[[str], Awaitable[None]]
+"""Removes what killed writes of an earlier process left in a folder of the vault."""
+
+
+async def no_leftovers(folder: str) -> None:
+    """For vaults that no write is killed in."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexForgetter:
-    """Every step can be cut short and run again: a table is compacted even where no row of it has to go."""
+    """Leaves no byte of what is forgotten in any generation of the index, old versions of its tables included.
+
+    Every step can be cut short and run again: a table is compacted even where no row of it has to go.
+    """
 
     words: WordIndexer
     indexer: Indexer
@@ -143,10 +153,10 @@ def _now(job: EntryJob) -> EntryJob:
 class Settler:
     """Waits for jobs and chats that had read the words before they went, then makes sure that nothing came of it."""
 
-    store: ForgettingStore
+    store: SqlForgetting
     vault: Vault
     notes: NoteStore
-    index: ForgettingIndex
+    index: IndexForgetter
     rework: Rework
     fail_points: FailPoints
     remove_leftovers: LeftoverRemover = no_leftovers
@@ -189,7 +199,7 @@ class Settler:
 class Overwriter:
     """The last step: the journal's free space, and its log."""
 
-    store: ForgettingStore
+    store: SqlForgetting
     transcripts: TranscriptStore
     fail_points: FailPoints
 
