@@ -13,7 +13,6 @@ from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
-from recollect.service.ports import ThreadStore, TranscriptStore
 from tests.fakes import START, FakeClock
 
 SCHEDULE = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)
@@ -24,8 +23,8 @@ class Conversations:
     """The store, and the threads that it knows."""
 
     store: SqlChainStore
-    threads: ThreadStore
-    transcripts: TranscriptStore
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
 
     async def say(self, thread: str, *turns: NewTurn, user_id: str = "ann", space: str = "default") -> None:
         await self.threads.append(Append(space, thread, turns, user_id))

@@ -31,7 +31,6 @@ from recollect.infra.journal.cells import SqlModelAnswers
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.jobs import SqlJobStore
-from recollect.service.ports import EntryStore, ModelAnswers
 from tests.contract.journals import sqlite_journal
 from tests.fakes import START
 
@@ -59,8 +58,8 @@ def reworded(known: KnownEntry, text: str) -> KnownEntry:
 class Entries:
     """The stores, and what a test needs to see what they did."""
 
-    store: EntryStore
-    answers: ModelAnswers
+    store: SqlEntryStore
+    answers: SqlModelAnswers
     jobs: Callable[[], Awaitable[list[Job]]]
     receipts: Callable[[], Awaitable[list[tuple[str, str]]]]
     add_thread: Callable[[str], Awaitable[object]]

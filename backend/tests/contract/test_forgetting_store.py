@@ -20,7 +20,6 @@ from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
-from recollect.service.ports import EntryStore, ThreadStore
 from tests.fakes import START, FakeClock
 
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -32,8 +31,8 @@ class Memory:
     """A store, and the journal that it forgets in."""
 
     store: SqlForgetting
-    threads: ThreadStore
-    entries: EntryStore
+    threads: SqlThreadStore
+    entries: SqlEntryStore
     queue: Callable[[EntryJob], Awaitable[None]]
     listed: Callable[[], Awaitable[list[Job]]]
 

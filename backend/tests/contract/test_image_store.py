@@ -15,7 +15,6 @@ from recollect.infra.journal.files import SqlImageReferences
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
 from recollect.infra.vault import Vault
-from recollect.service.ports import ImageReferences, ImageStore, ThreadStore
 from tests.fakes import START, FakeClock
 
 CAT, DOG = b"\x89PNG\r\n\x1a\n a cat \x00\xff", b"GIF89a a dog"
@@ -25,7 +24,7 @@ ANN, BOB = ("default", "ann"), ("default", "bob")
 
 @dataclass(frozen=True)
 class Folder:
-    images: ImageStore
+    images: ImageFiles
     take_away: Callable[[], None]
 
 
@@ -41,7 +40,7 @@ async def folder(tmp_path: Path) -> Folder:
 
 
 @pytest.fixture
-def images(folder: Folder) -> ImageStore:
+def images(folder: Folder) -> ImageFiles:
     return folder.images
 
 
@@ -74,39 +73,39 @@ async def test_a_folder_of_images_that_is_a_link_to_elsewhere_is_left_alone(tmp_
     assert [path.name for path in elsewhere.iterdir()] == [CAT_NAME]
 
 
-async def test_at_first_there_are_none(images: ImageStore) -> None:
+async def test_at_first_there_are_none(images: ImageFiles) -> None:
     assert await images.names(*ANN) == set()
     assert await images.read(*ANN, CAT_NAME) is None
 
 
-async def test_the_bytes_come_back_exactly(images: ImageStore) -> None:
+async def test_the_bytes_come_back_exactly(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, CAT)
     await images.keep(*ANN, DOG_NAME, DOG)
     assert (await images.read(*ANN, CAT_NAME), await images.read(*ANN, DOG_NAME)) == (CAT, DOG)
     assert await images.names(*ANN) == {CAT_NAME, DOG_NAME}
 
 
-async def test_an_image_that_is_kept_again_is_there_once(images: ImageStore) -> None:
+async def test_an_image_that_is_kept_again_is_there_once(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, CAT)
     await images.keep(*ANN, CAT_NAME, CAT)
     assert await images.names(*ANN) == {CAT_NAME}
     assert await images.read(*ANN, CAT_NAME) == CAT
 
 
-async def test_what_stands_there_and_is_something_else_is_replaced(images: ImageStore) -> None:
+async def test_what_stands_there_and_is_something_else_is_replaced(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, b"damaged")
     await images.keep(*ANN, CAT_NAME, CAT)
     assert await images.read(*ANN, CAT_NAME) == CAT
 
 
-async def test_another_user_and_another_space_see_nothing(images: ImageStore) -> None:
+async def test_another_user_and_another_space_see_nothing(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, CAT)
     for other in (BOB, ("work", "ann")):
         assert await images.read(*other, CAT_NAME) is None
         assert await images.names(*other) == set()
 
 
-async def test_what_is_removed_is_gone_and_nothing_else(images: ImageStore) -> None:
+async def test_what_is_removed_is_gone_and_nothing_else(images: ImageFiles) -> None:
     for owner in (ANN, BOB):
         await images.keep(*owner, CAT_NAME, CAT)
         await images.keep(*owner, DOG_NAME, DOG)
@@ -116,7 +115,7 @@ async def test_what_is_removed_is_gone_and_nothing_else(images: ImageStore) -> N
 
 
 @pytest.mark.parametrize("name", ["../../bob/images/x.png", "cat.png", "", CAT_NAME.upper()])
-async def test_a_name_that_is_none_of_ours_is_refused(images: ImageStore, name: str) -> None:
+async def test_a_name_that_is_none_of_ours_is_refused(images: ImageFiles, name: str) -> None:
     with pytest.raises(ValueError, match="no name of an image"):
         await images.keep(*ANN, name, CAT)
     with pytest.raises(ValueError, match="no name of an image"):
@@ -148,8 +147,8 @@ async def test_on_disk_a_persons_own_pictures_are_left_alone(tmp_path: Path) -> 
 
 @dataclass(frozen=True)
 class Journal:
-    threads: ThreadStore
-    references: ImageReferences
+    threads: SqlThreadStore
+    references: SqlImageReferences
 
     async def show(self, thread_id: str, *names: str, user_id: str = "ann", space: str = "default") -> None:
         parts = [{"type": "image_url", "image_url": {"url": reference(name)}} for name in names]

@@ -16,7 +16,6 @@ from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
-from recollect.service.ports import NoteStore, ThreadStore, TranscriptStore
 from tests.fakes import START, FakeClock
 
 G, OTHER = "g000001", "g000002"
@@ -32,9 +31,9 @@ class Books:
     """A ledger with the journal and the notes that it is about."""
 
     ledger: SqlIndexLedger
-    threads: ThreadStore
-    transcripts: TranscriptStore
-    notes: NoteStore
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
+    notes: SqlNoteStore
     clock: FakeClock
     bury: Callable[[str, str], Awaitable[None]]
     """Space and id of an entry that a person deletes."""

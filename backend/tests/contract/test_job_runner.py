@@ -14,7 +14,6 @@ from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
-from recollect.service.ports import JobRunner
 from tests.fakes import START, FakeClock
 
 SOON = 5.0
@@ -25,7 +24,7 @@ SOON = 5.0
 class Bench:
     """A runner, a way to queue jobs for it, and what its handlers saw. Kinds: a, b, c."""
 
-    runner: JobRunner
+    runner: JobEngine
     queue_one: Callable[[NewJob], Awaitable[int]]
     give: Callable[[str, str], Awaitable[object]]
     """Makes a user the owner of a thread."""

@@ -12,17 +12,14 @@ from recollect.domain.paths import forgotten_path, owner_folder, thread_folder, 
 from recollect.domain.vault_file import StoredPart
 from recollect.errors import NotFound
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
 from recollect.service.forget.purge import IndexForgetter, LeftoverRemover, Settler, no_leftovers
-from recollect.service.ports import (
-    EntryFileStore,
-    EntryStore,
-    NoteStore,
-    PeopleStore,
-    ThreadStore,
-    TranscriptStore,
-    Vault,
-)
 from recollect.service.threads import DEFAULT_USER, owned_thread
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.transcripts import Transcriber
@@ -44,7 +41,7 @@ async def _no_images(space: str, user_id: str) -> None:
 class Purger:
     """The index, tombstones and then the transcript, images, then the log of the journal."""
 
-    store: TranscriptStore
+    store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
     forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
@@ -89,7 +86,7 @@ class PurgeSteps:
 
 
 async def write_tombstones(
-    store: TranscriptStore, vault: Vault, space: str, user_id: str, thread_id: str
+    store: SqlTranscriptStore, vault: Vault, space: str, user_id: str, thread_id: str
 ) -> None:
     """The file that says what was forgotten of a thread, if anything was."""
     key = thread_key(space, thread_id)
@@ -114,21 +111,21 @@ class Forgetting:
 
 
 async def what_goes_with_thread(
-    threads: ThreadStore, entries: EntryStore, caller: Caller, thread_id: str, user_id: str | None
+    threads: SqlThreadStore, entries: SqlEntryStore, caller: Caller, thread_id: str, user_id: str | None
 ) -> Forgetting:
     """What `delete_thread` would forget now. Changes nothing."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
     return Forgetting(thread.turn_count, tuple(await entries.citing(caller.space, thread_id, None)))
 
 
-async def delete_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:
+async def delete_thread(threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:
     """Forget a thread and every turn of it; returns how many turns that were."""
     await owned_thread(threads, caller, thread_id, user_id)
     return await threads.delete_thread(thread_id, space=caller.space)
 
 
 async def forget_turn(
-    threads: ThreadStore,
+    threads: SqlThreadStore,
     store: SqlForgetting,
     caller: Caller,
     thread_id: str,
@@ -146,9 +143,9 @@ async def forget_turn(
 
 
 async def what_goes_with_turn(
-    threads: ThreadStore,
+    threads: SqlThreadStore,
     store: SqlForgetting,
-    entries: EntryStore,
+    entries: SqlEntryStore,
     caller: Caller,
     thread_id: str,
     turn_id: str,
@@ -166,7 +163,7 @@ async def what_goes_with_turn(
 class TurnPurger:
     """The index, the tombstones, then the transcript: its parts are rendered anew without what is forgotten."""
 
-    store: TranscriptStore
+    store: SqlTranscriptStore
     vault: Vault
     transcriber: Transcriber
     index: IndexForgetter
@@ -227,10 +224,10 @@ class NotePurger:
 
     store: SqlForgetting
     vault: Vault
-    notes: NoteStore
+    notes: SqlNoteStore
     index: IndexForgetter
     settler: Settler
-    transcripts: TranscriptStore
+    transcripts: SqlTranscriptStore
 
     async def handle(self, job: Job) -> None:
         """For purge jobs of the step `note`: the second of them waits for whoever still worked for the user."""
@@ -254,7 +251,9 @@ class NotePurger:
             await self.notes.gone([path])
 
 
-async def forget_user(store: SqlForgetting, people: PeopleStore, caller: Caller, user_id: str) -> Forgotten:
+async def forget_user(
+    store: SqlForgetting, people: SqlPeopleStore, caller: Caller, user_id: str
+) -> Forgotten:
     """Nothing is forgotten of somebody who is not known. Raises NotFound for a key of another user."""
     caller.acting_for(user_id)
     forgotten = await store.forget_user(caller.space, user_id)
@@ -270,11 +269,11 @@ class UserPurger:
     """
 
     store: SqlForgetting
-    threads: ThreadStore
-    transcripts: TranscriptStore
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
     transcriber: Transcriber
-    entry_files: EntryFileStore
-    people: PeopleStore
+    entry_files: SqlEntryFileStore
+    people: SqlPeopleStore
     vault: Vault
     index: IndexForgetter
     settler: Settler

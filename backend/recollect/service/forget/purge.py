@@ -15,9 +15,11 @@ from recollect.errors import IndexUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
 from recollect.service.coordination import Clock
-from recollect.service.ports import NoteStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
 
@@ -155,7 +157,7 @@ class Settler:
 
     store: SqlForgetting
     vault: Vault
-    notes: NoteStore
+    notes: SqlNoteStore
     index: IndexForgetter
     rework: Rework
     fail_points: FailPoints
@@ -200,7 +202,7 @@ class Overwriter:
     """The last step: the journal's free space, and its log."""
 
     store: SqlForgetting
-    transcripts: TranscriptStore
+    transcripts: SqlTranscriptStore
     fail_points: FailPoints
 
     async def handle(self, job: Job) -> None:
@@ -219,7 +221,7 @@ _log = logging.getLogger("recollect.incognito")
 class IncognitoEnds:
     """Forgets what an incognito thread held, as deleting it does. Looks at every start and every few minutes."""
 
-    def __init__(self, threads: ThreadStore, *, clock: Clock, idle_hours: float) -> None:
+    def __init__(self, threads: SqlThreadStore, *, clock: Clock, idle_hours: float) -> None:
         self._threads = threads
         self._clock = clock
         self._idle_ms = int(idle_hours * 3_600_000)

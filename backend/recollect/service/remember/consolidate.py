@@ -29,15 +29,17 @@ from recollect.domain.strategy import Cause, Event, Tuning
 from recollect.errors import EmbedderUnavailable, NotFound
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.people import SqlPeopleStore
 from recollect.service.coordination import Clock, OwnerLocks
-from recollect.service.ports import Embedder, EntryStore, PeopleStore
+from recollect.service.ports import Embedder
 from recollect.service.remember.extract import Extracted, Extractor
 
 NOTHING = "nothing worth keeping"
 
 
 async def leave_receipts(
-    entries: EntryStore, space: str, owner: str, strategy: str, told: Iterable[tuple[Cause, JsonObject]]
+    entries: SqlEntryStore, space: str, owner: str, strategy: str, told: Iterable[tuple[Cause, JsonObject]]
 ) -> None:
     """With the memcells that set the strategy off, in the place of what it told of them before."""
     for cause, detail in told:
@@ -68,9 +70,9 @@ class Remembering:
     """
 
     cells: SqlCellTexts
-    entries: EntryStore
+    entries: SqlEntryStore
     extractor: Extractor
-    people: PeopleStore
+    people: SqlPeopleStore
     embedder: Embedder | None
     tuning: Callable[[], Tuning]
     clock: Clock
@@ -248,8 +250,8 @@ class Cases:
     """Each stretch of work with tools makes one case, whether its memcell or its chat turn comes first."""
 
     cells: SqlCellTexts
-    entries: EntryStore
-    people: PeopleStore
+    entries: SqlEntryStore
+    people: SqlPeopleStore
     extractor: Extractor
     remembering: Remembering
 
