@@ -25,8 +25,7 @@ from recollect.service.recall.search import Found, Recall, Search
 from recollect.service.recall.verify import IndexVerifier
 from recollect.service.recall.words import WordIndexer
 from tests.contract.journals import Journal
-from tests.fake_index import FakeEmbedder
-from tests.fakes import START
+from tests.fakes import START, FakeEmbedder
 from tests.persons_vault import PersonsVault
 
 OWNER = "default/users/ann"

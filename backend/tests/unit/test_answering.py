@@ -13,8 +13,7 @@ from recollect.errors import ModelTooSlow, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.service.chat.receive_stream import Outcome, Patience, stream_llm
 from recollect.service.chat.stream import LiveTurn
-from tests.fake_backend import FakeBackend
-from tests.fakes import START
+from tests.fakes import START, FakeBackend
 
 CALL = ChatCall([{"role": "user", "content": "hello"}])
 UNSAVED = Patience(save_seconds=3600)

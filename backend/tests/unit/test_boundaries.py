@@ -22,8 +22,7 @@ from recollect.service.threads import Flushed, flush_thread
 from tests.background import Script, answering, model_on, saying, silent
 from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
-from tests.fakes import START
+from tests.fakes import START, FakeBackend
 
 HOUR = 3_600_000
 JOB = Job(1, BOUNDARY, "lane", "default", "t1")

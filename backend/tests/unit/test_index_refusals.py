@@ -11,7 +11,7 @@ from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.verify import meaning_problem
 from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_index import FakeEmbedder
+from tests.fakes import FakeEmbedder
 from tests.persons_vault import PersonsVault
 from tests.unit.index_house import OWNER, House, Picky
 

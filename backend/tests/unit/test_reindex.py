@@ -10,7 +10,7 @@ from recollect.errors import EmbedderUnavailable, IndexUnavailable, StorageUnava
 from recollect.service import coordination as persistent_loop
 from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_index import FakeEmbedder
+from tests.fakes import FakeEmbedder
 from tests.persons_vault import PersonsVault
 from tests.unit.index_house import House, Picky, embedder
 

@@ -21,8 +21,7 @@ from recollect.service.models.gate import Gate
 from tests.background import answering, model_on, saying, silent
 from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
-from tests.fakes import START
+from tests.fakes import START, FakeBackend
 
 JOB = Job(1, SUMMARY, "lane", "default", "t1", {"epoch": 2, "cut": 7, "places": [3, 4, 5, 6]})
 TEXT = "Ann moves to Porto on 1 June."

@@ -20,8 +20,7 @@ from recollect.service.models.gate import Gate
 from tests.background import answering, model_on, saying, silent
 from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
-from tests.fakes import START
+from tests.fakes import START, FakeBackend
 
 JOB = Job(1, TITLE, "lane", "default", "t1", {"turns": ["t-1", "t-2"]})
 QUESTION = "How do I get from Lisbon to Porto by train?"
