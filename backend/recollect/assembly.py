@@ -16,8 +16,10 @@ from recollect.infra.backends.configured import Backends
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.cells import SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.people import SqlPeopleStore
@@ -30,15 +32,14 @@ from recollect.service.chat.receive_stream import Patience
 from recollect.service.chat.rewrite import Rewriter
 from recollect.service.chat.stream import LiveTurns
 from recollect.service.chat.turn import Chat
-from recollect.service.coordination import OwnerLocks
+from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.forget.purge import IndexForgetter
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import Questions
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.gate import QUIET_SECONDS, Gate
 from recollect.service.models.slots import SlotMaps
-from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, ModelAnswers, PeopleStore
-from recollect.service.ports import Vault as ports_Vault
+from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
@@ -213,7 +214,7 @@ def build_talking(
     people: SqlPeopleStore,
     search: Search,
     images: Images,
-    entries: EntryStore,
+    entries: SqlEntryStore,
     *,
     clock: Callable[[], int],
     on_answer: Callable[[str, Usage, float | None], None],
@@ -272,12 +273,12 @@ def _background(
 class MemoryParts:
     """What the strategies need."""
 
-    cells: CellTexts
-    entries: EntryStore
-    answers: ModelAnswers
+    cells: SqlCellTexts
+    entries: SqlEntryStore
+    answers: SqlModelAnswers
     shelf: SkillShelf
-    people: PeopleStore
-    vault: ports_Vault
+    people: SqlPeopleStore
+    vault: Vault
     tuning: Callable[[], Tuning]
     clock: Clock
     fail_points: FailPoints

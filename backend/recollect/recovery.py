@@ -17,7 +17,7 @@ from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.importer import SqlImporter
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.vault import Vault
-from recollect.service.ports import Progress, no_progress
+from recollect.service.coordination import Progress, no_progress
 from recollect.service.rebuild import RebuildReport, rebuild, rebuild_people
 from recollect.service.vault.entry_import import import_entries, import_graves
 from recollect.service.verify import Verification

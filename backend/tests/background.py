@@ -8,7 +8,7 @@ from recollect.domain.llm import BackendFacts, BackendKind, ChatCall
 from recollect.service.models.background import BackgroundModel, ModelFor, ThreadModel
 from recollect.service.models.gate import Gate
 from recollect.service.ports import Backend
-from tests.fake_backend import FakeBackend
+from tests.fakes import FakeBackend
 
 Script = Callable[[ChatCall], str]
 

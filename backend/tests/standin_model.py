@@ -80,7 +80,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests import standin_memory
-from tests.fake_index import DIMENSIONS, word_vectors
+from tests.fakes import DIMENSIONS, word_vectors
 
 COMPLETIONS = "/v1/chat/completions"
 EMBEDDINGS = "/v1/embeddings"

@@ -19,7 +19,7 @@ from recollect.domain.strategy import STRATEGIES
 from recollect.entrypoints.cli.client import HomeClient, add_all
 from recollect.entrypoints.http.server import create_server
 from recollect.errors import StorageUnavailable
-from recollect.service.ports import no_progress
+from recollect.service.coordination import no_progress
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
 from recollect.settings import LlmSettings, Settings, StrategiesSettings, StrategySettings

@@ -12,7 +12,7 @@ from bm25_baseline import Bm25
 from recall_metrics import Hit, Scores, mean, percentile, score
 
 from recollect.errors import IndexUnavailable, InvalidInput
-from recollect.service.ports import Progress
+from recollect.service.coordination import Progress
 
 RECOLLECT = "recollect"
 BASELINE = "BM25 by message"

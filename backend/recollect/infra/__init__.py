@@ -1,1 +1,1 @@
-"""One technology per file, each behind a port of `service/ports.py`."""
+"""One technology per file or folder."""

@@ -1,1 +1,1 @@
-"""One file per verb, each the whole story of that verb. Talks to the world through `ports.py` only."""
+"""What Recollect does: one folder or file per capability."""

@@ -1,4 +1,4 @@
-"""Shared by the capabilities: a retry loop, and locks per owner."""
+"""Shared by the capabilities: a retry loop, locks per owner, and what a clock is."""
 
 import asyncio
 import logging
@@ -8,9 +8,18 @@ from weakref import WeakValueDictionary
 
 from recollect.errors import RecollectError
 
+Clock = Callable[[], int]
+"""Now, in UTC milliseconds."""
+Progress = Callable[[int, int], None]
+"""Called with how much is done and how much there is."""
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _LONGEST_IMPATIENT_PAUSE = 5.0
 _log = logging.getLogger("recollect.index")
+
+
+def no_progress(done: int, total: int) -> None:
+    """For callers that do not watch."""
 
 
 class PersistentLoop:

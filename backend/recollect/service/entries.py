@@ -32,12 +32,14 @@ from recollect.domain.entries.succession import settled
 from recollect.domain.extraction.draft import OPPOSED
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.errors import Conflict
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import EntryStore, ThreadStore, TranscriptStore
 from recollect.service.sources import EntryView, Quote, Reason, why
 
 
-async def with_succession(entries: EntryStore, change: EntryChange) -> EntryChange:
+async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryChange:
     """The change with all that follows from it for the facts about the same matters."""
     put = {each.entry_id: await _with_what_it_is_about(entries, each) for each in change.put}
     before = await entries.some(change.space, change.owner, [*put, *change.remove])
@@ -61,7 +63,7 @@ async def with_succession(entries: EntryStore, change: EntryChange) -> EntryChan
 
 
 async def _settle(
-    entries: EntryStore,
+    entries: SqlEntryStore,
     changed: list[KnownEntry],
     put: dict[str, KnownEntry],
     marked: dict[str, KnownEntry],
@@ -74,7 +76,7 @@ async def _settle(
             (put if each.entry_id in put else marked)[each.entry_id] = each
 
 
-async def _facts_of(entries: EntryStore, line: KnownEntry) -> list[KnownEntry]:
+async def _facts_of(entries: SqlEntryStore, line: KnownEntry) -> list[KnownEntry]:
     """Those it was made of, and all about the same attribute: one of these may have its place by now."""
     found = await entries.some(line.space, line.owner, origin_ids(line.entry))
     subject, attribute = line.entry.extra.get("subject", ""), line.entry.extra.get("attribute", "")
@@ -83,7 +85,7 @@ async def _facts_of(entries: EntryStore, line: KnownEntry) -> list[KnownEntry]:
     return found
 
 
-async def _with_what_it_is_about(entries: EntryStore, each: KnownEntry) -> KnownEntry:
+async def _with_what_it_is_about(entries: SqlEntryStore, each: KnownEntry) -> KnownEntry:
     if each.kind != PROFILE:
         return each
     facts = await entries.some(each.space, each.owner, origin_ids(each.entry))
@@ -168,9 +170,9 @@ class Entries:
     What a person changes is theirs for ever: extraction leaves it alone.
     """
 
-    store: EntryStore
-    threads: ThreadStore
-    transcripts: TranscriptStore
+    store: SqlEntryStore
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
     follow_up: FollowUp = nothing_follows
     """What it asks for is queued with the change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)

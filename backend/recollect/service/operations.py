@@ -9,17 +9,14 @@ from recollect.domain.access import Caller
 from recollect.domain.job import WRITES_FILES, Job, JobState
 from recollect.domain.llm import BackendFacts
 from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
+from recollect.infra.archive import TarArchiver
+from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.importer import SqlCopier
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
+from recollect.service.coordination import Progress, no_progress
 from recollect.service.models.slots import SlotMaps
-from recollect.service.ports import (
-    Archiver,
-    Backend,
-    JobRunner,
-    JournalCopier,
-    Progress,
-    ThreadStore,
-    Vault,
-    no_progress,
-)
+from recollect.service.ports import Backend
 
 _LATE_MS = 60_000
 
@@ -37,7 +34,7 @@ class Health:
 async def check_health(
     journal_problem: Callable[[], str | None],
     vault: Vault,
-    jobs: JobRunner,
+    jobs: JobEngine,
     *others: Callable[[], str | None],
 ) -> Health:
     """Ready means: a message that comes in now can be taken. `others` tell in words what else does not work."""
@@ -56,7 +53,7 @@ async def check_health(
     return health
 
 
-async def _look_at_jobs(health: Health, jobs: JobRunner) -> None:
+async def _look_at_jobs(health: Health, jobs: JobEngine) -> None:
     health.jobs = await jobs.counts()
     health.oldest_job_wait_ms = await jobs.oldest_wait_ms()
     if dead := health.jobs.get("dead"):
@@ -68,7 +65,7 @@ async def _look_at_jobs(health: Health, jobs: JobRunner) -> None:
 
 
 async def list_jobs(
-    jobs: JobRunner, caller: Caller, state: JobState | None, limit: int, after: int
+    jobs: JobEngine, caller: Caller, state: JobState | None, limit: int, after: int
 ) -> list[Job]:
     """The jobs of the caller's space, oldest first; with a user's key, those of the user's threads.
 
@@ -83,14 +80,14 @@ async def list_jobs(
     )
 
 
-async def retry_job(jobs: JobRunner, threads: ThreadStore, caller: Caller, job_id: int) -> Job:
+async def retry_job(jobs: JobEngine, threads: SqlThreadStore, caller: Caller, job_id: int) -> Job:
     job = await jobs.get(job_id)
     if job is None or not await _may_see(threads, caller, job):
         raise NotFound(f"there is no job {job_id}")
     return await jobs.retry(job_id)
 
 
-async def _may_see(threads: ThreadStore, caller: Caller, job: Job) -> bool:
+async def _may_see(threads: SqlThreadStore, caller: Caller, job: Job) -> bool:
     if caller.local_operator:
         return True
     if job.space != caller.space or caller.user_id is None:
@@ -104,10 +101,10 @@ JOURNAL_NAME = "journal.db"
 
 async def backup(
     caller: Caller,
-    jobs: JobRunner,
-    journal: JournalCopier,
+    jobs: JobEngine,
+    journal: SqlCopier,
     vault: Vault,
-    archiver: Archiver,
+    archiver: TarArchiver,
     target: Path,
     files: Callable[[], dict[str, Path]],
     progress: Progress = no_progress,

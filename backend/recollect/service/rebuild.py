@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Protocol
 
-from recollect.domain.forgetting import TombstoneFile, parse_tombstones
+from recollect.domain.forgetting import parse_tombstones
 from recollect.domain.identity import place_of, text_digest, thread_key, turn_number
 from recollect.domain.markdown.transcript import ParsedPart, is_transcript, parse_part, render_part
 from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
@@ -12,19 +11,13 @@ from recollect.domain.paths import is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart
 from recollect.failpoints import FailPoints
-from recollect.service.ports import PeopleFileStore, Progress, Vault, no_progress
+from recollect.infra.journal.importer import SqlImporter
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.vault import Vault
+from recollect.service.coordination import Progress, no_progress
 
 _Buried = dict[tuple[str, str, str], frozenset[int]]
 """By space, user and the key of the thread: the numbers of the turns that are forgotten."""
-
-
-class JournalBuilder(Protocol):
-    """Takes in whole threads, where `append` takes in single turns."""
-
-    async def add_thread(
-        self, thread: Thread, turns: list[Turn], cells: list[Memcell], parts: list[StoredPart]
-    ) -> None: ...
-    async def add_tombstones(self, file: TombstoneFile) -> None: ...
 
 
 @dataclass(slots=True)
@@ -45,7 +38,7 @@ class RebuildReport:
 
 async def rebuild(
     vault: Vault,
-    builder: JournalBuilder,
+    builder: SqlImporter,
     fail_points: FailPoints,
     progress: Progress = no_progress,
 ) -> RebuildReport:
@@ -74,7 +67,7 @@ async def rebuild(
     return report
 
 
-async def rebuild_people(vault: Vault, people: PeopleFileStore, report: RebuildReport) -> None:
+async def rebuild_people(vault: Vault, people: SqlPeopleStore, report: RebuildReport) -> None:
     """Read every preset and all preferences of the vault into an empty journal."""
     for path in filter(is_people_file, await vault.list_files()):
         text = await vault.read(path) or ""
@@ -91,7 +84,7 @@ async def rebuild_people(vault: Vault, people: PeopleFileStore, report: RebuildR
 
 
 async def _read_tombstones(
-    vault: Vault, path: str, builder: JournalBuilder, buried: _Buried, report: RebuildReport
+    vault: Vault, path: str, builder: SqlImporter, buried: _Buried, report: RebuildReport
 ) -> None:
     file, problems = parse_tombstones(await vault.read(path) or "")
     report.problems += [f"{path}: {problem}" for problem in problems]
@@ -114,7 +107,7 @@ async def _take_in(
     gathered: "_Gathered",
     taken: set[tuple[str, str]],
     buried: _Buried,
-    builder: JournalBuilder,
+    builder: SqlImporter,
     report: RebuildReport,
 ) -> None:
     thread, folder = gathered.thread, gathered.folder

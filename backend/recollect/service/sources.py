@@ -11,14 +11,17 @@ from recollect.domain.identity import turn_number
 from recollect.domain.model import Entry, Memcell, Thread, Turn
 from recollect.domain.paths import file_name, linked_turn, owner_folder
 from recollect.errors import NotFound
-from recollect.service.ports import EntryFileStore, EntryStore, ThreadStore, TranscriptStore
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.threads import SqlThreadStore
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFinder:
     """Knows the threads it has met by their folders. A link to what is not there any more has no source."""
 
-    store: EntryFileStore
+    store: SqlEntryFileStore
     _threads: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     async def sources(
@@ -69,7 +72,7 @@ class Quote:
 class CitedTurns:
     """Finds cited turns for the entries of one request: each thread is looked at once."""
 
-    def __init__(self, threads: ThreadStore, transcripts: TranscriptStore, space: str) -> None:
+    def __init__(self, threads: SqlThreadStore, transcripts: SqlTranscriptStore, space: str) -> None:
         self._threads = threads
         self._transcripts = transcripts
         self._space = space
@@ -136,9 +139,9 @@ class EntryView:
 
     def __init__(
         self,
-        store: EntryStore,
-        threads: ThreadStore,
-        transcripts: TranscriptStore,
+        store: SqlEntryStore,
+        threads: SqlThreadStore,
+        transcripts: SqlTranscriptStore,
         caller: Caller,
         user_id: str | None,
     ) -> None:
@@ -228,13 +231,13 @@ class Reason:
         return self.known.entry.by.partition(", ")[2] or None
 
 
-async def why(view: EntryView, transcripts: TranscriptStore, known: KnownEntry) -> Reason:
+async def why(view: EntryView, transcripts: SqlTranscriptStore, known: KnownEntry) -> Reason:
     """The whole chain, each entry once."""
     return await _reason(view, transcripts, known, {known.entry_id}, _DEEPEST)
 
 
 async def _reason(
-    view: EntryView, transcripts: TranscriptStore, known: KnownEntry, told: set[str], depth: int
+    view: EntryView, transcripts: SqlTranscriptStore, known: KnownEntry, told: set[str], depth: int
 ) -> Reason:
     (quotes,) = await view.quotes([known])
     named = entry_links.origin_ids(known.entry)
@@ -249,7 +252,7 @@ async def _reason(
     return Reason(known, memcell, quotes, tuple(made_of), len(named) - len(made_of))
 
 
-async def _memcell(space: str, transcripts: TranscriptStore, known: KnownEntry) -> Memcell | None:
+async def _memcell(space: str, transcripts: SqlTranscriptStore, known: KnownEntry) -> Memcell | None:
     """It ends at or after the last of its turns that the entry cites."""
     for thread_id in dict.fromkeys(source.thread_id for source in known.sources if known.cell):
         places = [

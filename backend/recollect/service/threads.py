@@ -24,8 +24,13 @@ from recollect.domain.model import (
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, causes_of, own_lane
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
+from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.cells import SqlCellStore
+from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.service.coordination import Clock
 from recollect.service.people import require_preset
-from recollect.service.ports import CellStore, Clock, CoverageStore, JobRunner, PeopleStore, ThreadStore
 
 DEFAULT_USER = "me"
 
@@ -45,7 +50,11 @@ class NewThread:
 
 
 async def create_thread(
-    threads: ThreadStore, clock: Clock, caller: Caller, new: NewThread, people: PeopleStore | None = None
+    threads: SqlThreadStore,
+    clock: Clock,
+    caller: Caller,
+    new: NewThread,
+    people: SqlPeopleStore | None = None,
 ) -> Thread:
     """Raises AlreadyExists where the user has a thread of that id, NotFound where another user has.
 
@@ -74,7 +83,9 @@ async def create_thread(
         raise
 
 
-async def owned_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> Thread:
+async def owned_thread(
+    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None
+) -> Thread:
     """The thread, if the caller may see it; another's is as absent as one that never was."""
     acting = caller.acting_for(user_id)
     thread = await threads.get_thread(thread_id, space=caller.space)
@@ -84,7 +95,7 @@ async def owned_thread(threads: ThreadStore, caller: Caller, thread_id: str, use
 
 
 async def list_threads(
-    threads: ThreadStore, caller: Caller, user_id: str | None, limit: int, after: str | None
+    threads: SqlThreadStore, caller: Caller, user_id: str | None, limit: int, after: str | None
 ) -> list[Thread]:
     acting = caller.acting_for(user_id)
     if after is not None:
@@ -93,7 +104,7 @@ async def list_threads(
 
 
 async def recent_threads(
-    threads: ThreadStore,
+    threads: SqlThreadStore,
     caller: Caller,
     user_id: str | None,
     words: str | None,
@@ -112,7 +123,7 @@ async def recent_threads(
 
 
 async def get_turn(
-    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str
+    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str
 ) -> Turn:
     await owned_thread(threads, caller, thread_id, user_id)
     turn = await threads.get_turn(thread_id, turn_id, space=caller.space)
@@ -122,12 +133,12 @@ async def get_turn(
 
 
 async def update_thread(
-    threads: ThreadStore,
+    threads: SqlThreadStore,
     caller: Caller,
     thread_id: str,
     user_id: str | None,
     changes: dict[str, Any],
-    people: PeopleStore | None = None,
+    people: SqlPeopleStore | None = None,
 ) -> Thread:
     """Change what is named. With `people`, a preset that the space does not have is refused."""
     await owned_thread(threads, caller, thread_id, user_id)
@@ -137,7 +148,7 @@ async def update_thread(
 
 
 async def get_turns(
-    threads: ThreadStore,
+    threads: SqlThreadStore,
     caller: Caller,
     thread_id: str,
     user_id: str | None,
@@ -159,7 +170,7 @@ class Stretch:
 
 
 async def turns_around(
-    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
+    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
 ) -> Stretch:
     """Up to `count` turns, half of them before this one. It may be forgotten: its place stays."""
     before = count // 2
@@ -169,7 +180,7 @@ async def turns_around(
 
 
 async def turns_after(
-    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
+    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
 ) -> Stretch:
     """The `count` turns that come right after this one. It may be forgotten: its place stays."""
     return await _stretch(threads, caller, thread_id, user_id, _place(turn_id, "after") + 1, 0, count)
@@ -183,7 +194,7 @@ def _place(turn_id: str, field: str) -> int:
 
 
 async def _stretch(
-    threads: ThreadStore,
+    threads: SqlThreadStore,
     caller: Caller,
     thread_id: str,
     user_id: str | None,
@@ -201,7 +212,7 @@ async def _stretch(
 
 
 async def add_turn(
-    threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn: NewTurn
+    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn: NewTurn
 ) -> tuple[Turn, bool]:
     """Append one turn, without a model; False when its `message_id` was there already.
 
@@ -222,7 +233,7 @@ async def add_turn(
 
 
 async def _speaker(
-    threads: ThreadStore, caller: Caller, thread_id: str, acting: str | None, role: Role
+    threads: SqlThreadStore, caller: Caller, thread_id: str, acting: str | None, role: Role
 ) -> str:
     if role != "user":
         return role
@@ -230,7 +241,7 @@ async def _speaker(
     return thread.user_id if thread is not None else acting or DEFAULT_USER
 
 
-async def memorize(threads: ThreadStore, append: Append) -> list[Receipt]:
+async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
     """Store messages in order and say what happened to each.
 
     Turns, buffer rows and the jobs that follow commit together; the same `message_id` again is a duplicate.
@@ -240,7 +251,7 @@ async def memorize(threads: ThreadStore, append: Append) -> list[Receipt]:
 
 
 async def get_coverage(
-    counts: CoverageStore, threads: ThreadStore, caller: Caller, thread_id: str | None, user_id: str | None
+    counts: SqlCoverage, threads: SqlThreadStore, caller: Caller, thread_id: str | None, user_id: str | None
 ) -> Coverage:
     """Of one session or, without one, of all that the caller may see. A session nobody knows has no messages."""
     acting = caller.acting_for(user_id)
@@ -275,9 +286,9 @@ class Flushed:
 
 
 async def flush_thread(
-    threads: ThreadStore,
-    cells: CellStore,
-    jobs: JobRunner,
+    threads: SqlThreadStore,
+    cells: SqlCellStore,
+    jobs: JobEngine,
     caller: Caller,
     thread_id: str,
     user_id: str | None,
@@ -306,7 +317,7 @@ def _failure(states: Mapping[str, list[StrategyState]]) -> str | None:
     return f"failed and set aside: {', '.join(failed)}" if failed else None
 
 
-async def _strategies_end(jobs: JobRunner, thread: Thread, until: float) -> bool:
+async def _strategies_end(jobs: JobEngine, thread: Thread, until: float) -> bool:
     """Whether all that is made of the thread was made, well or not, by that time: nothing waits for more events, for
     a pause or for its time of day, when somebody waits for it.
     """
@@ -320,7 +331,7 @@ async def _strategies_end(jobs: JobRunner, thread: Thread, until: float) -> bool
 
 
 async def _states(
-    cells: CellStore, jobs: JobRunner, thread: Thread, memcells: set[str]
+    cells: SqlCellStore, jobs: JobEngine, thread: Thread, memcells: set[str]
 ) -> dict[str, list[StrategyState]]:
     states: dict[str, list[StrategyState]] = {memcell: [] for memcell in memcells}
     for memcell, stages in (await cells.receipts(thread.space, thread.thread_id, sorted(memcells))).items():
@@ -339,7 +350,7 @@ async def _states(
     return states
 
 
-async def _strategy_jobs(jobs: JobRunner, thread: Thread) -> list[Job]:
+async def _strategy_jobs(jobs: JobEngine, thread: Thread) -> list[Job]:
     """The thread's own, and those of its owner that follow from them, whichever thread set them off first."""
     space = thread.space
     found = await jobs.list_jobs(space=space, thread_id=thread.thread_id, limit=_MOST_JOBS)

@@ -11,15 +11,12 @@ from recollect.domain.model import Coverage, Thread
 from recollect.domain.paths import ENTRY_FILE_BYTES, is_entry_path, transcript_path
 from recollect.domain.vault_file import StoredPart, TranscriptState
 from recollect.errors import StorageUnavailable
-from recollect.service.ports import (
-    CoverageStore,
-    EntryFileStore,
-    Progress,
-    ThreadStore,
-    TranscriptStore,
-    Vault,
-    no_progress,
-)
+from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
+from recollect.service.coordination import Progress, no_progress
 from recollect.service.vault.transcripts import Transcriber, render
 
 _LOOKS = 3
@@ -57,9 +54,9 @@ async def _no_index() -> list[str]:
 class Verifier:
     """Reads everything, changes nothing, unless asked to write anew what is missing from the vault."""
 
-    threads: ThreadStore
-    store: TranscriptStore
-    counts: CoverageStore
+    threads: SqlThreadStore
+    store: SqlTranscriptStore
+    counts: SqlCoverage
     vault: Vault
     transcriber: Transcriber
     index_problems: Callable[[], Awaitable[list[str]]] = _no_index
@@ -201,7 +198,7 @@ def _note(path: str) -> str:
 """A file that is being written is looked at again before it is called wrong."""
 
 
-async def entry_problems(store: EntryFileStore, vault: Vault) -> list[str]:
+async def entry_problems(store: SqlEntryFileStore, vault: Vault) -> list[str]:
     """What of the entries differs between journal and vault. What waits to be written is no problem."""
     files = {file.path for file in await store.files()}
     looked = [await _problem(store, vault, path) for path in sorted(files)]
@@ -210,7 +207,7 @@ async def entry_problems(store: EntryFileStore, vault: Vault) -> list[str]:
     return [problem for problem in looked if problem is not None] + strange
 
 
-async def _problem(store: EntryFileStore, vault: Vault, path: str) -> str | None:
+async def _problem(store: SqlEntryFileStore, vault: Vault, path: str) -> str | None:
     problem = None
     for _ in range(_LOOKS):
         file = await store.file(path)
@@ -222,7 +219,7 @@ async def _problem(store: EntryFileStore, vault: Vault, path: str) -> str | None
     return problem
 
 
-async def _difference(store: EntryFileStore, vault: Vault, file: EntryFileState) -> str | None:
+async def _difference(store: SqlEntryFileStore, vault: Vault, file: EntryFileState) -> str | None:
     path = file.path
     found = await vault.look(path, ENTRY_FILE_BYTES)
     if found is None:

@@ -1,17 +1,14 @@
-"""What every contract suite runs on: the fake, then the real thing."""
+"""What the contract suites of the journal's stores run on."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.contract.journals import Journal, fake_journal, sqlite_journal
+from tests.contract.journals import Journal, sqlite_journal
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    if request.param == "fake":
-        yield fake_journal()
-    else:
-        async with sqlite_journal(tmp_path / "journal.db") as opened:
-            yield opened
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    async with sqlite_journal(tmp_path / "journal.db") as opened:
+        yield opened

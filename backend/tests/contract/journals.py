@@ -1,27 +1,29 @@
-"""The same journal twice: in memory, and in a real SQLite file."""
+"""A journal in a real SQLite file, with a clock that stands still and jobs that run when they are told to."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from recollect.domain.boundary import memcell_id
 from recollect.domain.entries.entry import EntryJob
 from recollect.domain.job import Job
 from recollect.domain.model import Append, Memcell, NewTurn, Receipt, Turn
+from recollect.failpoints import FailPoints
+from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.cells import SqlCellStore
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_rows import SqlJobQueue
-from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.importer import SqlImporter
 from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
-from recollect.service.ports import CellStore, CoverageStore, ThreadStore, TranscriptStore
-from recollect.service.rebuild import JournalBuilder
-from tests.fakes import START, FakeClock, FakeJournal
+from tests.fakes import START, FakeClock
 
 BOUNDARY_EVERY = 4
 BOUNDARY_DELAY_MS = 700
@@ -29,20 +31,75 @@ PAUSE_MS = 30_000
 TRANSCRIPT_DELAY_MS = 400
 
 
-@dataclass(frozen=True)
-class Journal:
-    """The ports of one journal, and what a test needs to see what they did."""
+class Jobs(JobEngine):
+    """The real engine, without its dispatcher: what is due runs when a test says so, or waits for a job."""
 
-    threads: ThreadStore
-    cells: CellStore
-    transcripts: TranscriptStore
-    coverage: CoverageStore
-    builder: JournalBuilder
-    clock: FakeClock
-    jobs: Callable[[], Awaitable[list[Job]]]
-    """What waits in the default space, oldest first."""
-    queue: Callable[[str, EntryJob], Awaitable[None]]
-    """Queues work about a thread of the default space."""
+    def __init__(self, database: Database, clock: FakeClock) -> None:
+        super().__init__(
+            SqlJobStore(database),
+            clock=clock,
+            workers=1,
+            lease_seconds=60,
+            max_attempts=8,
+            stop_seconds=1,
+            fail_points=FailPoints(),
+            jitter=lambda: 0.5,
+        )
+        self.handlers: dict[str, Handler] = {}
+
+    async def run_due(self) -> int:
+        """Run jobs until none is due; returns how many were done."""
+        before = self.finished
+        self._pools = [self.handlers]
+        while True:
+            self._due = self._clock()
+            await self._start_due_jobs()
+            if not self._running:
+                return self.finished - before
+            await asyncio.wait({task for _, task in self._running.values()})
+            await asyncio.sleep(0)  # Whoever is called when a task ends is called now.
+
+    async def wait_for(self, job_id: int, seconds: float) -> bool:
+        """The clock stands still: what is due runs now, and the rest would not be done in time."""
+        await self.run_due()
+        job = await self.get(job_id)
+        return job is None or job.state == "dead"
+
+
+class Journal:
+    """The stores of one journal, and what a test needs to see what they did."""
+
+    def __init__(self, path: Path, *, transcript_delay_ms: int = TRANSCRIPT_DELAY_MS) -> None:
+        self.clock = clock = FakeClock()
+        self.database = database = Database(path)
+        schedule = Schedule(
+            boundary_every=BOUNDARY_EVERY,
+            boundary_delay_ms=BOUNDARY_DELAY_MS,
+            pause_ms=PAUSE_MS,
+            transcript_delay_ms=transcript_delay_ms,
+        )
+        self.jobs = Jobs(database, clock)
+        self.threads = SqlThreadStore(database, clock=clock, schedule=schedule)
+        self.cells = SqlCellStore(database, clock=clock, schedule=schedule)
+        self.transcripts = SqlTranscriptStore(database)
+        self.coverage = SqlCoverage(database)
+        self.builder = SqlImporter(database, clock=clock)
+        self.notes = SqlNoteStore(database)
+        self.entries = SqlEntryStore(database, clock=clock)
+        self.people = SqlPeopleStore(database, clock=clock)
+        self._queue = SqlJobQueue(database, clock=clock, on_due=lambda due: None)
+
+    async def waiting(self) -> list[Job]:
+        """The jobs of the default space, oldest first."""
+        return await self.jobs.list_jobs(space="default")
+
+    async def queue(self, thread_id: str, job: EntryJob) -> None:
+        """Queue work about a thread of the default space."""
+        await self._queue.queue("default", thread_id, [job])
+
+    async def damage(self, sql: str, *values: Any) -> None:
+        """Change rows past the stores."""
+        await self.database.write(lambda connection: connection.execute(sql, values).rowcount)
 
     async def add(
         self, thread_id: str, *texts: str, space: str = "default", user_id: str | None = None
@@ -63,51 +120,13 @@ def cell_of(*turns: Turn, space: str = "default", thread_id: str = "t1", reason:
     return Memcell(memcell_id(space, thread_id, ids), tuple(turn.turn_id for turn in turns), reason)
 
 
-def fake_journal() -> Journal:
-    journal = FakeJournal(
-        boundary_every=BOUNDARY_EVERY,
-        boundary_delay_ms=BOUNDARY_DELAY_MS,
-        pause_ms=PAUSE_MS,
-        transcript_delay_ms=TRANSCRIPT_DELAY_MS,
-    )
-    return Journal(
-        journal.threads,
-        journal.cells,
-        journal.transcripts,
-        journal.coverage,
-        journal.builder,
-        journal.clock,
-        lambda: journal.jobs.list_jobs(space="default"),
-        partial(_queue_in_fake, journal),
-    )
-
-
-async def _queue_in_fake(journal: FakeJournal, thread_id: str, job: EntryJob) -> None:
-    journal.jobs.queue(job.kind, job.lane, "default", thread_id, journal.clock(), job.payload, job.dedupe)
-
-
 @asynccontextmanager
-async def sqlite_journal(path: Path) -> AsyncIterator[Journal]:
-    clock = FakeClock()
-    database = Database(path)
-    await database.open()
-    schedule = Schedule(
-        boundary_every=BOUNDARY_EVERY,
-        boundary_delay_ms=BOUNDARY_DELAY_MS,
-        pause_ms=PAUSE_MS,
-        transcript_delay_ms=TRANSCRIPT_DELAY_MS,
-    )
-    jobs, queue = SqlJobStore(database), SqlJobQueue(database, clock=clock, on_due=lambda due: None)
+async def sqlite_journal(
+    path: Path, *, transcript_delay_ms: int = TRANSCRIPT_DELAY_MS
+) -> AsyncIterator[Journal]:
+    journal = Journal(path, transcript_delay_ms=transcript_delay_ms)
+    await journal.database.open()
     try:
-        yield Journal(
-            SqlThreadStore(database, clock=clock, schedule=schedule),
-            SqlCellStore(database, clock=clock, schedule=schedule),
-            SqlTranscriptStore(database),
-            SqlCoverage(database),
-            SqlImporter(database, clock=clock),
-            clock,
-            lambda: jobs.list_jobs(space="default", user_id=None, state=None, limit=100, after=0),
-            lambda thread_id, job: queue.queue("default", thread_id, [job]),
-        )
+        yield journal
     finally:
-        await database.close()
+        await journal.database.close()

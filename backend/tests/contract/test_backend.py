@@ -13,7 +13,7 @@ from recollect.errors import ModelUnavailable, UnknownModel
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.server import Endpoint, Patience
 from recollect.service.ports import Backend
-from tests.fake_backend import FakeBackend
+from tests.fakes import FakeBackend
 from tests.standin_engines import StandInEngine
 
 ENGINES = ["llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"]

@@ -1,4 +1,4 @@
-"""What the buffer and the memcells promise, of the fake and of SQLite: a turn is in exactly one of them."""
+"""What the buffer and the memcells promise: a turn is in exactly one of them."""
 
 import pytest
 
@@ -49,7 +49,7 @@ async def test_after_a_look_messages_are_counted_anew(journal: Journal) -> None:
     await filled(journal, *"x" * (BOUNDARY_EVERY - 1))
     await journal.cells.look("default", "t1", 100)
     await journal.add("t1", "x")
-    (waiting,) = [job for job in await journal.jobs() if job.kind == BOUNDARY]
+    (waiting,) = [job for job in await journal.waiting() if job.kind == BOUNDARY]
     assert waiting.run_at == START + PAUSE_MS
 
 
@@ -127,18 +127,18 @@ async def test_a_turn_of_another_space_cannot_be_closed(journal: Journal) -> Non
 
 async def test_closing_queues_the_transcript(journal: Journal) -> None:
     (a,) = await filled(journal, "a")
-    before = len(await journal.jobs())
+    before = len(await journal.waiting())
     await journal.cells.close("default", "t1", [cell_of(a)], "rules")
-    kinds = [job.kind for job in await journal.jobs()]
+    kinds = [job.kind for job in await journal.waiting()]
     assert TRANSCRIBE in kinds
     assert len(kinds) == before
 
 
 async def test_closing_nothing_changes_nothing(journal: Journal) -> None:
     await filled(journal, "a")
-    before = await journal.jobs()
+    before = await journal.waiting()
     await journal.cells.close("default", "t1", [], "rules")
-    assert await journal.jobs() == before
+    assert await journal.waiting() == before
 
 
 async def test_forgetting_takes_buffer_and_cells_along(journal: Journal) -> None:
@@ -152,7 +152,7 @@ async def test_forgetting_takes_buffer_and_cells_along(journal: Journal) -> None
 async def test_a_flush_takes_the_place_of_the_look_that_waits(journal: Journal) -> None:
     await filled(journal, "a")
     job_id = await journal.cells.request_flush("default", "t1")
-    lane = [job for job in await journal.jobs() if job.lane.startswith("cells:")]
+    lane = [job for job in await journal.waiting() if job.lane.startswith("cells:")]
     assert [(job.job_id, job.kind, job.run_at) for job in lane] == [(job_id, FLUSH, START)]
 
 

@@ -1,4 +1,4 @@
-"""What finding a conversation by its words promises, of the fake and of SQLite."""
+"""What finding a conversation by its words promises."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -13,10 +13,7 @@ from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
-from recollect.service.chat.history_matching import ChainStore
-from recollect.service.ports import ThreadStore, TranscriptStore
-from tests.fake_chain_store import FakeChainStore
-from tests.fakes import START, FakeClock, FakeJournal
+from tests.fakes import START, FakeClock
 
 SCHEDULE = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)
 
@@ -25,9 +22,9 @@ SCHEDULE = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcrip
 class Conversations:
     """The store, and the threads that it knows."""
 
-    store: ChainStore
-    threads: ThreadStore
-    transcripts: TranscriptStore
+    store: SqlChainStore
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
 
     async def say(self, thread: str, *turns: NewTurn, user_id: str = "ann", space: str = "default") -> None:
         await self.threads.append(Append(space, thread, turns, user_id))
@@ -47,12 +44,8 @@ class Conversations:
         await self.transcripts.revise("default", thread, [replace(turn, content=words)], {})
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def conversations(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Conversations]:
-    if request.param == "fake":
-        journal = FakeJournal()
-        yield Conversations(FakeChainStore(journal.threads), journal.threads, journal.transcripts)
-        return
+@pytest.fixture
+async def conversations(tmp_path: Path) -> AsyncIterator[Conversations]:
     database = Database(tmp_path / "journal.db")
     await database.open()
     threads = SqlThreadStore(database, clock=FakeClock(), schedule=SCHEDULE)

@@ -1,8 +1,8 @@
-"""What counting promises, of the fake and of SQLite; and that both agree after any sequence of writes."""
+"""What counting promises, also after any sequence of writes."""
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import count
 
 import pytest
@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.domain.entries.entry import EntryJob
-from recollect.domain.model import Append, NewTurn, Receipt
+from recollect.domain.model import Append, NewTurn
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import RecollectError
-from tests.contract.journals import Journal, cell_of, fake_journal, said, sqlite_journal
+from tests.contract.journals import Journal, cell_of, said, sqlite_journal
 from tests.fakes import START
 
 SYSTEM = NewTurn("system", "be kind", START, "app")
@@ -124,7 +124,7 @@ async def test_a_sound_journal_contradicts_itself_nowhere(journal: Journal) -> N
     assert await journal.coverage.inconsistencies() == []
 
 
-# Any sequence of writes leaves the fake and SQLite with the same histories and the same coverage.
+# After any sequence of writes every message that was accepted is counted, and in exactly one place.
 
 _threads = st.sampled_from(["t1", "t2"])
 _users = st.sampled_from([None, "ann", "bob"])
@@ -163,53 +163,34 @@ _spaces = count(1)
 
 @settings(deadline=None)
 @given(steps=_steps)
-def test_after_any_sequence_of_writes_fake_and_sqlite_agree(
+def test_after_any_sequence_of_writes_every_accepted_message_is_in_one_place(
     loop_of_its_own: asyncio.Runner, real: Journal, steps: list[tuple[object, ...]]
 ) -> None:
-    loop_of_its_own.run(_compare(real, fake_journal(), f"s{next(_spaces)}", steps))
+    loop_of_its_own.run(_check(real, f"s{next(_spaces)}", steps))
 
 
-async def _compare(real: Journal, fake: Journal, space: str, steps: list[tuple[object, ...]]) -> None:
+async def _check(journal: Journal, space: str, steps: list[tuple[object, ...]]) -> None:
+    accepted = 0
     for step in steps:
-        assert await _take(real, space, step) == await _take(fake, space, step)
-    assert await _picture(real, space) == await _picture(fake, space)
-    assert (await real.coverage.coverage(space=space)).missing == 0
+        with suppress(RecollectError):
+            accepted += await _take(journal, space, step)
+    found = await journal.coverage.coverage(space=space)
+    assert (found.messages, found.missing, found.doubled) == (accepted, 0, 0)
+    assert found.buffered + found.celled + found.skipped + found.forgotten == accepted
 
 
-async def _take(journal: Journal, space: str, step: tuple[object, ...]) -> object:
-    """What a step answers, or the name of what it raises."""
-    try:
-        match step:
-            case ("append", str(thread_id), user_id, list(turns)):
-                user = user_id if isinstance(user_id, str) else None
-                receipts = await journal.threads.append(Append(space, thread_id, turns, user))
-                return [_without_words(receipt) for receipt in receipts]
-            case ("close", str(thread_id), int(first), int(length)):
-                open_turns = await journal.cells.look(space, thread_id, first + length)
-                cell = cell_of(*open_turns[first:], space=space, thread_id=thread_id)
-                if cell.turn_ids:
-                    await journal.cells.close(space, thread_id, [cell], "rules")
-                return cell
-            case (str(forget), str(thread_id)):
-                return await getattr(journal.threads, forget)(thread_id, space=space)
-    except RecollectError as error:
-        return type(error)
-    raise AssertionError(step)
-
-
-def _without_words(receipt: Receipt) -> tuple[str, str | None, str, bool]:
-    return receipt.message_id, receipt.turn_id, receipt.status, receipt.detail is not None
-
-
-async def _picture(journal: Journal, space: str) -> object:
-    threads = await journal.threads.list_threads(space=space)
-    ids = [thread.thread_id for thread in threads]
-    return (
-        threads,
-        [await journal.threads.get_history(thread_id, space=space) for thread_id in ids],
-        [await journal.cells.list_cells(space, thread_id) for thread_id in ids],
-        [await journal.cells.look(space, thread_id, 100) for thread_id in ids],
-        await journal.coverage.coverage(space=space),
-        [await journal.coverage.coverage(space=space, thread_id=thread_id) for thread_id in ("t1", "t2")],
-        [await journal.coverage.coverage(space=space, user_id=user_id) for user_id in ("ann", "me")],
-    )
+async def _take(journal: Journal, space: str, step: tuple[object, ...]) -> int:
+    """How many messages a step has accepted."""
+    match step:
+        case ("append", str(thread_id), user_id, list(turns)):
+            user = user_id if isinstance(user_id, str) else None
+            receipts = await journal.threads.append(Append(space, thread_id, turns, user))
+            return sum(receipt.status == "accepted" for receipt in receipts)
+        case ("close", str(thread_id), int(first), int(length)):
+            open_turns = await journal.cells.look(space, thread_id, first + length)
+            cell = cell_of(*open_turns[first:], space=space, thread_id=thread_id)
+            if cell.turn_ids:
+                await journal.cells.close(space, thread_id, [cell], "rules")
+        case (str(forget), str(thread_id)):
+            await getattr(journal.threads, forget)(thread_id, space=space)
+    return 0

@@ -14,7 +14,7 @@ from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.service.ports import Embedder
 from tests.embedding_model import model_folder
-from tests.fake_index import FakeEmbedder
+from tests.fakes import FakeEmbedder
 from tests.processes import StandInModel
 
 __all__ = ["model_folder"]

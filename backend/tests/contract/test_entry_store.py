@@ -1,4 +1,4 @@
-"""What the store of entries and the store of model answers promise, of the fakes and of SQLite."""
+"""What the store of entries and the store of model answers promise."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -31,10 +31,8 @@ from recollect.infra.journal.cells import SqlModelAnswers
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.jobs import SqlJobStore
-from recollect.service.ports import EntryStore, ModelAnswers
 from tests.contract.journals import sqlite_journal
-from tests.fake_entries import FakeEntryStore, FakeModelAnswers
-from tests.fakes import START, FakeJournal
+from tests.fakes import START
 
 ANN, BOB = "default/users/ann", "default/users/bob"
 DAY = 86_400_000
@@ -60,8 +58,8 @@ def reworded(known: KnownEntry, text: str) -> KnownEntry:
 class Entries:
     """The stores, and what a test needs to see what they did."""
 
-    store: EntryStore
-    answers: ModelAnswers
+    store: SqlEntryStore
+    answers: SqlModelAnswers
     jobs: Callable[[], Awaitable[list[Job]]]
     receipts: Callable[[], Awaitable[list[tuple[str, str]]]]
     add_thread: Callable[[str], Awaitable[object]]
@@ -86,23 +84,8 @@ class Entries:
         return [job.payload["path"] for job in await self.jobs() if job.kind == ENTRIES]
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def entries(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Entries]:
-    if request.param == "fake":
-        journal = FakeJournal()
-        fake = FakeEntryStore(journal)
-
-        async def receipts() -> list[tuple[str, str]]:
-            return [(receipt.cell, receipt.strategy) for receipt in fake.receipts]
-
-        yield Entries(
-            fake,
-            FakeModelAnswers(journal),
-            lambda: journal.jobs.list_jobs(space=None),
-            receipts,
-            lambda name: journal.threads.add_turn(name, _said(), user_id="ann"),
-        )
-        return
+@pytest.fixture
+async def entries(tmp_path: Path) -> AsyncIterator[Entries]:
     async with sqlite_journal(tmp_path / "journal.db") as real:
         database = Database(tmp_path / "journal.db")
         await database.open()

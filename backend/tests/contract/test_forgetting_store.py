@@ -1,4 +1,4 @@
-"""What forgetting in the journal promises, of the fake and of the real one."""
+"""What forgetting in the journal promises."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -20,11 +20,7 @@ from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
-from recollect.service.forget.ports import ForgettingStore
-from recollect.service.ports import EntryStore, ThreadStore
-from tests.fake_entries import FakeEntryStore
-from tests.fake_forgetting import FakeForgetting
-from tests.fakes import START, FakeClock, FakeJournal
+from tests.fakes import START, FakeClock
 
 ANN, BOB = "default/users/ann", "default/users/bob"
 KEY = thread_key("default", "t1")
@@ -34,9 +30,9 @@ KEY = thread_key("default", "t1")
 class Memory:
     """A store, and the journal that it forgets in."""
 
-    store: ForgettingStore
-    threads: ThreadStore
-    entries: EntryStore
+    store: SqlForgetting
+    threads: SqlThreadStore
+    entries: SqlEntryStore
     queue: Callable[[EntryJob], Awaitable[None]]
     listed: Callable[[], Awaitable[list[Job]]]
 
@@ -66,37 +62,25 @@ class Memory:
         return [str(job.payload.get("step", "files")) for job in await self.listed() if job.kind == PURGE]
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def memory(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Memory]:
-    if request.param == "fake":
-        journal = FakeJournal()
-        entries = FakeEntryStore(journal)
-
-        async def queue(job: EntryJob) -> None:
-            journal.jobs.queue(job.kind, job.lane, "default", None, START, job.payload, job.dedupe)
-
-        async def listed() -> list[Job]:
-            return await journal.jobs.list_jobs(space="default", limit=1000)
-
-        yield Memory(FakeForgetting(journal, entries), journal.threads, entries, queue, listed)
-        return
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
     database, clock = Database(tmp_path / "journal.db"), FakeClock()
     await database.open()
     schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
     jobs = SqlJobQueue(database, clock=clock, on_due=lambda due: None)
 
-    async def queue_in_journal(job: EntryJob) -> None:
+    async def queue(job: EntryJob) -> None:
         await jobs.queue("default", None, [job])
 
-    async def listed_in_journal() -> list[Job]:
+    async def listed() -> list[Job]:
         return await SqlJobStore(database).list_jobs(space="default", limit=1000, after=0)
 
     yield Memory(
         SqlForgetting(database, clock=clock),
         SqlThreadStore(database, clock=clock, schedule=schedule),
         SqlEntryStore(database, clock=clock),
-        queue_in_journal,
-        listed_in_journal,
+        queue,
+        listed,
     )
     await database.close()
 

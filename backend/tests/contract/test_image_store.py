@@ -1,4 +1,4 @@
-"""What the stores of images promise, of the fakes and of a folder on disk and a real journal."""
+"""What the stores of images promise, in a folder on disk and in a real journal."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -15,9 +15,7 @@ from recollect.infra.journal.files import SqlImageReferences
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
 from recollect.infra.vault import Vault
-from recollect.service.ports import ImageReferences, ImageStore, ThreadStore
-from tests.fake_images import FakeImageReferences, FakeImageStore
-from tests.fakes import START, FakeClock, FakeJournal
+from tests.fakes import START, FakeClock
 
 CAT, DOG = b"\x89PNG\r\n\x1a\n a cat \x00\xff", b"GIF89a a dog"
 CAT_NAME, DOG_NAME = image_name(CAT, "png"), image_name(DOG, "gif")
@@ -26,30 +24,23 @@ ANN, BOB = ("default", "ann"), ("default", "bob")
 
 @dataclass(frozen=True)
 class Folder:
-    images: ImageStore
+    images: ImageFiles
     take_away: Callable[[], None]
 
 
-@pytest.fixture(params=["fake", "disk"])
-async def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    if request.param == "fake":
-        fake = FakeImageStore()
-
-        def unmount() -> None:
-            fake.broken = "the vault is missing"
-
-        return Folder(fake, unmount)
+@pytest.fixture
+async def folder(tmp_path: Path) -> Folder:
     vault = Vault(tmp_path / "vault")
     await vault.open(expected=False)
 
-    def rename_away() -> None:
+    def take_away() -> None:
         vault.root.rename(tmp_path / "elsewhere")
 
-    return Folder(ImageFiles(vault), rename_away)
+    return Folder(ImageFiles(vault), take_away)
 
 
 @pytest.fixture
-def images(folder: Folder) -> ImageStore:
+def images(folder: Folder) -> ImageFiles:
     return folder.images
 
 
@@ -82,39 +73,39 @@ async def test_a_folder_of_images_that_is_a_link_to_elsewhere_is_left_alone(tmp_
     assert [path.name for path in elsewhere.iterdir()] == [CAT_NAME]
 
 
-async def test_at_first_there_are_none(images: ImageStore) -> None:
+async def test_at_first_there_are_none(images: ImageFiles) -> None:
     assert await images.names(*ANN) == set()
     assert await images.read(*ANN, CAT_NAME) is None
 
 
-async def test_the_bytes_come_back_exactly(images: ImageStore) -> None:
+async def test_the_bytes_come_back_exactly(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, CAT)
     await images.keep(*ANN, DOG_NAME, DOG)
     assert (await images.read(*ANN, CAT_NAME), await images.read(*ANN, DOG_NAME)) == (CAT, DOG)
     assert await images.names(*ANN) == {CAT_NAME, DOG_NAME}
 
 
-async def test_an_image_that_is_kept_again_is_there_once(images: ImageStore) -> None:
+async def test_an_image_that_is_kept_again_is_there_once(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, CAT)
     await images.keep(*ANN, CAT_NAME, CAT)
     assert await images.names(*ANN) == {CAT_NAME}
     assert await images.read(*ANN, CAT_NAME) == CAT
 
 
-async def test_what_stands_there_and_is_something_else_is_replaced(images: ImageStore) -> None:
+async def test_what_stands_there_and_is_something_else_is_replaced(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, b"damaged")
     await images.keep(*ANN, CAT_NAME, CAT)
     assert await images.read(*ANN, CAT_NAME) == CAT
 
 
-async def test_another_user_and_another_space_see_nothing(images: ImageStore) -> None:
+async def test_another_user_and_another_space_see_nothing(images: ImageFiles) -> None:
     await images.keep(*ANN, CAT_NAME, CAT)
     for other in (BOB, ("work", "ann")):
         assert await images.read(*other, CAT_NAME) is None
         assert await images.names(*other) == set()
 
 
-async def test_what_is_removed_is_gone_and_nothing_else(images: ImageStore) -> None:
+async def test_what_is_removed_is_gone_and_nothing_else(images: ImageFiles) -> None:
     for owner in (ANN, BOB):
         await images.keep(*owner, CAT_NAME, CAT)
         await images.keep(*owner, DOG_NAME, DOG)
@@ -124,7 +115,7 @@ async def test_what_is_removed_is_gone_and_nothing_else(images: ImageStore) -> N
 
 
 @pytest.mark.parametrize("name", ["../../bob/images/x.png", "cat.png", "", CAT_NAME.upper()])
-async def test_a_name_that_is_none_of_ours_is_refused(images: ImageStore, name: str) -> None:
+async def test_a_name_that_is_none_of_ours_is_refused(images: ImageFiles, name: str) -> None:
     with pytest.raises(ValueError, match="no name of an image"):
         await images.keep(*ANN, name, CAT)
     with pytest.raises(ValueError, match="no name of an image"):
@@ -156,8 +147,8 @@ async def test_on_disk_a_persons_own_pictures_are_left_alone(tmp_path: Path) -> 
 
 @dataclass(frozen=True)
 class Journal:
-    threads: ThreadStore
-    references: ImageReferences
+    threads: SqlThreadStore
+    references: SqlImageReferences
 
     async def show(self, thread_id: str, *names: str, user_id: str = "ann", space: str = "default") -> None:
         parts = [{"type": "image_url", "image_url": {"url": reference(name)}} for name in names]
@@ -165,12 +156,8 @@ class Journal:
         await self.threads.append(Append(space, thread_id, [turn], user_id))
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def showing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    if request.param == "fake":
-        fake = FakeJournal()
-        yield Journal(fake.threads, FakeImageReferences(fake))
-        return
+@pytest.fixture
+async def showing(tmp_path: Path) -> AsyncIterator[Journal]:
     database = Database(tmp_path / "journal.db")
     await database.open()
     schedule = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)

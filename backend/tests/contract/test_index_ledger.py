@@ -1,4 +1,4 @@
-"""What the ledger of the index promises, of the fake and of a real journal."""
+"""What the ledger of the index promises."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -16,10 +16,7 @@ from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.turns import Schedule
-from recollect.service.ports import NoteStore, ThreadStore, TranscriptStore
-from recollect.service.recall.generations import RefusalLedger
-from tests.fake_index_ledger import FakeIndexLedger
-from tests.fakes import START, FakeClock, FakeJournal, FakeNoteStore
+from tests.fakes import START, FakeClock
 
 G, OTHER = "g000001", "g000002"
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -33,10 +30,10 @@ BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2003\u2028\u2029\u202f\
 class Books:
     """A ledger with the journal and the notes that it is about."""
 
-    ledger: RefusalLedger
-    threads: ThreadStore
-    transcripts: TranscriptStore
-    notes: NoteStore
+    ledger: SqlIndexLedger
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
+    notes: SqlNoteStore
     clock: FakeClock
     bury: Callable[[str, str], Awaitable[None]]
     """Space and id of an entry that a person deletes."""
@@ -62,22 +59,13 @@ class Books:
         return [each.thread.thread_id for each in await self.ledger.behind(generation)]
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def books(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Books]:
-    if request.param == "fake":
-        journal, notes = FakeJournal(), FakeNoteStore()
-        ledger = FakeIndexLedger(journal, notes)
-
-        async def bury(space: str, entry_id: str) -> None:
-            ledger.graves.add((space, entry_id))
-
-        yield Books(ledger, journal.threads, journal.transcripts, notes, journal.clock, bury)
-        return
+@pytest.fixture
+async def books(tmp_path: Path) -> AsyncIterator[Books]:
     database, clock = Database(tmp_path / "journal.db"), FakeClock()
     await database.open()
     entries = SqlEntryStore(database, clock=clock)
 
-    async def bury_entry(space: str, entry_id: str) -> None:
+    async def bury(space: str, entry_id: str) -> None:
         await entries.bury(space, ANN, [Buried(entry_id, "facts", "c-1", ())])
 
     schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
@@ -87,7 +75,7 @@ async def books(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         SqlTranscriptStore(database),
         SqlNoteStore(database),
         clock,
-        bury_entry,
+        bury,
     )
     await database.close()
 

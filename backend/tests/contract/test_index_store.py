@@ -1,4 +1,4 @@
-"""What the index store promises, of the fake and of LanceDB on disk."""
+"""What the index store promises, with LanceDB on disk."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,8 +11,6 @@ import pytest
 from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
-from recollect.service.ports import IndexStore
-from tests.fake_index_store import FakeIndexStore
 
 G = "g1"
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -26,17 +24,13 @@ AWKWARD_IDS = [
 
 @dataclass(frozen=True)
 class Opened:
-    store: IndexStore
-    reopen: Callable[[], IndexStore]
+    store: LanceIndex
+    reopen: Callable[[], LanceIndex]
     """As another process would see it."""
 
 
-@pytest.fixture(params=["fake", "lance"])
-async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
-    if request.param == "fake":
-        fake = FakeIndexStore()
-        yield Opened(fake, lambda: fake)
-        return
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
     stores: list[LanceIndex] = []
 
     def reopen() -> LanceIndex:
@@ -49,7 +43,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 @pytest.fixture
-async def store(opened: Opened) -> IndexStore:
+async def store(opened: Opened) -> LanceIndex:
     """With an empty generation, live, that has no model yet."""
     await opened.store.create(Generation(G, 1))
     await opened.store.promote(G)
@@ -82,7 +76,7 @@ def vectors(*firsts: float) -> Vectors:
     return np.array([[first, 0, 0, 1] for first in firsts], np.float32)
 
 
-async def put(store: IndexStore, *rows: IndexRow, owner: str = ANN) -> None:
+async def put(store: LanceIndex, *rows: IndexRow, owner: str = ANN) -> None:
     await store.put(G, owner, rows, [f"words of {one.text}" for one in rows])
 
 
@@ -90,17 +84,17 @@ def ids(stored: StoredRows) -> list[str]:
     return [one.row_id for one in stored.rows]
 
 
-async def ids_of(store: IndexStore, owner: str = ANN) -> list[str]:
+async def ids_of(store: LanceIndex, owner: str = ANN) -> list[str]:
     return ids(await store.load(G, owner))
 
 
-async def vector_of(store: IndexStore, row_id: str) -> Sequence[float] | None:
+async def vector_of(store: LanceIndex, row_id: str) -> Sequence[float] | None:
     stored = await store.load(G, ANN)
     place = ids(stored).index(row_id)
     return stored.vectors[place].tolist() if stored.has_vector[place] else None
 
 
-async def test_a_row_comes_back_as_it_was_put(store: IndexStore) -> None:
+async def test_a_row_comes_back_as_it_was_put(store: LanceIndex) -> None:
     rows = [
         row("a"),
         row("b", position=4, message_ids=(), tags=(), text="", thread_id="t1", sources=(), until=0),
@@ -114,12 +108,12 @@ async def test_a_row_comes_back_as_it_was_put(store: IndexStore) -> None:
 @pytest.mark.parametrize(
     "text", ["你好 สวัสดี नमस्ते مرحبا", "👩‍👩‍👧 e\u0301\u2028\x00 \\ ' \"", "a\r\nb\rc\n\n", "x" * 200_000]
 )
-async def test_every_text_comes_back_identical(store: IndexStore, text: str) -> None:
+async def test_every_text_comes_back_identical(store: LanceIndex, text: str) -> None:
     await put(store, row("a", text))
     assert (await store.load(G, ANN)).rows[0].text == text
 
 
-async def test_an_owner_nobody_wrote_for_has_no_rows(store: IndexStore) -> None:
+async def test_an_owner_nobody_wrote_for_has_no_rows(store: LanceIndex) -> None:
     stored = await store.load(G, ANN)
     assert (stored.rows, stored.words, stored.vectors.shape, stored.has_vector.shape) == (
         [],
@@ -129,14 +123,14 @@ async def test_an_owner_nobody_wrote_for_has_no_rows(store: IndexStore) -> None:
     )
 
 
-async def test_rows_come_by_thread_then_position_then_id(store: IndexStore) -> None:
+async def test_rows_come_by_thread_then_position_then_id(store: LanceIndex) -> None:
     places = [("t2", 1, "a"), ("t1", 10, "b"), ("t1", 9, "d"), ("t1", 9, "c"), ("", 5, "e"), ("T", 1, "f")]
     await put(store, *(row(row_id, thread_id=thread, position=place) for thread, place, row_id in places))
     stored = await store.load(G, ANN)
     assert [(one.thread_id, one.position, one.row_id) for one in stored.rows] == sorted(places)
 
 
-async def test_words_and_vectors_stay_with_their_rows_whatever_the_order(store: IndexStore) -> None:
+async def test_words_and_vectors_stay_with_their_rows_whatever_the_order(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     numbers = [int(number) for number in np.random.default_rng(1).permutation(3000)]
     await put(store, *(row(f"r{number}", f"text {number}", position=number) for number in numbers))
@@ -149,13 +143,13 @@ async def test_words_and_vectors_stay_with_their_rows_whatever_the_order(store: 
     assert stored.vectors[:, 0].tolist() == [number if number % 2 else 0 for number in range(3000)]
 
 
-async def test_the_same_put_twice_leaves_the_same_rows(store: IndexStore) -> None:
+async def test_the_same_put_twice_leaves_the_same_rows(store: LanceIndex) -> None:
     for _ in range(2):
         await put(store, row("a"), row("b"))
     assert await ids_of(store) == ["a", "b"]
 
 
-async def test_of_two_rows_with_one_id_the_last_counts(store: IndexStore) -> None:
+async def test_of_two_rows_with_one_id_the_last_counts(store: LanceIndex) -> None:
     await put(store, row("a", "old"), row("a", "new"))
     await put(store, row("b"), row("a", "newer"), row("a", "newest"))
     assert [(one.row_id, one.text) for one in (await store.load(G, ANN)).rows] == [
@@ -164,12 +158,12 @@ async def test_of_two_rows_with_one_id_the_last_counts(store: IndexStore) -> Non
     ]
 
 
-async def test_putting_nothing_makes_nothing(store: IndexStore) -> None:
+async def test_putting_nothing_makes_nothing(store: LanceIndex) -> None:
     await store.put(G, ANN, [], [])
     assert await store.owners(G) == []
 
 
-async def test_a_replaced_row_loses_its_vector_and_its_neighbour_keeps_it(store: IndexStore) -> None:
+async def test_a_replaced_row_loses_its_vector_and_its_neighbour_keeps_it(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await put(store, row("a", "old"), row("b"))
     await store.set_vectors(G, ANN, ["a", "b"], vectors(1, 2))
@@ -180,7 +174,7 @@ async def test_a_replaced_row_loses_its_vector_and_its_neighbour_keeps_it(store:
     assert await vector_of(store, "b") == [2, 0, 0, 1]
 
 
-async def test_vectors_come_after_the_rows_and_change_nothing_else(store: IndexStore) -> None:
+async def test_vectors_come_after_the_rows_and_change_nothing_else(store: LanceIndex) -> None:
     rows = [row("a", tags=()), row("b", message_ids=())]
     await put(store, *rows)
     before = await store.load(G, ANN)
@@ -192,7 +186,7 @@ async def test_vectors_come_after_the_rows_and_change_nothing_else(store: IndexS
     assert after.has_vector.tolist() == [False, True]
 
 
-async def test_vectors_are_plain_float32_lines(store: IndexStore) -> None:
+async def test_vectors_are_plain_float32_lines(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await put(store, row("a"))
     stored = await store.load(G, ANN)
@@ -201,7 +195,7 @@ async def test_vectors_are_plain_float32_lines(store: IndexStore) -> None:
     assert stored.vectors.shape == (1, DIMENSIONS)
 
 
-async def test_a_vector_can_be_set_again(store: IndexStore) -> None:
+async def test_a_vector_can_be_set_again(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await put(store, row("a"))
     await store.set_vectors(G, ANN, ["a"], vectors(1))
@@ -210,7 +204,7 @@ async def test_a_vector_can_be_set_again(store: IndexStore) -> None:
     assert await ids_of(store) == ["a"]
 
 
-async def test_a_vector_for_an_unknown_id_is_passed_over(store: IndexStore) -> None:
+async def test_a_vector_for_an_unknown_id_is_passed_over(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await store.set_vectors(G, ANN, ["x"], vectors(1))
     await put(store, row("a"))
@@ -225,7 +219,7 @@ async def test_a_vector_for_an_unknown_id_is_passed_over(store: IndexStore) -> N
     [np.zeros((1, 3), np.float32), np.zeros((2, 4), np.float32), np.array([[1, 2, 3, np.nan]], np.float32)],
     ids=["too short", "too many", "no number"],
 )
-async def test_what_is_no_vector_of_the_model_is_refused(store: IndexStore, wrong: Vectors) -> None:
+async def test_what_is_no_vector_of_the_model_is_refused(store: LanceIndex, wrong: Vectors) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await put(store, row("a"))
     with pytest.raises(ValueError, match="vector"):
@@ -233,27 +227,27 @@ async def test_what_is_no_vector_of_the_model_is_refused(store: IndexStore, wron
     assert await vector_of(store, "a") is None
 
 
-async def test_vectors_are_refused_before_there_is_a_model(store: IndexStore) -> None:
+async def test_vectors_are_refused_before_there_is_a_model(store: LanceIndex) -> None:
     await put(store, row("a"))
     with pytest.raises(ValueError, match="vector"):
         await store.set_vectors(G, ANN, ["a"], vectors(1))
 
 
-async def test_a_removed_row_is_gone_and_its_neighbours_stay(store: IndexStore) -> None:
+async def test_a_removed_row_is_gone_and_its_neighbours_stay(store: LanceIndex) -> None:
     await put(store, row("a"), row("b"), row("c"))
     for _ in range(2):
         await store.remove(G, ANN, ["b", "x"])
     assert await ids_of(store) == ["a", "c"]
 
 
-async def test_thousands_are_removed_at_once(store: IndexStore) -> None:
+async def test_thousands_are_removed_at_once(store: LanceIndex) -> None:
     await put(store, *(row(f"r{number:04}") for number in range(2500)))
     await store.remove(G, ANN, [f"r{number:04}" for number in range(2400)])
     assert await ids_of(store) == [f"r{number:04}" for number in range(2400, 2500)]
 
 
 @pytest.mark.parametrize("awkward", AWKWARD_IDS, ids=lambda row_id: ascii(row_id)[:20])
-async def test_an_id_of_any_characters_means_that_row_alone(store: IndexStore, awkward: str) -> None:
+async def test_an_id_of_any_characters_means_that_row_alone(store: LanceIndex, awkward: str) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     others = [row(other) for other in AWKWARD_IDS if other != awkward]
     await put(store, row(awkward, "old"), *others)
@@ -266,7 +260,7 @@ async def test_an_id_of_any_characters_means_that_row_alone(store: IndexStore, a
     assert sorted(await ids_of(store)) == sorted(other.row_id for other in others)
 
 
-async def test_two_owners_are_never_mixed(store: IndexStore) -> None:
+async def test_two_owners_are_never_mixed(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await put(store, row("a", "of ann"), row("b", "of ann"))
     await put(store, row("a", "of bob"), row("b", "of bob"), owner=BOB)
@@ -281,14 +275,14 @@ async def test_two_owners_are_never_mixed(store: IndexStore) -> None:
 
 
 @pytest.mark.parametrize("owner", ["", "../../x", "Ann", "ann", "default/users/👩‍👩‍👧", "x" * 500, "it's"])
-async def test_any_owner_has_rows_of_its_own(store: IndexStore, owner: str) -> None:
+async def test_any_owner_has_rows_of_its_own(store: LanceIndex, owner: str) -> None:
     await put(store, row("a"), owner=owner)
     assert await store.owners(G) == [owner]
     assert await ids_of(store, owner) == ["a"]
     assert await ids_of(store, owner + "x") == []
 
 
-async def test_a_dropped_owner_is_gone_and_can_begin_anew(store: IndexStore) -> None:
+async def test_a_dropped_owner_is_gone_and_can_begin_anew(store: LanceIndex) -> None:
     for text in ("one", "two", "three"):
         await put(store, row("a", text))
         assert [one.text for one in (await store.load(G, ANN)).rows] == [text]
@@ -298,14 +292,14 @@ async def test_a_dropped_owner_is_gone_and_can_begin_anew(store: IndexStore) -> 
         assert await store.owners(G) == []
 
 
-async def test_an_owner_whose_rows_are_all_removed_is_no_owner(store: IndexStore) -> None:
+async def test_an_owner_whose_rows_are_all_removed_is_no_owner(store: LanceIndex) -> None:
     await put(store, row("a"))
     await store.remove(G, ANN, ["a"])
     assert await store.owners(G) == []
     assert await ids_of(store) == []
 
 
-async def test_compaction_changes_nothing_that_is_read(store: IndexStore) -> None:
+async def test_compaction_changes_nothing_that_is_read(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await store.compact(G, ANN)
     await put(store, *(row(f"r{number}") for number in range(50)))
@@ -319,7 +313,7 @@ async def test_compaction_changes_nothing_that_is_read(store: IndexStore) -> Non
     assert after.has_vector.tolist() == before.has_vector.tolist()
 
 
-async def test_many_writers_and_readers_of_one_owner_lose_nothing(store: IndexStore) -> None:
+async def test_many_writers_and_readers_of_one_owner_lose_nothing(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
 
     async def write(number: int) -> None:
@@ -333,7 +327,7 @@ async def test_many_writers_and_readers_of_one_owner_lose_nothing(store: IndexSt
     assert stored.vectors[:, 0].tolist() == list(range(12))
 
 
-async def test_another_process_sees_everything(opened: Opened, store: IndexStore) -> None:
+async def test_another_process_sees_everything(opened: Opened, store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     await put(store, row("a"), row("b"))
     await store.set_vectors(G, ANN, ["a"], vectors(1))
@@ -363,7 +357,7 @@ async def test_a_generation_is_live_only_when_it_is_promoted(opened: Opened) -> 
     assert await store.generations() == [Generation("g1", 1), Generation("g2", 2, MODEL, DIMENSIONS)]
 
 
-async def test_generations_hold_rows_of_their_own(store: IndexStore) -> None:
+async def test_generations_hold_rows_of_their_own(store: LanceIndex) -> None:
     await store.create(Generation("g2", 1))
     await put(store, row("a"))
     await store.put("g2", ANN, [row("b")], [""])
@@ -372,7 +366,7 @@ async def test_generations_hold_rows_of_their_own(store: IndexStore) -> None:
     assert ids(await store.load("g2", ANN)) == ["b"]
 
 
-async def test_a_generation_is_created_twice_without_harm(store: IndexStore) -> None:
+async def test_a_generation_is_created_twice_without_harm(store: LanceIndex) -> None:
     await put(store, row("a"))
     await store.create(Generation(G, 1))
     assert await ids_of(store) == ["a"]
@@ -386,13 +380,13 @@ async def test_a_name_that_is_no_folder_is_refused(opened: Opened, name: str) ->
         await opened.store.create(Generation(name, 1))
 
 
-async def test_what_does_not_exist_cannot_be_promoted(store: IndexStore) -> None:
+async def test_what_does_not_exist_cannot_be_promoted(store: LanceIndex) -> None:
     with pytest.raises(ValueError, match="no generation"):
         await store.promote("g2")
     assert await store.live() == Generation(G, 1)
 
 
-async def test_a_discarded_generation_is_gone_and_refuses_work(store: IndexStore) -> None:
+async def test_a_discarded_generation_is_gone_and_refuses_work(store: LanceIndex) -> None:
     await store.create(Generation("g2", 1))
     await store.put("g2", ANN, [row("a")], [""])
     for _ in range(2):
@@ -405,14 +399,14 @@ async def test_a_discarded_generation_is_gone_and_refuses_work(store: IndexStore
     assert await store.generations() == [Generation(G, 1)]
 
 
-async def test_the_live_generation_cannot_be_discarded(store: IndexStore) -> None:
+async def test_the_live_generation_cannot_be_discarded(store: LanceIndex) -> None:
     await put(store, row("a"))
     with pytest.raises(ValueError, match="live"):
         await store.discard(G)
     assert await ids_of(store) == ["a"]
 
 
-async def test_a_model_is_adopted_once(store: IndexStore) -> None:
+async def test_a_model_is_adopted_once(store: LanceIndex) -> None:
     adopted = Generation(G, 1, MODEL, DIMENSIONS)
     assert await store.adopt_model(G, MODEL, DIMENSIONS) == adopted
     assert await store.adopt_model(G, MODEL, DIMENSIONS) == adopted
@@ -423,12 +417,12 @@ async def test_a_model_is_adopted_once(store: IndexStore) -> None:
     assert await store.live() == adopted
 
 
-async def test_an_unknown_generation_adopts_no_model(store: IndexStore) -> None:
+async def test_an_unknown_generation_adopts_no_model(store: LanceIndex) -> None:
     with pytest.raises(IndexUnavailable):
         await store.adopt_model("g2", MODEL, DIMENSIONS)
 
 
-async def test_size_grows_with_what_is_put(store: IndexStore) -> None:
+async def test_size_grows_with_what_is_put(store: LanceIndex) -> None:
     await put(store, row("a", "x" * 1000))
     files, small = await store.size()
     await put(store, row("b", "".join(chr(0x4E00 + number) for number in range(5000))))
@@ -436,7 +430,7 @@ async def test_size_grows_with_what_is_put(store: IndexStore) -> None:
     assert (await store.size())[1] > small
 
 
-async def test_rows_are_counted_for_each_owner_and_generation(store: IndexStore) -> None:
+async def test_rows_are_counted_for_each_owner_and_generation(store: LanceIndex) -> None:
     await put(store, row("a"), row("b"), row("c"))
     await put(store, row("a"), owner=BOB)
     await put(store, row("b", "edited"))
@@ -447,7 +441,7 @@ async def test_rows_are_counted_for_each_owner_and_generation(store: IndexStore)
         await store.count("g9", ANN)
 
 
-async def test_the_rows_of_single_files_and_of_single_ids_are_read_alone(store: IndexStore) -> None:
+async def test_the_rows_of_single_files_and_of_single_ids_are_read_alone(store: LanceIndex) -> None:
     rows = [
         row(name, path=path) for name, path in (("a", "it's"), ("b", "two"), ("c", "three"), ("d", "it's"))
     ]

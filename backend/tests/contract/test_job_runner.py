@@ -1,4 +1,4 @@
-"""What a runner of durable jobs promises, of the fake and of the engine on SQLite. The clock stands still."""
+"""What the engine promises of durable jobs. The clock stands still."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,8 +14,7 @@ from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
-from recollect.service.ports import JobRunner
-from tests.fakes import START, FakeClock, FakeJobRunner
+from tests.fakes import START, FakeClock
 
 SOON = 5.0
 """More than any of these jobs takes; waited for only where something is wrong."""
@@ -25,7 +24,7 @@ SOON = 5.0
 class Bench:
     """A runner, a way to queue jobs for it, and what its handlers saw. Kinds: a, b, c."""
 
-    runner: JobRunner
+    runner: JobEngine
     queue_one: Callable[[NewJob], Awaitable[int]]
     give: Callable[[str, str], Awaitable[object]]
     """Makes a user the owner of a thread."""
@@ -58,26 +57,10 @@ class Bench:
             raise error
 
 
-@pytest.fixture(params=["fake", "engine"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clock = FakeClock()
     seen: list[str] = []
-    if request.param == "fake":
-        runner = FakeJobRunner(clock, max_attempts=1)
-
-        async def queue(job: NewJob) -> int:
-            return runner.queue(job.kind, job.lane, job.space, job.thread_id, job.run_at)
-
-        owners: dict[str | None, str] = {}
-
-        async def give(thread_id: str, user_id: str) -> None:
-            owners[thread_id] = user_id
-
-        runner.owners = lambda _, thread_id: owners.get(thread_id)
-        fake_bench = Bench(runner, queue, give, seen)
-        runner.handlers = dict.fromkeys("abc", fake_bench.handle)
-        yield fake_bench
-        return
     database = Database(tmp_path / "journal.db")
     await database.open()
     engine = JobEngine(
@@ -90,7 +73,7 @@ async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         fail_points=FailPoints(),
     )
 
-    async def queue_in_journal(job: NewJob) -> int:
+    async def queue(job: NewJob) -> int:
         def insert(connection: sqlite3.Connection) -> int:
             queue_jobs(connection, [job], clock())
             return queued_job_id(connection, job)
@@ -99,7 +82,7 @@ async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         engine.notify(job.run_at)
         return job_id
 
-    def give_in_journal(thread_id: str, user_id: str) -> Awaitable[int]:
+    def give(thread_id: str, user_id: str) -> Awaitable[int]:
         return database.write(
             lambda connection: (
                 connection.execute(
@@ -110,9 +93,9 @@ async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             )
         )
 
-    engine_bench = Bench(engine, queue_in_journal, give_in_journal, seen)
-    await engine.start([dict.fromkeys("abc", engine_bench.handle)])
-    yield engine_bench
+    bench = Bench(engine, queue, give, seen)
+    await engine.start([dict.fromkeys("abc", bench.handle)])
+    yield bench
     await engine.stop()
     await database.close()
 

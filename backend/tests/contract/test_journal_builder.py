@@ -1,4 +1,4 @@
-"""What taking whole threads into a journal promises, of the fake and of SQLite."""
+"""What taking whole threads into a journal promises."""
 
 from dataclasses import replace
 
@@ -77,7 +77,9 @@ async def test_a_message_that_came_back_is_a_duplicate(journal: Journal) -> None
 
 async def test_boundaries_are_looked_for_in_what_came_back(journal: Journal) -> None:
     await build(journal)
-    assert (BOUNDARY, "t1", START) in [(job.kind, job.thread_id, job.run_at) for job in await journal.jobs()]
+    assert (BOUNDARY, "t1", START) in [
+        (job.kind, job.thread_id, job.run_at) for job in await journal.waiting()
+    ]
 
 
 async def test_a_message_whose_tombstone_came_back_is_forgotten(journal: Journal) -> None:

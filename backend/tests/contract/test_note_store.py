@@ -1,4 +1,4 @@
-"""What the store of notes promises, of the fake and of a real journal."""
+"""What the store of notes promises."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,8 +9,6 @@ import pytest
 from recollect.domain.model import Note
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.files import SqlNoteStore
-from recollect.service.ports import NoteStore
-from tests.fakes import FakeNoteStore
 
 ANN, BOB = "default/users/ann", "default/users/bob"
 PORTO = Note(f"{ANN}/notes/porto.md", ANN, "d1", 1000)
@@ -18,48 +16,45 @@ LISBON = Note(f"{ANN}/notes/lisbon.md", ANN, "d2", 2000)
 BOBS = Note(f"{BOB}/notes/porto.md", BOB, "d3", 3000)
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def notes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[NoteStore]:
-    if request.param == "fake":
-        yield FakeNoteStore()
-        return
+@pytest.fixture
+async def notes(tmp_path: Path) -> AsyncIterator[SqlNoteStore]:
     database = Database(tmp_path / "journal.db")
     await database.open()
     yield SqlNoteStore(database)
     await database.close()
 
 
-async def test_at_first_no_note_is_known(notes: NoteStore) -> None:
+async def test_at_first_no_note_is_known(notes: SqlNoteStore) -> None:
     assert await notes.known() == []
 
 
-async def test_notes_that_were_seen_are_known_by_path(notes: NoteStore) -> None:
+async def test_notes_that_were_seen_are_known_by_path(notes: SqlNoteStore) -> None:
     for note in (PORTO, BOBS, LISBON):
         await notes.seen(note)
     assert await notes.known() == [LISBON, PORTO, BOBS]
 
 
-async def test_an_owner_has_their_own_notes_alone(notes: NoteStore) -> None:
+async def test_an_owner_has_their_own_notes_alone(notes: SqlNoteStore) -> None:
     for note in (PORTO, BOBS):
         await notes.seen(note)
     assert await notes.known(BOB) == [BOBS]
 
 
-async def test_notes_are_found_at_their_paths(notes: NoteStore) -> None:
+async def test_notes_are_found_at_their_paths(notes: SqlNoteStore) -> None:
     for note in (PORTO, LISBON, BOBS):
         await notes.seen(note)
     assert await notes.at([BOBS.path, LISBON.path, "default/users/ann/notes/never.md"]) == [LISBON, BOBS]
     assert await notes.at([]) == []
 
 
-async def test_a_note_that_is_seen_again_is_known_as_it_is_now(notes: NoteStore) -> None:
+async def test_a_note_that_is_seen_again_is_known_as_it_is_now(notes: SqlNoteStore) -> None:
     edited = replace(PORTO, digest="d9", modified=9000)
     await notes.seen(PORTO)
     await notes.seen(edited)
     assert await notes.known() == [edited]
 
 
-async def test_notes_that_are_gone_are_known_no_longer(notes: NoteStore) -> None:
+async def test_notes_that_are_gone_are_known_no_longer(notes: SqlNoteStore) -> None:
     for note in (PORTO, LISBON, BOBS):
         await notes.seen(note)
     await notes.gone([PORTO.path, BOBS.path, "default/users/ann/notes/never.md"])

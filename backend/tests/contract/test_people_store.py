@@ -1,9 +1,8 @@
-"""What the store of presets and preferences promises, of the fake and of SQLite."""
+"""What the store of presets and preferences promises."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -13,24 +12,18 @@ from recollect.errors import NotFound
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.people import SqlPeopleStore
-from recollect.service.ports import PeopleFileStore, PeopleStore
-from tests.fake_people_store import FakePeopleStore
-from tests.fakes import START, FakeClock, FakeJobRunner
+from tests.fakes import START, FakeClock
 
 PIRATE = Preset("default", "Pirate", "Answer like a pirate.", "Captain Hook", 0.7, 200, "qwen3-8b", "big")
 PATH = "default/presets/pirate.md"
 ANNS = "default/users/ann/preferences.md"
 
 
-class BothPorts(PeopleStore, PeopleFileStore, Protocol):
-    """One object has both."""
-
-
 @dataclass(frozen=True)
 class People:
     """The store, and what a test needs to see what it did."""
 
-    store: BothPorts
+    store: SqlPeopleStore
     changes: list[tuple[str, str, str]]
     jobs: Callable[[], Awaitable[list[Job]]]
 
@@ -44,14 +37,9 @@ class People:
         await self.store.record(path, file.revision, digest)
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-async def people(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[People]:
+@pytest.fixture
+async def people(tmp_path: Path) -> AsyncIterator[People]:
     clock = FakeClock()
-    if request.param == "fake":
-        runner = FakeJobRunner(clock)
-        fake = FakePeopleStore(runner, clock)
-        yield People(fake, fake.changes, lambda: runner.list_jobs(space=None))
-        return
     database = Database(tmp_path / "journal.db")
     await database.open()
     changes: list[tuple[str, str, str]] = []

@@ -1,4 +1,4 @@
-"""What `THREADS` promises, of the fake and of SQLite."""
+"""What `THREADS` promises."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -343,7 +343,7 @@ async def test_the_title_of_a_thread_that_is_not_there_is_not_replaced(journal: 
 async def test_a_replaced_title_queues_a_transcript(journal: Journal) -> None:
     await journal.builder.add_thread(ANNS, [], [], [])
     await journal.threads.replace_title("t1", "Marta", "Porto")
-    assert TRANSCRIBE in [job.kind for job in await journal.jobs()]
+    assert TRANSCRIBE in [job.kind for job in await journal.waiting()]
 
 
 async def test_a_thread_that_is_not_there_cannot_be_changed(journal: Journal) -> None:
@@ -553,7 +553,7 @@ async def test_forgetting_one_thread_leaves_its_neighbours(journal: Journal) -> 
 
 async def test_an_append_queues_a_look_after_a_pause_and_a_transcript(journal: Journal) -> None:
     await journal.add("t1", "a")
-    due = {job.kind: job.run_at - START for job in await journal.jobs()}
+    due = {job.kind: job.run_at - START for job in await journal.waiting()}
     assert due[BOUNDARY] == PAUSE_MS
     assert 0 <= due[TRANSCRIBE] < 1000
 
@@ -561,7 +561,7 @@ async def test_an_append_queues_a_look_after_a_pause_and_a_transcript(journal: J
 async def test_enough_messages_bring_the_look_forward(journal: Journal) -> None:
     await journal.add("t1", *"x" * (BOUNDARY_EVERY - 1))
     await journal.add("t1", "x")
-    due = [job.run_at - START for job in await journal.jobs() if job.kind == BOUNDARY]
+    due = [job.run_at - START for job in await journal.waiting() if job.kind == BOUNDARY]
     assert due == [BOUNDARY_DELAY_MS]
 
 
@@ -569,19 +569,19 @@ async def test_a_refused_append_queues_nothing(journal: Journal) -> None:
     await journal.threads.create_thread(replace(ANNS, incognito=True))
     with pytest.raises(NotFound):
         await journal.add("t1", "a", user_id="bob")
-    assert await journal.jobs() == []
+    assert await journal.waiting() == []
 
 
 async def test_an_incognito_thread_queues_nothing(journal: Journal) -> None:
     await journal.threads.create_thread(replace(ANNS, incognito=True))
     await journal.add("t1", *"abcdef")
-    assert await journal.jobs() == []
+    assert await journal.waiting() == []
 
 
 async def test_a_change_of_the_title_queues_a_transcript(journal: Journal) -> None:
     await journal.builder.add_thread(ANNS, [], [], [])
     await journal.threads.update_thread("t1", {"title": "Porto"})
-    assert TRANSCRIBE in [job.kind for job in await journal.jobs()]
+    assert TRANSCRIBE in [job.kind for job in await journal.waiting()]
 
 
 async def test_forgetting_takes_back_what_waits_and_queues_the_purge_for_the_owner(journal: Journal) -> None:
@@ -605,7 +605,7 @@ async def test_clearing_queues_a_fresh_transcript_behind_the_purge(journal: Jour
 
 async def of_threads(journal: Journal) -> list[Job]:
     """Without the steps that make a forgotten thread's traces go from the whole home."""
-    return [job for job in await journal.jobs() if "step" not in job.payload]
+    return [job for job in await journal.waiting() if "step" not in job.payload]
 
 
 # Incognito threads

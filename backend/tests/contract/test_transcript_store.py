@@ -1,4 +1,4 @@
-"""What the bookkeeping of transcripts promises, of the fake and of SQLite."""
+"""What the bookkeeping of transcripts promises."""
 
 from dataclasses import replace
 from typing import Any
@@ -277,7 +277,7 @@ async def test_a_file_is_looked_at_once_however_often_it_is_asked_for(journal: J
     await journal.add("t1", "a")
     for part, gone in ((1, False), (1, False), (2, False), (1, True)):
         await journal.transcripts.queue_take_in("default", "t1", part, START, gone=gone)
-    found = [job for job in await journal.jobs() if job.kind == TAKE_IN]
+    found = [job for job in await journal.waiting() if job.kind == TAKE_IN]
     assert [(job.payload["part"], job.payload["gone"]) for job in found] == [
         (1, False),
         (2, False),

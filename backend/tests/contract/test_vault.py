@@ -1,4 +1,4 @@
-"""What the vault promises, of the fake and of a folder on disk."""
+"""What the vault promises."""
 
 import asyncio
 import errno
@@ -15,10 +15,8 @@ from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import FileStamp
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.vault import Vault as DiskVault
+from recollect.infra.vault import Vault
 from recollect.infra.vault_read import put_in_place, stamp_of
-from recollect.service.ports import Vault
-from tests.fakes import FakeVault
 
 NOBODYS: frozenset[str] = frozenset()
 PATH = "default/users/ann/threads/t1/0001.md"
@@ -33,27 +31,20 @@ class Folder:
     take_away: Callable[[], None]
 
 
-@pytest.fixture(params=["fake", "disk"])
-async def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    if request.param == "fake":
-        fake = FakeVault()
-
-        def unmount() -> None:
-            fake.broken = "the vault is missing"
-
-        return Folder(fake, fake.files.__setitem__, unmount)
+@pytest.fixture
+async def folder(tmp_path: Path) -> Folder:
     root = tmp_path / "vault"
-    vault = DiskVault(root)
+    vault = Vault(root)
     await vault.open(expected=False)
 
     def put(path: str, text: str) -> None:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(text.encode())
 
-    def rename_away() -> None:
+    def take_away() -> None:
         root.rename(tmp_path / "elsewhere")
 
-    return Folder(vault, put, rename_away)
+    return Folder(vault, put, take_away)
 
 
 @pytest.fixture
@@ -213,19 +204,19 @@ async def test_any_id_has_a_file_of_its_own_inside_the_vault(vault: Vault, threa
 
 
 @pytest.fixture
-async def disk(tmp_path: Path) -> DiskVault:
-    vault = DiskVault(tmp_path / "vault")
+async def disk(tmp_path: Path) -> Vault:
+    vault = Vault(tmp_path / "vault")
     await vault.open(expected=False)
     return vault
 
 
-async def test_a_write_leaves_no_other_file_behind(disk: DiskVault) -> None:
+async def test_a_write_leaves_no_other_file_behind(disk: Vault) -> None:
     await disk.write(PATH, "x", NOBODYS)
     assert [path.name for path in (disk.root / PATH).parent.iterdir()] == ["0001.md"]
 
 
 async def test_a_write_that_fails_leaves_the_old_file_and_no_other(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+    disk: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await disk.write(PATH, "old", NOBODYS)
 
@@ -239,18 +230,18 @@ async def test_a_write_that_fails_leaves_the_old_file_and_no_other(
 
 
 async def test_what_a_kill_left_beside_is_gone_after_the_next_start_and_a_persons_own_files_stay(
-    disk: DiskVault,
+    disk: Vault,
 ) -> None:
     await disk.write(PATH, "x", NOBODYS)
     folder = (disk.root / PATH).parent
     for name in ("0001.md.0a1b2c3d.tmp", "mine.tmp", "0001.md.draft.tmp"):
         (folder / name).write_text("left")
     await asyncio.sleep(0.01)  # The clock of a disk is coarse.
-    await DiskVault(disk.root).open(expected=True)
+    await Vault(disk.root).open(expected=True)
     assert {path.name for path in folder.iterdir()} == {"0001.md", "mine.tmp", "0001.md.draft.tmp"}
 
 
-async def test_two_writers_of_one_file_do_not_disturb_each_other(disk: DiskVault) -> None:
+async def test_two_writers_of_one_file_do_not_disturb_each_other(disk: Vault) -> None:
     texts = [str(number) * 50_000 for number in range(10)]
     ours = frozenset(text_digest(text) for text in texts)
     for _ in range(5):
@@ -259,15 +250,15 @@ async def test_two_writers_of_one_file_do_not_disturb_each_other(disk: DiskVault
 
 
 async def test_a_missing_vault_where_files_are_expected_is_not_made_anew(tmp_path: Path) -> None:
-    vault = DiskVault(tmp_path / "vault")
+    vault = Vault(tmp_path / "vault")
     await vault.open(expected=True)
     assert vault.problem() is not None
     assert not vault.root.exists()
 
 
-async def test_a_vault_that_comes_back_is_written_again(tmp_path: Path, disk: DiskVault) -> None:
+async def test_a_vault_that_comes_back_is_written_again(tmp_path: Path, disk: Vault) -> None:
     disk.root.rename(tmp_path / "elsewhere")
-    late = DiskVault(disk.root)
+    late = Vault(disk.root)
     await late.open(expected=True)
     (tmp_path / "elsewhere").rename(disk.root)
     await late.write(PATH, "x", NOBODYS)
@@ -275,7 +266,7 @@ async def test_a_vault_that_comes_back_is_written_again(tmp_path: Path, disk: Di
 
 
 async def test_a_vault_that_is_gone_for_good_can_be_made_anew(tmp_path: Path) -> None:
-    vault = DiskVault(tmp_path / "vault")
+    vault = Vault(tmp_path / "vault")
     await vault.open(expected=True)
     await vault.make_anew()
     assert vault.problem() is None
@@ -283,7 +274,7 @@ async def test_a_vault_that_is_gone_for_good_can_be_made_anew(tmp_path: Path) ->
 
 @pytest.mark.parametrize("mount_point", [False, True], ids=["gone", "empty mount point"])
 async def test_a_vault_that_goes_while_it_is_open_is_not_taken_for_an_empty_one(
-    tmp_path: Path, disk: DiskVault, mount_point: bool
+    tmp_path: Path, disk: Vault, mount_point: bool
 ) -> None:
     disk.root.rename(tmp_path / "elsewhere")
     if mount_point:
@@ -292,26 +283,26 @@ async def test_a_vault_that_goes_while_it_is_open_is_not_taken_for_an_empty_one(
         await disk.write(PATH, "x", NOBODYS)
 
 
-async def test_bytes_that_are_no_text_are_read_with_marks_in_their_place(disk: DiskVault) -> None:
+async def test_bytes_that_are_no_text_are_read_with_marks_in_their_place(disk: Vault) -> None:
     (disk.root / "x.md").write_bytes(b"a\xff\xfeb")
     assert await disk.read("x.md") == "a\ufffd\ufffdb"
 
 
-async def test_an_edit_that_is_no_text_is_kept_byte_for_byte(disk: DiskVault) -> None:
+async def test_an_edit_that_is_no_text_is_kept_byte_for_byte(disk: Vault) -> None:
     (disk.root / "x.md").write_bytes(b"a\xff\xfeb")
     conflict = await disk.write("x.md", "ours", NOBODYS)
     assert conflict is not None
     assert (disk.root / conflict).read_bytes() == b"a\xff\xfeb"
 
 
-async def test_a_look_at_what_is_no_text_says_so(disk: DiskVault) -> None:
+async def test_a_look_at_what_is_no_text_says_so(disk: Vault) -> None:
     (disk.root / "x.md").write_bytes(b"a\xff\xfeb")
     found = await disk.look("x.md")
     assert found is not None
     assert (found.text, found.is_whole) == ("a\ufffd\ufffdb", False)
 
 
-async def test_a_file_that_was_just_written_has_no_stamp_to_rely_on(disk: DiskVault) -> None:
+async def test_a_file_that_was_just_written_has_no_stamp_to_rely_on(disk: Vault) -> None:
     """A second edit of the same length could come within one tick of the disk's clock."""
     (disk.root / "x.md").write_text("new")
     new = await disk.look("x.md")
@@ -323,16 +314,14 @@ async def test_a_file_that_was_just_written_has_no_stamp_to_rely_on(disk: DiskVa
     assert old.stamp == (await disk.stamps())["x.md"]
 
 
-async def test_hidden_files_and_those_being_written_have_no_stamps(disk: DiskVault) -> None:
+async def test_hidden_files_and_those_being_written_have_no_stamps(disk: Vault) -> None:
     for name in (".obsidian/x.md", "notes/.#x.md", "x.md.0a1b2c3d.tmp", "image.png"):
         (disk.root / name).parent.mkdir(exist_ok=True)
         (disk.root / name).write_text("x")
     assert await disk.stamps() == {}
 
 
-async def test_an_editor_that_is_saving_is_waited_for(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_editor_that_is_saving_is_waited_for(disk: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has emptied the file, and writes it while we look."""
     target = disk.root / "x.md"
     target.write_text("")
@@ -349,7 +338,7 @@ async def test_an_editor_that_is_saving_is_waited_for(
 
 
 async def test_what_is_saved_in_the_very_moment_of_a_write_is_kept(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+    disk: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = disk.root / "x.md"
     await disk.write("x.md", "old", NOBODYS)
@@ -367,7 +356,7 @@ async def test_what_is_saved_in_the_very_moment_of_a_write_is_kept(
 
 
 async def test_a_disk_that_fills_up_while_an_edit_is_kept_leaves_no_half_of_it_and_the_next_write_keeps_it(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+    disk: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_links(*_: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -399,7 +388,7 @@ class _KilledAfterTheRename(FailPoints):
 
 
 async def test_forgetting_removes_what_could_not_be_removed_a_while_ago(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+    disk: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = disk.root / "a" / "x.md.00000000-00000000-0a1b2c3d.tmp"
     await disk.write("a/x.md", "x", NOBODYS)
@@ -413,7 +402,7 @@ async def test_forgetting_removes_what_could_not_be_removed_a_while_ago(
 
 
 async def test_what_the_kill_of_another_process_left_goes_with_a_later_write_into_its_folder(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch
+    disk: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = disk.root / "a" / "y.md.0a1b2c3d.tmp"
     await disk.write("a/x.md", "1", NOBODYS)
@@ -428,7 +417,7 @@ async def test_what_the_kill_of_another_process_left_goes_with_a_later_write_int
 
 @pytest.mark.parametrize("saved", [True, False], ids=["a person saved", "nobody saved"])
 async def test_only_what_is_saved_in_the_very_moment_of_a_write_that_is_killed_is_kept_at_the_next_start(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch, saved: bool
+    disk: Vault, monkeypatch: pytest.MonkeyPatch, saved: bool
 ) -> None:
     target = disk.root / "x.md"
     await disk.write("x.md", "old", NOBODYS)
@@ -439,31 +428,31 @@ async def test_only_what_is_saved_in_the_very_moment_of_a_write_that_is_killed_i
         return put_in_place(new, place)
 
     monkeypatch.setattr("recollect.infra.vault.put_in_place", put_in_place_after_a_save)
-    killed = DiskVault(disk.root, fail_points=_KilledAfterTheRename())
+    killed = Vault(disk.root, fail_points=_KilledAfterTheRename())
     with pytest.raises(_KilledError):
         await killed.write("x.md", "new", frozenset({text_digest("old")}))
     assert len(list(disk.root.glob("*.tmp"))) == 1
     await asyncio.sleep(0.01)  # The clock of a disk is coarse.
-    await DiskVault(disk.root).open(expected=True)
+    await Vault(disk.root).open(expected=True)
     assert sorted(path.read_text() for path in disk.root.glob("x*")) == (
         ["new", "theirs"] if saved else ["new"]
     )
     assert not list(disk.root.glob("*.tmp"))
 
 
-async def test_forgetting_removes_leftovers_whoever_wrote_them(disk: DiskVault) -> None:
+async def test_forgetting_removes_leftovers_whoever_wrote_them(disk: Vault) -> None:
     await disk.write("a/x.md", "ours", NOBODYS)
     left = disk.root / "a" / "x.md.00000000-00000000-0a1b2c3d.tmp"
     left.write_text("what a person saved")
     await asyncio.sleep(0.01)  # The clock of a disk is coarse.
-    later = DiskVault(disk.root)
+    later = Vault(disk.root)
     await later.remove_leftovers("a")
     assert [path.name for path in (disk.root / "a").iterdir()] == ["x.md"]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL])
 async def test_a_disk_that_cannot_exchange_files_is_written_all_the_same(
-    disk: DiskVault, monkeypatch: pytest.MonkeyPatch, code: int
+    disk: Vault, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def refuse(_one: Path, _other: Path) -> None:
         raise OSError(code, os.strerror(code))
@@ -482,7 +471,7 @@ async def test_a_file_that_is_removed_is_gone_and_its_neighbours_are_not(vault: 
     assert await vault.list_files() == ["a/two.md"]
 
 
-async def test_only_an_empty_folder_is_removed_as_one(disk: DiskVault) -> None:
+async def test_only_an_empty_folder_is_removed_as_one(disk: Vault) -> None:
     await disk.write("a/b/one.md", "text", NOBODYS)
     await disk.remove_empty_folder("a/b")
     assert await disk.list_files() == ["a/b/one.md"]

@@ -1,10 +1,9 @@
-"""Entries are in the vault as in the journal, whoever changed them: on fakes, and on a real journal and real files."""
+"""Entries are in the vault as in the journal, whoever changed them."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -12,19 +11,15 @@ from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry, Sourc
 from recollect.domain.job import ENTRIES, Job, Unfinished
 from recollect.domain.markdown.entry_file import EntryFile, parse_entries, render_entries
 from recollect.domain.model import Entry, NewTurn, Note
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.vault import Vault
-from recollect.service import ports
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.entry_import import import_entries
 from recollect.service.vault.transcripts import EditReports
 from recollect.service.verify import entry_problems
-from tests.contract.journals import sqlite_journal
-from tests.fake_entries import FakeEntryStore
-from tests.fakes import START, FakeClock, FakeJournal, FakeNoteStore, FakeVault
+from tests.contract.journals import Journal, sqlite_journal
+from tests.fakes import START
+from tests.persons_vault import PersonsVault, new_vault
 
 ANN = "default/users/ann"
 TODAY, TOMORROW = f"{ANN}/facts/2026-05-08.md", f"{ANN}/facts/2026-05-09.md"
@@ -52,21 +47,16 @@ class Died(Exception):
 class House:
     """A journal and a vault with their jobs, and a person at the vault."""
 
-    def __init__(
-        self,
-        entries: ports.EntryStore,
-        store: ports.EntryFileStore,
-        vault: ports.Vault,
-        clock: FakeClock,
-        files: "PersonsFiles",
-        jobs: "Jobs",
-    ) -> None:
-        self.entries, self.store, self.vault, self.clock = entries, store, vault, clock
-        self.persons, self.jobs = files, jobs
+    def __init__(self, journal: Journal, vault: PersonsVault) -> None:
+        self.journal, self.vault, self.clock = journal, vault, journal.clock
+        self.entries = journal.entries
+        self.store = SqlEntryFileStore(journal.database, clock=journal.clock)
         self.reports = EditReports()
         self.changed: list[set[str]] = []
-        self.notes = FakeNoteStore()
-        self.files = EntryFiles(store, entries, vault, self.notes, self.reports, self.changed.append)
+        self.notes = journal.notes
+        self.files = EntryFiles(
+            self.store, self.entries, vault, self.notes, self.reports, self.changed.append
+        )
 
     async def put(self, *known: KnownEntry, work: bool = True) -> None:
         await self.entries.apply(EntryChange("default", ANN, "extraction", "read", known))
@@ -80,11 +70,28 @@ class House:
     async def work(self, milliseconds: int = 0) -> None:
         """So much later, all that is due is done."""
         self.clock.advance(milliseconds)
-        await self.jobs.run(self.files)
+        store = SqlJobStore(self.journal.database)
+        while True:
+            claimed, _ = await store.claim(self.clock(), self.clock() + 1, [([ENTRIES], 1)])
+            if not claimed:
+                return
+            for job in claimed:
+                try:
+                    await self.files.handle(job)
+                except Unfinished:
+                    await store.put_back(job, self.clock(), attempts=0, error=None)
+                except BaseException:
+                    await store.put_back(job, self.clock(), attempts=1, error="died")
+                    raise
+                else:
+                    await store.complete(job)
+
+    async def waiting(self) -> list[Job]:
+        return [job for job in await self.journal.jobs.list_jobs(space=None) if job.kind == ENTRIES]
 
     async def save(self, path: str, text: str, *, wait: int = 0) -> None:
         """A person saves a file, the watcher tells, and the jobs that follow run."""
-        self.persons.save(path, text)
+        self.vault.files[path] = text
         await self.files.look_at([path])
         await self.work()
         if wait:
@@ -96,9 +103,7 @@ class House:
         await self.save(path, text.replace(old, new), wait=wait)
 
     def read(self, path: str) -> str:
-        text = self.persons.read(path)
-        assert text is not None
-        return text
+        return self.vault.files[path]
 
     async def texts(self) -> list[str]:
         return [known.entry.text for known in await self.entries.list_entries("default", ANN)]
@@ -113,123 +118,11 @@ class House:
         return True
 
 
-class PersonsFiles(Protocol):
-    """What a person does with files, past the server."""
-
-    def save(self, path: str, text: str) -> None: ...
-    def read(self, path: str) -> str | None: ...
-    def delete(self, path: str) -> None: ...
-    def paths(self) -> list[str]: ...
-
-
-class Jobs(Protocol):
-    async def run(self, files: EntryFiles) -> None: ...
-    async def waiting(self) -> list[Job]: ...
-
-
-class FakeFiles:
-    def __init__(self, vault: FakeVault) -> None:
-        self._vault = vault
-
-    def save(self, path: str, text: str) -> None:
-        self._vault.files[path] = text
-
-    def read(self, path: str) -> str | None:
-        return self._vault.files.get(path)
-
-    def delete(self, path: str) -> None:
-        del self._vault.files[path]
-
-    def paths(self) -> list[str]:
-        return sorted(self._vault.files)
-
-
-class RealFiles:
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def save(self, path: str, text: str) -> None:
-        (self._root / path).parent.mkdir(parents=True, exist_ok=True)
-        (self._root / path).write_bytes(text.encode())
-
-    def read(self, path: str) -> str | None:
-        file = self._root / path
-        return file.read_bytes().decode() if file.exists() else None
-
-    def delete(self, path: str) -> None:
-        (self._root / path).unlink()
-
-    def paths(self) -> list[str]:
-        return sorted(file.relative_to(self._root).as_posix() for file in self._root.rglob("*.md"))
-
-
-class FakeJobs:
-    def __init__(self, journal: FakeJournal) -> None:
-        self._jobs = journal.jobs
-
-    async def run(self, files: EntryFiles) -> None:
-        self._jobs.handlers = {ENTRIES: files.handle}
-        await self._jobs.run_due()
-
-    async def waiting(self) -> list[Job]:
-        return [job for job in await self._jobs.list_jobs(space=None) if job.kind == ENTRIES]
-
-
-class RealJobs:
-    def __init__(self, database: Database, clock: FakeClock) -> None:
-        self._store, self._clock = SqlJobStore(database), clock
-
-    async def run(self, files: EntryFiles) -> None:
-        while True:
-            claimed, _ = await self._store.claim(self._clock(), self._clock() + 1, [([ENTRIES], 1)])
-            if not claimed:
-                return
-            for job in claimed:
-                try:
-                    await files.handle(job)
-                except Unfinished:
-                    await self._store.put_back(job, self._clock(), attempts=0, error=None)
-                except BaseException:
-                    await self._store.put_back(job, self._clock(), attempts=1, error="died")
-                    raise
-                else:
-                    await self._store.complete(job)
-
-    async def waiting(self) -> list[Job]:
-        found = await self._store.list_jobs(space=None, user_id=None, state=None, limit=1000, after=0)
-        return [job for job in found if job.kind == ENTRIES]
-
-
-@pytest.fixture(params=["fake", "real"])
-async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
-    if request.param == "fake":
-        journal, vault = FakeJournal(), FakeVault()
-        store = FakeEntryStore(journal)
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with sqlite_journal(tmp_path / "journal.db") as journal:
         await journal.threads.add_turn("t1", NewTurn("user", "Hi.", START, "ann"), user_id="ann")
-        yield House(store, store, vault, journal.clock, FakeFiles(vault), FakeJobs(journal))
-        return
-    async with sqlite_journal(tmp_path / "journal.db") as real, _opened(tmp_path) as database:
-        await real.threads.add_turn("t1", NewTurn("user", "Hi.", START, "ann"), user_id="ann")
-        on_disk = Vault(tmp_path / "vault")
-        await on_disk.open(expected=False)
-        yield House(
-            SqlEntryStore(database, clock=real.clock),
-            SqlEntryFileStore(database, clock=real.clock),
-            on_disk,
-            real.clock,
-            RealFiles(tmp_path / "vault"),
-            RealJobs(database, real.clock),
-        )
-
-
-@asynccontextmanager
-async def _opened(folder: Path) -> AsyncIterator[Database]:
-    database = Database(folder / "journal.db")
-    await database.open()
-    try:
-        yield database
-    finally:
-        await database.close()
+        yield House(journal, await new_vault(tmp_path / "vault"))
 
 
 async def test_entries_are_written_to_the_file_of_their_day(house: House) -> None:
@@ -261,7 +154,7 @@ async def test_what_is_searched_knows_at_once_that_a_file_went(house: House) -> 
 async def test_the_file_of_the_last_entry_goes_with_it(house: House) -> None:
     await house.put(fact(1), fact(2, when=START + DAY))
     await house.remove("fa-1")
-    assert house.persons.paths() == [TOMORROW]
+    assert list(house.vault.files) == [TOMORROW]
     assert [file.path for file in await house.store.files()] == [TOMORROW]
 
 
@@ -277,7 +170,7 @@ async def test_an_entry_whose_day_changes_moves_to_the_file_of_that_day(house: H
 async def test_what_is_written_is_no_hand_edit(house: House) -> None:
     await house.put(fact(1))
     await house.files.look_at([TODAY])
-    assert await house.jobs.waiting() == []
+    assert await house.waiting() == []
     assert list(house.reports.recent) == []
 
 
@@ -322,7 +215,7 @@ async def test_a_pin_by_hand_is_no_edit_and_the_file_is_not_written(house: House
     await house.edit(TODAY, "- cell: c-1\n", "- cell: c-1\n- pinned: yes\n", wait=SETTLED)
     known = await house.got("fa-1")
     assert (known.is_pinned, known.is_edited) == (True, False)
-    assert await house.jobs.waiting() == []
+    assert await house.waiting() == []
     assert await house.is_sound()
 
 
@@ -340,7 +233,7 @@ async def test_a_persons_own_lines_stay_byte_for_byte_when_entries_come_and_go(h
 
 async def test_what_a_person_and_the_journal_changed_at_once_is_all_there(house: House) -> None:
     await house.put(fact(1), fact(2), fact(3))
-    house.persons.save(TODAY, house.read(TODAY).replace("> Ann likes number 1.", "> Ann loves number 1."))
+    house.vault.files[TODAY] = house.read(TODAY).replace("> Ann likes number 1.", "> Ann loves number 1.")
     await house.put(
         replace(await house.got("fa-2"), entry=fact(2, "Ann likes two.").entry), fact(4), work=False
     )
@@ -355,13 +248,13 @@ async def test_what_a_person_and_the_journal_changed_at_once_is_all_there(house:
     assert sorted(entry.text for entry in parse_entries(house.read(TODAY)).entries) == sorted(
         await house.texts()
     )
-    assert house.persons.paths() == [TODAY]
+    assert list(house.vault.files) == [TODAY]
     assert await house.is_sound()
 
 
 async def test_where_both_changed_one_entry_the_person_wins_and_the_other_is_history(house: House) -> None:
     await house.put(fact(1))
-    house.persons.save(TODAY, house.read(TODAY).replace("> Ann likes number 1.", "> By hand."))
+    house.vault.files[TODAY] = house.read(TODAY).replace("> Ann likes number 1.", "> By hand.")
     await house.put(replace(await house.got("fa-1"), entry=fact(1, "By extraction.").entry))
     await house.work(SETTLED)
     assert await house.texts() == ["By hand."]
@@ -443,7 +336,7 @@ async def test_a_damaged_section_that_has_to_be_written_over_is_kept_beside(hous
     await house.edit(TODAY, "> Ann likes number 1.", "Ann likes number 1.", wait=SETTLED)
     broken = house.read(TODAY)
     await house.put(replace(await house.got("fa-1"), entry=fact(1, "Ann likes one.").entry))
-    beside = [path for path in house.persons.paths() if ".conflict-" in path]
+    beside = [path for path in list(house.vault.files) if ".conflict-" in path]
     assert [house.read(path) for path in beside] == [broken]
     assert "> Ann likes one." in house.read(TODAY)
 
@@ -486,7 +379,7 @@ async def test_a_section_without_a_time_is_not_kept_beside_when_it_gets_its_id(h
     header = "---\nrecollect: 1\nkind: facts\nowner: users/ann\n---\n\n"
     await house.save(file, f"{header}## Ann hates coriander\n\n> She does.\n", wait=SETTLED)
     assert "## Ann hates coriander ^" in house.read(file)
-    assert [path for path in house.persons.paths() if ".conflict-" in path] == []
+    assert [path for path in list(house.vault.files) if ".conflict-" in path] == []
 
 
 async def test_a_section_with_an_unknown_id_keeps_it(house: House) -> None:
@@ -531,8 +424,8 @@ async def test_a_copy_of_an_entry_is_reported_and_the_first_one_counts(house: Ho
 async def test_the_entries_of_a_renamed_file_are_the_same_entries(house: House) -> None:
     await house.put(fact(1), fact(2))
     renamed = f"{ANN}/facts/pets.md"
-    house.persons.save(renamed, house.read(TODAY))
-    house.persons.delete(TODAY)
+    house.vault.files[renamed] = house.read(TODAY)
+    del house.vault.files[TODAY]
     await house.files.look_at([renamed])
     await house.files.let_go([TODAY])
     await house.work()
@@ -540,13 +433,13 @@ async def test_the_entries_of_a_renamed_file_are_the_same_entries(house: House) 
     assert [(await house.got(name)).path for name in ("fa-1", "fa-2")] == [renamed, renamed]
     assert [file.path for file in await house.store.files()] == [renamed]
     assert await house.entries.buried("default", ANN) == []
-    assert house.persons.paths() == [renamed]
+    assert list(house.vault.files) == [renamed]
     assert await house.is_sound()
 
 
 async def test_the_entries_of_a_file_that_a_person_removed_are_gone(house: House) -> None:
     await house.put(fact(1), fact(2, when=START + DAY))
-    house.persons.delete(TODAY)
+    del house.vault.files[TODAY]
     await house.files.let_go([TODAY])
     await house.work(SETTLED)
     assert await house.texts() == [fact(2).entry.text]
@@ -557,8 +450,8 @@ async def test_the_entries_of_a_file_that_a_person_removed_are_gone(house: House
 async def test_an_owners_folder_that_is_renamed_deletes_nothing(house: House) -> None:
     await house.put(fact(1), fact(2))
     before, renamed = house.read(TODAY), TODAY.replace(ANN, "default/users/anna")
-    house.persons.save(renamed, before)
-    house.persons.delete(TODAY)
+    house.vault.files[renamed] = before
+    del house.vault.files[TODAY]
     await house.files.look_at([renamed])
     await house.files.let_go([TODAY])
     await house.work(SETTLED)
@@ -572,9 +465,9 @@ async def test_an_owners_folder_that_is_renamed_deletes_nothing(house: House) ->
 async def test_a_file_that_comes_back_in_time_was_never_removed(house: House) -> None:
     await house.put(fact(1))
     text = house.read(TODAY)
-    house.persons.delete(TODAY)
+    del house.vault.files[TODAY]
     await house.files.let_go([TODAY])
-    house.persons.save(TODAY, text)
+    house.vault.files[TODAY] = text
     await house.work(SETTLED)
     assert await house.texts() == [fact(1).entry.text]
 
@@ -582,7 +475,7 @@ async def test_a_file_that_comes_back_in_time_was_never_removed(house: House) ->
 async def test_a_file_that_is_lost_can_be_written_anew(house: House) -> None:
     await house.put(fact(1))
     text = house.read(TODAY)
-    house.persons.delete(TODAY)
+    del house.vault.files[TODAY]
     await house.files.write_anew([TODAY])
     await house.work()
     assert house.read(TODAY) == text
@@ -627,7 +520,7 @@ async def test_a_death_at_any_step_of_writing_leaves_the_same_bytes(
             await house.work()
     await house.work(60_000)
     assert house.read(TODAY) == rendered(fact(2).entry, fact(3).entry)
-    assert house.persons.paths() == [TODAY]
+    assert list(house.vault.files) == [TODAY]
     assert list(house.reports.recent) == []
     assert await house.is_sound()
 
@@ -645,7 +538,7 @@ async def test_a_person_who_edits_what_was_written_before_we_died_loses_nothing(
         patched.setattr(house.store, "record", die)
         with suppress(Died):
             await house.work()
-    house.persons.save(TODAY, house.read(TODAY).replace("> Ann likes number 2.", "> Ann loves two."))
+    house.vault.files[TODAY] = house.read(TODAY).replace("> Ann likes number 2.", "> Ann loves two.")
     await house.work(60_000)
     await house.work(SETTLED)
     assert sorted(await house.texts()) == ["Ann likes number 1.", "Ann loves two."]
@@ -664,14 +557,14 @@ async def test_the_vault_alone_brings_the_entries_back(house: House) -> None:
     back = await house.entries.list_entries("default", ANN)
     assert [replace(known, revision=0) for known in back] == [replace(known, revision=0) for known in before]
     assert [known.is_edited for known in back] == [known.is_edited for known in before]
-    assert await house.jobs.waiting() == []
+    assert await house.waiting() == []
     assert await house.is_sound()
 
 
 async def test_an_import_says_what_it_could_not_bring_back(house: House) -> None:
-    house.persons.save(TODAY, rendered(fact(1).entry, fact(2).entry).replace("2026-05-08T", "in May ", 1))
-    house.persons.save(TOMORROW, rendered(fact(2).entry, fact(3).entry))
-    house.persons.save(f"{ANN}/episodes/2026-05-08.md", rendered(fact(4).entry))
+    house.vault.files[TODAY] = rendered(fact(1).entry, fact(2).entry).replace("2026-05-08T", "in May ", 1)
+    house.vault.files[TOMORROW] = rendered(fact(2).entry, fact(3).entry)
+    house.vault.files[f"{ANN}/episodes/2026-05-08.md"] = rendered(fact(4).entry)
     result = await import_entries(house.vault, house.store)
     assert result.entries == 2
     assert [problem.split(":")[0] for problem in result.problems] == [
@@ -683,9 +576,9 @@ async def test_an_import_says_what_it_could_not_bring_back(house: House) -> None
 
 async def test_verify_says_what_differs(house: House) -> None:
     await house.put(fact(1), fact(2, when=START + DAY), fact(3, when=START + 2 * DAY))
-    house.persons.delete(TODAY)
-    house.persons.save(TOMORROW, house.read(TOMORROW) + "\nmine\n")
-    house.persons.save(f"{ANN}/facts/new.md", rendered(fact(9).entry))
+    del house.vault.files[TODAY]
+    house.vault.files[TOMORROW] = house.read(TOMORROW) + "\nmine\n"
+    house.vault.files[f"{ANN}/facts/new.md"] = rendered(fact(9).entry)
     assert await entry_problems(house.store, house.vault) == [
         f"{TODAY} is missing",
         f"{TOMORROW} differs from the journal",
@@ -695,7 +588,7 @@ async def test_verify_says_what_differs(house: House) -> None:
 
 async def test_everything_can_be_settled_at_once(house: House) -> None:
     await house.put(fact(1), work=False)
-    house.persons.save(TOMORROW, rendered(fact(2, when=START + DAY).entry))
+    house.vault.files[TOMORROW] = rendered(fact(2, when=START + DAY).entry)
     await house.files.settle_all()
     assert "^fa-1" in house.read(TODAY)
     assert "- edited: yes" in house.read(TOMORROW)

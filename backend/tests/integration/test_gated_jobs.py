@@ -19,8 +19,7 @@ from recollect.service.models.background import BackgroundModel
 from recollect.service.models.gate import Gate
 from tests.background import always, silent
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
-from tests.fakes import START, FakeClock
+from tests.fakes import START, FakeBackend, FakeClock
 
 SOON = 10.0
 MANY = 1000

@@ -9,7 +9,7 @@ import pytest
 
 from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.embedders.openai import MAX_CHARS, OpenAiEmbedder
-from tests.fake_index import DIMENSIONS, word_vectors
+from tests.fakes import DIMENSIONS, word_vectors
 from tests.processes import StandInModel
 
 TEXTS = [f"number {n} of the texts" for n in range(5)]

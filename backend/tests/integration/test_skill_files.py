@@ -16,7 +16,8 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
 from recollect.service.vault.transcripts import EditReports
-from tests.fakes import START, FakeClock, FakeVault
+from tests.fakes import START, FakeClock
+from tests.persons_vault import PersonsVault, new_vault
 
 OWNER = "default/agents/coder"
 PATH = f"{OWNER}/skills/bake/SKILL.md"
@@ -33,6 +34,11 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 @pytest.fixture
 def files(database: Database) -> SqlSkillFiles:
     return SqlSkillFiles(database, clock=FakeClock())
+
+
+@pytest.fixture
+async def vault(tmp_path: Path) -> PersonsVault:
+    return await new_vault(tmp_path / "vault")
 
 
 async def write(files: SqlSkillFiles, text: str) -> None:
@@ -79,22 +85,24 @@ async def test_a_file_is_forgotten_with_its_versions(files: SqlSkillFiles) -> No
     assert (await files.seen(), await files.versions(PATH)) == ([], [])
 
 
-async def test_a_removal_of_ours_that_is_cut_short_is_not_taken_for_a_persons(files: SqlSkillFiles) -> None:
-    vault = FakeVault()
+async def test_a_removal_of_ours_that_is_cut_short_is_not_taken_for_a_persons(
+    files: SqlSkillFiles, vault: PersonsVault
+) -> None:
     shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
     await shelf.put(OWNER, Skill("bake", "How to bake."))
-    vault.broken = "the disk is full"
+    vault.take_away()
     with pytest.raises(StorageUnavailable):
         await shelf.remove_file(PATH)
+    vault.bring_back()
     del vault.files[PATH]
     assert await shelf.missing(OWNER) == {}
 
 
-class SlowToAnswer(FakeVault):
+class SlowToAnswer(PersonsVault):
     """Reads a file, and tells what it read only once it is let to."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         self.has_read, self.may_tell = asyncio.Event(), asyncio.Event()
         self.may_tell.set()
 
@@ -106,9 +114,9 @@ class SlowToAnswer(FakeVault):
 
 
 async def test_a_skill_that_is_removed_while_somebody_looks_at_it_is_not_missed(
-    database: Database, files: SqlSkillFiles
+    database: Database, files: SqlSkillFiles, vault: PersonsVault
 ) -> None:
-    vault = SlowToAnswer()
+    vault = SlowToAnswer(vault.root)
     shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
     graves = SkillGraves(SqlEntryStore(database, clock=FakeClock()))
 
@@ -129,8 +137,9 @@ async def test_a_skill_that_is_removed_while_somebody_looks_at_it_is_not_missed(
     assert await files.seen() == []
 
 
-async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(files: SqlSkillFiles) -> None:
-    vault = FakeVault()
+async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(
+    files: SqlSkillFiles, vault: PersonsVault
+) -> None:
     shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
     await shelf.put(OWNER, Skill("bake", "How to bake."))
     await shelf.remove_file(PATH)
@@ -139,10 +148,11 @@ async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(f
     assert vault.files == {}
 
 
-async def test_no_skill_is_missing_from_a_vault_that_is_away(files: SqlSkillFiles) -> None:
-    vault = FakeVault()
+async def test_no_skill_is_missing_from_a_vault_that_is_away(
+    files: SqlSkillFiles, vault: PersonsVault
+) -> None:
     shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
     await shelf.put(OWNER, Skill("bake", "How to bake."))
-    vault.files, vault.missing = {}, True
+    vault.take_away()
     with pytest.raises(StorageUnavailable):
         await shelf.missing(OWNER)

@@ -1,17 +1,21 @@
-"""An indexer, a reindexer and a search on fakes, for tests."""
+"""An indexer, a reindexer and a search on a real journal, vault and index, for tests."""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import text_digest
 from recollect.domain.model import Append, NewTurn, Note
 from recollect.domain.recall.hits import Selection
-from recollect.domain.recall.rows import IndexRow, StoredRows, Vectors
+from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable, TextRefused
 from recollect.failpoints import FailPoints
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import MeaningIndexer
@@ -20,10 +24,9 @@ from recollect.service.recall.reindex import Reindexer
 from recollect.service.recall.search import Found, Recall, Search
 from recollect.service.recall.verify import IndexVerifier
 from recollect.service.recall.words import WordIndexer
-from tests.fake_index import FakeEmbedder
-from tests.fake_index_ledger import FakeIndexLedger
-from tests.fake_index_store import FakeIndexStore
-from tests.fakes import START, FakeJournal, FakeNoteStore, FakeVault
+from tests.contract.journals import Journal
+from tests.fakes import START, FakeEmbedder
+from tests.persons_vault import PersonsVault
 
 OWNER = "default/users/ann"
 
@@ -40,11 +43,12 @@ class Picky(FakeEmbedder):
         return vectors
 
 
-class Fragile(FakeIndexStore):
-    """An index store in which single owners' rows are damaged, cannot be written, or wait to be written."""
+class Fragile(LanceIndex):
+    """An index in which single owners' rows are damaged, cannot be written, or wait to be written."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.compacted: list[tuple[str, str]] = []
         self.damaged: set[str] = set()
         self.read_only: set[str] = set()
         self.on_put: Callable[[str], None] = lambda generation: None
@@ -63,7 +67,6 @@ class Fragile(FakeIndexStore):
         self._refuse(owner, self.damaged | self.read_only)
         await super().put(generation, owner, rows, words)
         self.on_put(generation)
-        await asyncio.sleep(0)  # Others get their turn, as they do while a disk is written.
 
     async def set_vectors(
         self, generation: str, owner: str, row_ids: Sequence[str], vectors: Vectors
@@ -75,19 +78,27 @@ class Fragile(FakeIndexStore):
         await super().drop(generation, owner)
         self.damaged.discard(owner)
 
+    async def compact(self, generation: str, owner: str) -> None:
+        self.compacted.append((generation, owner))
+        await super().compact(generation, owner)
+
+    def describe(self, generation: Generation) -> None:
+        """As another version of the program would have written it."""
+        self._files.describe(generation)
+
     def _refuse(self, owner: str, owners: set[str]) -> None:
         if owner in owners:
             raise IndexUnavailable("the index cannot be used; the log says why")
 
 
 class House:
-    """An indexer, a reindexer and a search on fakes. `open` again is a new process on the same disk."""
+    """An indexer, a reindexer and a search. `open` again is a new process on the same disk."""
 
-    def __init__(self, embedder: FakeEmbedder | None = None) -> None:
-        self.journal = FakeJournal()
-        self.notes, self.vault = FakeNoteStore(), FakeVault()
-        self.store = Fragile()
-        self.ledger = FakeIndexLedger(self.journal, self.notes)
+    def __init__(self, journal: Journal, vault: PersonsVault, embedder: FakeEmbedder | None = None) -> None:
+        self.journal, self.notes, self.vault = journal, journal.notes, vault
+        self.folder = vault.root.with_name("index")
+        self.store = Fragile(self.folder)
+        self.ledger = SqlIndexLedger(journal.database)
         self.embedder: FakeEmbedder | None = embedder or FakeEmbedder()
         self.problems: list[str] = []
         """What a check of the index finds, besides what is really wrong."""
@@ -155,6 +166,7 @@ class House:
     async def close(self) -> None:
         await self.indexer.stop()
         await self.recall.close()
+        await self.store.close()
 
     async def reopen(self) -> None:
         await self.close()
@@ -197,10 +209,31 @@ class House:
     async def texts(self, query: str, *, user_id: str = "ann", mode: Any = "keyword") -> set[str]:
         return {hit.text for hit in (await self.search(query, user_id=user_id, mode=mode)).hits}
 
-    def stored(self, generation: str | None = None, owner: str = OWNER) -> dict[str, bool]:
+    async def stored(self, generation: str | None = None, owner: str = OWNER) -> dict[str, bool]:
         """The texts that a generation holds of an owner, and whether they have a vector."""
-        kept = self.store.contents[generation or self.indexer.live.name].owners.get(owner, {})
-        return {one.row.text: one.vector is not None for one in kept.values()}
+        kept = await LanceIndex.load(self.store, generation or self.indexer.live.name, owner)
+        return dict(zip((row.text for row in kept.rows), kept.has_vector.tolist(), strict=True))
+
+    async def holds(self, expected: dict[str, bool], owner: str = OWNER) -> bool:
+        return await self.stored(owner=owner) == expected
+
+    async def all_embedded(self, owner: str = OWNER) -> bool:
+        return all((await self.stored(owner=owner)).values())
+
+    async def generations(self) -> list[str]:
+        return [generation.name for generation in await self.store.generations()]
+
+    async def lose_vectors(self, *texts: str) -> None:
+        """Of these texts; of all where none is named."""
+        live = self.indexer.live.name
+        kept = await LanceIndex.load(self.store, live, OWNER)
+        lost = [place for place, row in enumerate(kept.rows) if not texts or row.text in texts]
+        rows, words = [kept.rows[place] for place in lost], [kept.words[place] for place in lost]
+        await LanceIndex.put(self.store, live, OWNER, rows, words)
+
+    def delete_index(self) -> None:
+        """As somebody does who removes the folder of the index."""
+        shutil.rmtree(self.folder)
 
     async def whole(self) -> bool:
         """All that the journal holds is indexed and embedded, and nothing else is."""

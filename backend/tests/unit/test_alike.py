@@ -10,11 +10,12 @@ from recollect.domain.job import Job
 from recollect.domain.model import Entry
 from recollect.domain.recall.rows import Vectors
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.coordination import OwnerLocks
 from recollect.service.remember.consolidate import Remembering
 from recollect.service.remember.profile import Profiles
-from tests.fake_entries import FakeEntryStore
-from tests.fakes import START, FakeJournal
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 ANN = "default/users/ann"
 
@@ -25,10 +26,9 @@ def likes(thing: str, text: str, when: int, attribute: str = "likes", **extra: s
     return KnownEntry("default", ANN, FACTS, entry, (Source("t1", "t-1"),), f"c-{when}", "facts")
 
 
-async def stored(*facts: KnownEntry) -> FakeEntryStore:
-    store = FakeEntryStore(FakeJournal())
-    await store.apply(EntryChange("default", ANN, "extraction", "a test", facts))
-    return store
+async def stored(journal: Journal, *facts: KnownEntry) -> SqlEntryStore:
+    await journal.entries.apply(EntryChange("default", ANN, "extraction", "a test", facts))
+    return journal.entries
 
 
 class _Embedder:
@@ -42,7 +42,7 @@ class _Embedder:
         return np.array([[1, 0] if "swim" in text else [0, 1] for text in texts], dtype=np.float32)
 
 
-def remembering_in(store: FakeEntryStore, embedder: _Embedder | None = None) -> Remembering:
+def remembering_in(store: SqlEntryStore, embedder: _Embedder | None = None) -> Remembering:
     return Remembering(
         cells=None,  # type: ignore[arg-type]
         entries=store,
@@ -56,33 +56,33 @@ def remembering_in(store: FakeEntryStore, embedder: _Embedder | None = None) -> 
     )
 
 
-async def test_a_plan_is_compared_with_plans_though_it_is_about_what_is_had_once() -> None:
+async def test_a_plan_is_compared_with_plans_though_it_is_about_what_is_had_once(journal: Journal) -> None:
     plan, again = (
         replace(likes("Lisbon", f"Ann moves to Lisbon {end}", when, attribute="lives_in"), kind=FORESIGHT)
         for when, end in enumerate(["in the spring.", "in spring."])
     )
-    assert [each.entry_id for each in await remembering_in(await stored(plan))._alike(again)] == [
+    assert [each.entry_id for each in await remembering_in(await stored(journal, plan))._alike(again)] == [
         plan.entry_id
     ]
 
 
-async def test_of_those_whose_meaning_would_tell_the_newest_are_embedded() -> None:
+async def test_of_those_whose_meaning_would_tell_the_newest_are_embedded(journal: Journal) -> None:
     things = ["ski", "run", "hike", "sing", "paint", "cook"]
     older = [likes(f"to {each}", f"Ann likes to {each} a lot.", place) for place, each in enumerate(things)]
     swims = likes("to swim", "Ann likes to swim very often.", 50)
     new = likes("swim", "Ann likes to swim a lot.", 90)
     embedder = _Embedder()
-    remembering = remembering_in(await stored(*older, swims), embedder)
+    remembering = remembering_in(await stored(journal, *older, swims), embedder)
     alike = await remembering._alike(new)
     same = await remembering._same_meaning([new], Known([], {new.entry_id: alike}))
     assert same == {frozenset([new.entry_id, swims.entry_id])}
     assert embedder.asked == [new.entry.text, *(each.entry.text for each in older[2:]), swims.entry.text]
 
 
-async def test_a_fact_that_has_no_place_on_the_page_takes_nothing_off_it() -> None:
+async def test_a_fact_that_has_no_place_on_the_page_takes_nothing_off_it(journal: Journal) -> None:
     blue = likes("blue", "Ann's favourite colour is blue.", 1, edited="yes")
     store = await stored(
-        blue, likes("red", "Ann's favourite colour is red.", 2, attribute="other", edited="yes")
+        journal, blue, likes("red", "Ann's favourite colour is red.", 2, attribute="other", edited="yes")
     )
     await Profiles(store, OwnerLocks()).handle(
         Job(1, "strategy", "profile:ann", "default", None, {"strategy": PROFILE, "owner": ANN})

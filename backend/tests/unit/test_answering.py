@@ -10,11 +10,10 @@ from recollect.domain.chat import Accepted, AnswerText
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.domain.model import Thread, Turn
 from recollect.errors import ModelTooSlow, Unavailable
+from recollect.infra.journal.chats import SqlChatStore
 from recollect.service.chat.receive_stream import Outcome, Patience, stream_llm
 from recollect.service.chat.stream import LiveTurn
-from recollect.service.ports import ChatStore
-from tests.fake_backend import FakeBackend
-from tests.fakes import START
+from tests.fakes import START, FakeBackend
 
 CALL = ChatCall([{"role": "user", "content": "hello"}])
 UNSAVED = Patience(save_seconds=3600)
@@ -51,7 +50,7 @@ async def received(*script: StreamEvent | Exception) -> tuple[Outcome, LiveTurn]
     backend.script = script
     live = asked()
     with live.heard():
-        return await stream_llm(cast(ChatStore, None), backend, CALL, live, UNSAVED), live
+        return await stream_llm(cast(SqlChatStore, None), backend, CALL, live, UNSAVED), live
 
 
 async def test_an_error_nobody_foresaw_costs_neither_what_came_nor_what_was_sent(
@@ -84,7 +83,7 @@ async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
     live = asked()
     asyncio.get_running_loop().call_later(0.01, live.stop, "it was cancelled")
     with live.heard():
-        outcome = await stream_llm(cast(ChatStore, None), Hanging(), CALL, live, UNSAVED)
+        outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, UNSAVED)
     assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
     live.stop("once more, when nothing is left to end")
 
@@ -92,13 +91,13 @@ async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
 async def test_an_answer_that_was_stopped_before_it_began_is_not_waited_for() -> None:
     live = asked()
     live.stop("it was cancelled")
-    outcome = await stream_llm(cast(ChatStore, None), Hanging(), CALL, live, UNSAVED)
+    outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, UNSAVED)
     assert outcome.why == "it was cancelled"
 
 
 async def test_an_answer_that_nobody_listens_to_ends() -> None:
     outcome = await stream_llm(
-        cast(ChatStore, None), Hanging(), CALL, asked(), Patience(orphan_seconds=0.01, save_seconds=3600)
+        cast(SqlChatStore, None), Hanging(), CALL, asked(), Patience(orphan_seconds=0.01, save_seconds=3600)
     )
     assert (outcome.status, outcome.why) == ("partial", "everybody who listened went away")
 
@@ -113,7 +112,7 @@ async def test_a_journal_that_takes_nothing_for_a_while_is_tried_again_and_ends_
                 live.stop("it was cancelled")
             raise Unavailable("the journal is held by another program")
 
-    live, store = asked(), cast(ChatStore, Held())
+    live, store = asked(), cast(SqlChatStore, Held())
     with live.heard():
         async with asyncio.timeout(10):
             outcome = await stream_llm(store, Hanging(), CALL, live, Patience(save_seconds=0.001))
@@ -124,7 +123,7 @@ async def test_an_answer_that_takes_too_long_is_kept_as_far_as_it_got() -> None:
     live = asked()
     with live.heard():
         patience = Patience(answer_seconds=0.01, save_seconds=3600)
-        outcome = await stream_llm(cast(ChatStore, None), Hanging(), CALL, live, patience)
+        outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, patience)
     assert outcome.status == "partial"
     assert isinstance(outcome.error, ModelTooSlow)
 

@@ -3,7 +3,7 @@
 from recollect.errors import BackendDown
 from recollect.service.models.slots import SlotMaps
 from recollect.service.operations import look_at_backends
-from tests.fake_backend import FakeBackend
+from tests.fakes import FakeBackend
 
 
 async def test_a_backend_shows_what_it_is_and_how_many_of_its_slots_are_held() -> None:

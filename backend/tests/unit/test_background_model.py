@@ -31,7 +31,7 @@ from recollect.service.models.gate import Gate
 from recollect.service.ports import Backend
 from tests.background import Script, answering, backend_of, model_on, saying, silent
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
+from tests.fakes import FakeBackend
 
 QUESTION: list[JsonObject] = [{"role": "user", "content": "what is this about?"}]
 SCHEMA: JsonObject = {"type": "object"}

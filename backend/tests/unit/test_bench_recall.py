@@ -27,7 +27,7 @@ from recall_measure import (
 from recall_metrics import Hit
 
 from recollect.errors import IndexUnavailable, InvalidInput
-from recollect.service.ports import Progress
+from recollect.service.coordination import Progress
 
 
 def message(number: int, content: str) -> dict[str, Any]:

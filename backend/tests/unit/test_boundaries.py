@@ -20,9 +20,9 @@ from recollect.service.models.gate import Gate
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.threads import Flushed, flush_thread
 from tests.background import Script, answering, model_on, saying, silent
+from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
-from tests.fakes import START, FakeJournal
+from tests.fakes import START, FakeBackend
 
 HOUR = 3_600_000
 JOB = Job(1, BOUNDARY, "lane", "default", "t1")
@@ -54,12 +54,7 @@ def cuts_after(*numbers: int) -> Script:
 fails = saying(BackendDown("nobody answers"))
 
 
-@pytest.fixture
-def journal() -> FakeJournal:
-    return FakeJournal()
-
-
-async def fill(journal: FakeJournal, count: int, *, gap_after: int = 0) -> None:
+async def fill(journal: Journal, count: int, *, gap_after: int = 0) -> None:
     """`count` messages a second apart, with an hour's pause after one of them."""
     turns = [
         NewTurn(
@@ -71,7 +66,7 @@ async def fill(journal: FakeJournal, count: int, *, gap_after: int = 0) -> None:
 
 
 def boundaries(
-    journal: FakeJournal,
+    journal: Journal,
     backend: FakeBackend | None = None,
     rules: BoundaryRules = RULES,
     gate: Gate | None = None,
@@ -103,41 +98,41 @@ class Persistent:
             return
 
 
-async def closed(journal: FakeJournal) -> list[tuple[tuple[str, ...], str]]:
+async def closed(journal: Journal) -> list[tuple[tuple[str, ...], str]]:
     cells = await journal.cells.list_cells("default", "t1")
     return [(cell.turn_ids, cell.reason) for cell, _ in cells]
 
 
-async def left(journal: FakeJournal) -> int:
+async def left(journal: Journal) -> int:
     return await journal.cells.count_buffered("default", "t1")
 
 
-async def test_without_a_model_rules_decide(journal: FakeJournal) -> None:
+async def test_without_a_model_rules_decide(journal: Journal) -> None:
     await fill(journal, 4, gap_after=2)
     await boundaries(journal).look(JOB)
     assert await closed(journal) == [(("t-1", "t-2"), "gap")]
     assert await left(journal) == 2
 
 
-async def test_the_models_answer_decides(journal: FakeJournal) -> None:
+async def test_the_models_answer_decides(journal: Journal) -> None:
     await fill(journal, 5)
     await boundaries(journal, answering(cuts_after(1, 4))).look(JOB)
     assert await closed(journal) == [(("t-1",), "model"), (("t-2", "t-3", "t-4"), "model")]
 
 
-async def test_a_model_that_waits_closes_nothing(journal: FakeJournal) -> None:
+async def test_a_model_that_waits_closes_nothing(journal: Journal) -> None:
     await fill(journal, 4, gap_after=2)
     await boundaries(journal, answering(waits)).look(JOB)
     assert await closed(journal) == []
 
 
-async def test_where_the_model_fails_rules_decide(journal: FakeJournal) -> None:
+async def test_where_the_model_fails_rules_decide(journal: Journal) -> None:
     await fill(journal, 4, gap_after=2)
     await boundaries(journal, answering(fails)).look(JOB)
     assert await closed(journal) == [(("t-1", "t-2"), "gap")]
 
 
-async def test_the_model_is_asked_about_a_bounded_stretch_at_a_time(journal: FakeJournal) -> None:
+async def test_the_model_is_asked_about_a_bounded_stretch_at_a_time(journal: Journal) -> None:
     await fill(journal, 100)
     backend = answering(waits)
     await boundaries(journal, backend).look(JOB)
@@ -145,7 +140,7 @@ async def test_the_model_is_asked_about_a_bounded_stretch_at_a_time(journal: Fak
     assert all(shown(call) <= PROMPT_TURNS for call in backend.calls)
 
 
-async def test_the_model_is_asked_for_the_answers_shape_once_and_for_no_session(journal: FakeJournal) -> None:
+async def test_the_model_is_asked_for_the_answers_shape_once_and_for_no_session(journal: Journal) -> None:
     await fill(journal, 4)
     backend = answering(waits)
     await boundaries(journal, backend).look(JOB)
@@ -155,7 +150,7 @@ async def test_the_model_is_asked_for_the_answers_shape_once_and_for_no_session(
 
 
 async def test_an_answer_of_another_shape_is_asked_for_again_and_then_rules_decide(
-    journal: FakeJournal,
+    journal: Journal,
 ) -> None:
     await fill(journal, 4, gap_after=2)
     backend = answering(saying('{"boundaries": "two"}'))
@@ -164,7 +159,7 @@ async def test_an_answer_of_another_shape_is_asked_for_again_and_then_rules_deci
     assert await closed(journal) == [(("t-1", "t-2"), "gap")]
 
 
-async def test_a_model_that_failed_is_left_alone_for_a_while(journal: FakeJournal) -> None:
+async def test_a_model_that_failed_is_left_alone_for_a_while(journal: Journal) -> None:
     await fill(journal, 4)
     backend = answering(saying("nonsense"))
     look = boundaries(journal, backend).look
@@ -177,7 +172,7 @@ async def test_a_model_that_failed_is_left_alone_for_a_while(journal: FakeJourna
 
 
 async def test_a_look_that_makes_way_for_a_chat_changes_nothing_and_is_no_failure_of_the_model(
-    journal: FakeJournal,
+    journal: Journal,
 ) -> None:
     await fill(journal, 4, gap_after=2)
     backend, gate = silent(), Gate()
@@ -194,25 +189,25 @@ async def test_a_look_that_makes_way_for_a_chat_changes_nothing_and_is_no_failur
     assert await closed(journal) == [(("t-1", "t-2", "t-3", "t-4"), "model")]
 
 
-async def test_a_thread_with_nothing_buffered_is_not_asked_about(journal: FakeJournal) -> None:
+async def test_a_thread_with_nothing_buffered_is_not_asked_about(journal: Journal) -> None:
     backend = answering(waits)
     await boundaries(journal, backend).look(JOB)
     assert backend.calls == []
 
 
-async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: FakeJournal) -> None:
+async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: Journal) -> None:
     await fill(journal, 4, gap_after=2)
     await journal.threads.delete_thread("t1")
     await boundaries(journal).finish(JOB)
     assert await journal.threads.list_threads() == []
 
 
-async def test_a_job_without_a_thread_is_refused(journal: FakeJournal) -> None:
+async def test_a_job_without_a_thread_is_refused(journal: Journal) -> None:
     with pytest.raises(NotFound):
         await boundaries(journal).look(Job(1, BOUNDARY, "lane", "default", None))
 
 
-async def test_messages_that_come_while_the_model_thinks_stay_buffered(journal: FakeJournal) -> None:
+async def test_messages_that_come_while_the_model_thinks_stay_buffered(journal: Journal) -> None:
     await fill(journal, 4)
     backend = silent()
     backend.answer = cuts_after(4)
@@ -225,7 +220,7 @@ async def test_messages_that_come_while_the_model_thinks_stay_buffered(journal: 
     assert await left(journal) == 2
 
 
-async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: FakeJournal) -> None:
+async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: Journal) -> None:
     await fill(journal, 4)
     backend = silent()
     backend.answer = cuts_after(4)
@@ -249,7 +244,7 @@ async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: F
 )
 @pytest.mark.parametrize("max_turns", [5, 200])
 async def test_a_flush_closes_everything(
-    journal: FakeJournal, count: int, script: Script | None, max_turns: int
+    journal: Journal, count: int, script: Script | None, max_turns: int
 ) -> None:
     await fill(journal, count)
     backend = answering(script) if script else None
@@ -258,9 +253,7 @@ async def test_a_flush_closes_everything(
 
 
 @pytest.mark.parametrize("results", [9, 10, 11, 25])
-async def test_a_flush_closes_a_tool_call_with_any_number_of_results(
-    journal: FakeJournal, results: int
-) -> None:
+async def test_a_flush_closes_a_tool_call_with_any_number_of_results(journal: Journal, results: int) -> None:
     call = NewTurn("assistant", "", START, "bot", tool_calls=[{"id": str(n)} for n in range(results)])
     answers = [NewTurn("tool", "x", START, "tool", tool_call_id=str(n)) for n in range(results)]
     await journal.threads.append(Append("default", "t1", [call, *answers]))
@@ -268,27 +261,27 @@ async def test_a_flush_closes_a_tool_call_with_any_number_of_results(
     assert await left(journal) == 0
 
 
-async def test_results_without_end_do_not_keep_the_buffer_from_being_closed(journal: FakeJournal) -> None:
+async def test_results_without_end_do_not_keep_the_buffer_from_being_closed(journal: Journal) -> None:
     results = [NewTurn("tool", "x", START, "tool") for _ in range(50)]
     await journal.threads.append(Append("default", "t1", results))
     await boundaries(journal).look(JOB)
     assert await closed(journal) != []
 
 
-async def test_a_model_that_always_waits_does_not_hold_the_buffer_for_ever(journal: FakeJournal) -> None:
+async def test_a_model_that_always_waits_does_not_hold_the_buffer_for_ever(journal: Journal) -> None:
     await fill(journal, 400)
     rules = BoundaryRules(max_turns=100)
     await boundaries(journal, answering(waits), rules).look(JOB)
     assert await left(journal) <= 2 * rules.max_turns
 
 
-async def test_a_cell_never_holds_more_than_twice_the_limit(journal: FakeJournal) -> None:
+async def test_a_cell_never_holds_more_than_twice_the_limit(journal: Journal) -> None:
     await fill(journal, 43)
     await boundaries(journal, answering(waits)).finish(JOB)
     assert max(len(turn_ids) for turn_ids, _ in await closed(journal)) <= 2 * RULES.max_turns
 
 
-async def test_every_turn_is_closed_once_and_in_order(journal: FakeJournal) -> None:
+async def test_every_turn_is_closed_once_and_in_order(journal: Journal) -> None:
     await fill(journal, 43, gap_after=17)
     await boundaries(journal).finish(JOB)
     held = [turn_id for turn_ids, _ in await closed(journal) for turn_id in turn_ids]
@@ -298,7 +291,7 @@ async def test_every_turn_is_closed_once_and_in_order(journal: FakeJournal) -> N
 @pytest.mark.parametrize("verb", ["look", "finish"])
 @pytest.mark.parametrize("script", [None, cuts_after(3), fails], ids=["rules", "model", "failing model"])
 async def test_running_a_handler_twice_changes_nothing(
-    journal: FakeJournal, verb: str, script: Script | None
+    journal: Journal, verb: str, script: Script | None
 ) -> None:
     await fill(journal, 5, gap_after=3)
     handler = getattr(boundaries(journal, answering(script) if script else None), verb)
@@ -311,33 +304,33 @@ async def test_running_a_handler_twice_changes_nothing(
 # The verb
 
 
-async def flush(journal: FakeJournal, caller: Caller | None = None) -> Flushed:
+async def flush(journal: Journal, caller: Caller | None = None) -> Flushed:
     journal.jobs.handlers = {BOUNDARY: boundaries(journal).look, FLUSH: boundaries(journal).finish}
     return await flush_thread(
         journal.threads, journal.cells, journal.jobs, caller or Caller(), "t1", None, seconds=1
     )
 
 
-async def test_flushing_tells_what_was_closed_and_that_nothing_is_left(journal: FakeJournal) -> None:
+async def test_flushing_tells_what_was_closed_and_that_nothing_is_left(journal: Journal) -> None:
     await fill(journal, 2)
     flushed = await flush(journal)
     (cell,) = await journal.cells.list_cells("default", "t1")
     assert flushed == Flushed(True, [cell], 0, strategies={cell[0].memcell_id: []})
 
 
-async def test_flushing_again_tells_of_nothing_new(journal: FakeJournal) -> None:
+async def test_flushing_again_tells_of_nothing_new(journal: Journal) -> None:
     await fill(journal, 2)
     await flush(journal)
     assert await flush(journal) == Flushed(True, [], 0)
 
 
-async def test_a_flush_that_is_not_done_in_time_says_so(journal: FakeJournal) -> None:
+async def test_a_flush_that_is_not_done_in_time_says_so(journal: Journal) -> None:
     await fill(journal, 2)
     async with journal.jobs.paused():
         assert await flush(journal) == Flushed(False, [], 2)
 
 
-async def test_anothers_thread_cannot_be_flushed(journal: FakeJournal) -> None:
+async def test_anothers_thread_cannot_be_flushed(journal: Journal) -> None:
     await fill(journal, 2)
     with pytest.raises(NotFound):
         await flush(journal, Caller(user_id="bob"))

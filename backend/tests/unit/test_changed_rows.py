@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.contract.journals import Journal
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import House
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    opened = House()
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
+    opened = House(journal, vault)
     await opened.open()
     await opened.add("t1", "the dog Rex", "a cat")
     await opened.add("t2", "a dog in Porto")

@@ -8,13 +8,15 @@ import pytest
 
 from recollect.domain.recall.rows import IndexRow, StoredRows, words_of
 from recollect.service.recall.corpus_cache import OwnerCorpus
+from tests.contract.journals import Journal
 from tests.eventually import eventually
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import OWNER, House
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    opened = House()
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
+    opened = House(journal, vault)
     await opened.open()
     await opened.add("t1", "the dog Rex", "a cat", "the dog Lux")
     await opened.add("t2", "a dog in Porto")

@@ -13,7 +13,9 @@ from recollect.domain.paths import source_link
 from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rows import IndexRow
 from recollect.service.recall.search import Found, Search
+from tests.contract.journals import Journal
 from tests.fakes import START
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import OWNER, House
 
 DAY = f"{OWNER}/facts/2026-05-08.md"
@@ -28,8 +30,8 @@ def fact(name: str, text: str, *numbers: int, **extra: str) -> Entry:
 class Remembering(House):
     """A house that counts what is written to the index."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, journal: Journal, vault: PersonsVault) -> None:
+        super().__init__(journal, vault)
         self.put: list[str] = []
 
     async def open(self) -> None:
@@ -57,8 +59,8 @@ class Remembering(House):
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[Remembering]:
-    opened = Remembering()
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[Remembering]:
+    opened = Remembering(journal, vault)
     await opened.open()
     await opened.add("t1", "my dog Rex barks", "a cat")
     await opened.settled()
@@ -96,7 +98,7 @@ async def test_an_entry_that_is_superseded_keeps_its_vector(house: Remembering) 
     embedded = house.meaning.embedded
     await house.write_entries(DAY, replace(one, extra={"until": "2026-05-09T00:00:00Z"}))
     assert house.meaning.embedded == embedded
-    assert house.stored()["Ann owns a hound"]
+    assert (await house.stored())["Ann owns a hound"]
     assert (await house.facts("hound")).hits[0].row.until > 0
     assert await house.whole()
 
@@ -152,11 +154,11 @@ async def test_what_a_kill_left_without_a_vector_is_embedded(house: Remembering)
     words = house.reindexer.words
     with pytest.raises(KeyboardInterrupt):
         await words.index_notes(house.indexer.live.name, OWNER, live=False)
-    assert not house.stored()["Ann owns a hound"]
+    assert not (await house.stored())["Ann owns a hound"]
     house.store.set_vectors = set_vectors  # type: ignore[method-assign]
     await house.reopen()
     await house.settled()
-    assert house.stored()["Ann owns a hound"]
+    assert (await house.stored())["Ann owns a hound"]
     assert await house.whole()
 
 

@@ -12,18 +12,16 @@ from recollect.domain.entries.entry import (
     FACTS,
     PROFILE,
     SKILLS,
-    Buried,
     EntryChange,
     EntryJob,
-    EntryVersion,
     KnownEntry,
-    Wording,
 )
-from recollect.domain.entries.matters import matter_key as key_of_matter
 from recollect.domain.model import Append, Memcell, NewTurn
 from recollect.errors import Conflict, InvalidInput, NotFound
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.entries import Entries, EntryFilter
-from tests.fakes import START, FakeJournal
+from tests.contract.journals import Journal
+from tests.fakes import START
 from tests.unit.made_entries import ANN, DAY, WHEN, known
 
 OPERATOR, AS_ANN, AS_BOB = Caller(), Caller(user_id="ann"), Caller(user_id="bob")
@@ -31,133 +29,30 @@ BOB = "default/users/bob"
 HELPER = "default/agents/helper"
 
 
-class SmallEntryStore:
-    """What these tests need of the port."""
+class WatchedEntries(SqlEntryStore):
+    """Keeps what it was asked to change, and lets somebody else come before the next change."""
 
-    def __init__(self) -> None:
-        self.rows: dict[tuple[str, str], KnownEntry] = {}
-        self.pasts: dict[str, list[EntryVersion]] = {}
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal.database, clock=journal.clock)
         self.changes: list[EntryChange] = []
-        self.graves: list[str] = []
         self.before_next_apply: list[KnownEntry] = []
-
-    async def get(self, space: str, entry_id: str) -> KnownEntry | None:
-        return self.rows.get((space, entry_id))
-
-    async def list_entries(
-        self,
-        space: str,
-        owner: str | None = None,
-        *,
-        kinds: Sequence[str] = (),
-        since: int | None = None,
-        until: int | None = None,
-        holding: bool = False,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> list[KnownEntry]:
-        found = [
-            row
-            for (row_space, _), row in self.rows.items()
-            if row_space == space
-            and owner in (None, row.owner)
-            and (not kinds or row.kind in kinds)
-            and (since is None or row.entry.when >= since)
-            and (until is None or row.entry.when < until)
-            and (row.holds or not holding)
-        ]
-        found.sort(key=lambda row: (-row.entry.when, row.entry_id))
-        ids = [row.entry_id for row in found]
-        return found[ids.index(after) + 1 if after in ids else 0 :][:limit]
-
-    async def of_cell(self, space: str, owner: str, cell: str, strategy: str) -> list[KnownEntry]:
-        raise NotImplementedError
-
-    async def some(self, space: str, owner: str, entry_ids: Sequence[str]) -> list[KnownEntry]:
-        found = [self.rows.get((space, each)) for each in entry_ids]
-        return [row for row in found if row is not None and row.owner == owner]
-
-    async def bury(self, space: str, owner: str, graves: Sequence[Buried]) -> None:
-        raise NotImplementedError
-
-    async def of_subject(
-        self,
-        space: str,
-        owner: str,
-        kind: str,
-        subject: str,
-        attribute: str,
-        newest: int | None = None,
-        *,
-        holding: bool = False,
-    ) -> list[KnownEntry]:
-        found = await self.list_entries(space, owner, kinds=(kind,), holding=holding)
-        about = {"subject": subject, "attribute": attribute}
-        return [row for row in reversed(found) if about.items() <= row.entry.extra.items()]
-
-    async def wordings(
-        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int
-    ) -> list[Wording]:
-        raise NotImplementedError
-
-    async def of_matter(
-        self, space: str, owner: str, matter_key: str, newest: int | None = None
-    ) -> list[KnownEntry]:
-        found = await self.list_entries(space, owner)
-        return [row for row in reversed(found) if key_of_matter(row) == matter_key != ""]
-
-    async def of_person(self, space: str, owner: str, kind: str) -> list[KnownEntry]:
-        raise NotImplementedError
-
-    async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
-        raise NotImplementedError
-
-    async def citing(self, space: str, thread_id: str, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
-        raise NotImplementedError
-
-    async def buried(self, space: str, owner: str, cell: str | None = None) -> list[Buried]:
-        raise NotImplementedError
-
-    async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
-        return self.pasts.get(entry_id, [])
 
     async def apply(self, change: EntryChange) -> None:
         interfering, self.before_next_apply = self.before_next_apply, []
         for row in interfering:
-            self._put(row, change)
-        if any(row.revision != self._revision(row) for row in (*change.put, *change.marked)):
-            raise Conflict
-        for row in change.put:
-            self._put(row, change)
-        for row in change.marked:
-            self._put(row, replace(change, actor="consolidation"))
-        for entry_id in change.remove:
-            del self.rows[change.space, entry_id]
-            self.pasts.pop(entry_id, None)
-            self.graves += [entry_id] if change.bury else []
+            there = await self.get(row.space, row.entry_id)
+            revised = replace(row, revision=0 if there is None else there.revision)
+            await super().apply(EntryChange(row.space, row.owner, "extraction", "read", (revised,)))
+        await super().apply(change)
         self.changes.append(change)
-
-    async def forget_owner(self, space: str, owner: str) -> None:
-        raise NotImplementedError
-
-    def _revision(self, row: KnownEntry) -> int:
-        before = self.rows.get((row.space, row.entry_id))
-        return 0 if before is None else before.revision
-
-    def _put(self, row: KnownEntry, change: EntryChange) -> None:
-        before = self.rows.get((row.space, row.entry_id))
-        if before is not None:
-            past = EntryVersion(before.revision, before.entry, change.actor, change.cause, START)
-            self.pasts.setdefault(row.entry_id, []).append(past)
-        self.rows[row.space, row.entry_id] = replace(row, revision=self._revision(row) + 1)
 
 
 class House:
     """A journal with a thread of Ann's and one of Bob's, entries, and the verbs on them."""
 
-    def __init__(self) -> None:
-        self.journal = FakeJournal()
-        self.store = SmallEntryStore()
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.store = WatchedEntries(journal)
         self.asked: list[frozenset[str]] = []
         self.entries = Entries(self.store, self.journal.threads, self.journal.transcripts, self._follow_up)
 
@@ -175,8 +70,13 @@ class House:
             await self.store.apply(change)
         self.store.changes.clear()
 
-    def row(self, entry_id: str) -> KnownEntry:
-        return self.store.rows["default", entry_id]
+    async def row(self, entry_id: str) -> KnownEntry:
+        known = await self.store.get("default", entry_id)
+        assert known is not None
+        return known
+
+    async def graves(self) -> list[str]:
+        return [grave.entry_id for grave in await self.store.buried("default", ANN)]
 
     async def ids(self, caller: Caller, **wanted: object) -> list[str]:
         shown = await self.entries.list_entries(caller, EntryFilter(**wanted), 100)  # type: ignore[arg-type]
@@ -184,8 +84,8 @@ class House:
 
 
 @pytest.fixture
-async def house() -> House:
-    house = House()
+async def house(journal: Journal) -> House:
+    house = House(journal)
     await house.say("t1", "ann", "I live in Berlin.", "And I like it.")
     await house.say("t2", "bob", "I live in Rome.")
     await house.put(
@@ -282,7 +182,7 @@ class TestWhoMay:
         await house.put(
             known("ca-1", kind=CASES, owner=HELPER, turns=("t-1",)),
             known("ca-2", kind=CASES, owner=HELPER, thread="t2", turns=("t-1",)),
-            replace(known("ca-3", kind=CASES, owner=HELPER), sources=(*house.row("fa-1").sources, *house.row("fa-3").sources)),
+            replace(known("ca-3", kind=CASES, owner=HELPER), sources=(*(await house.row("fa-1")).sources, *(await house.row("fa-3")).sources)),
             known("sk-1", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1"}),
             known("sk-2", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1 ca-2"}),
             known("sk-3", kind=SKILLS, owner=HELPER),
@@ -337,7 +237,7 @@ class TestEditing:
         await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="two", revision=1))
         with pytest.raises(Conflict, match="at revision 2, not 1"):
             await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="three", revision=1))
-        assert house.row("fa-1").entry.text == "two"
+        assert (await house.row("fa-1")).entry.text == "two"
 
     async def test_what_extraction_changed_meanwhile_does_not_turn_a_person_away(self, house: House) -> None:
         house.store.before_next_apply = [known("fa-1", "Ann lives somewhere.", turns=("t-1",))]
@@ -348,7 +248,7 @@ class TestEditing:
         house.store.before_next_apply = [known("fa-1", "Ann lives somewhere.", turns=("t-1",))]
         with pytest.raises(Conflict):
             await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="x", revision=1))
-        assert house.row("fa-1").entry.text == "Ann lives somewhere."
+        assert (await house.row("fa-1")).entry.text == "Ann lives somewhere."
 
     async def test_pinning_and_letting_go_keeps_the_words_extractions(self, house: House) -> None:
         assert (await house.entries.pin(AS_ANN, "fa-1")).known.is_pinned
@@ -359,7 +259,7 @@ class TestEditing:
 class TestDeleting:
     async def test_an_entry_is_gone_and_buried(self, house: House) -> None:
         deleted = await house.entries.delete_entry(AS_ANN, "fa-1")
-        assert (deleted.known.entry_id, house.store.graves) == ("fa-1", ["fa-1"])
+        assert (deleted.known.entry_id, await house.graves()) == ("fa-1", ["fa-1"])
         with pytest.raises(NotFound):
             await house.entries.get_entry(AS_ANN, "fa-1")
 
@@ -367,7 +267,7 @@ class TestDeleting:
         await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1"}))
         deleted = await house.entries.delete_entry(AS_ANN, "fa-1")
         assert [each.entry_id for each in deleted.went_along] == ["pr-1"]
-        assert (house.store.graves, ("default", "pr-1") in house.store.rows) == (["fa-1"], False)
+        assert (await house.graves(), await house.store.get("default", "pr-1")) == (["fa-1"], None)
 
     async def test_what_was_made_of_others_too_stays_without_it(self, house: House) -> None:
         await house.put(
@@ -376,12 +276,12 @@ class TestDeleting:
         )
         deleted = await house.entries.delete_entry(OPERATOR, "ca-1")
         assert (deleted.went_along, deleted.changed) == ((), ("sk-1",))
-        assert house.row("sk-1").entry.extra == {"cases": "ca-2"}
+        assert (await house.row("sk-1")).entry.extra == {"cases": "ca-2"}
 
     async def test_a_line_that_a_person_wrote_stays(self, house: House) -> None:
         await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1", "edited": "yes"}))
         assert (await house.entries.delete_entry(AS_ANN, "fa-1")).went_along == ()
-        assert house.row("pr-1").entry.extra == {"edited": "yes"}
+        assert (await house.row("pr-1")).entry.extra == {"edited": "yes"}
 
     async def test_what_it_superseded_holds_again(self, house: House) -> None:
         await house.put(
@@ -389,7 +289,7 @@ class TestDeleting:
             known("fa-6", "Ann lives in Porto.", extra={"supersedes": "fa-5"}),
         )
         deleted = await house.entries.delete_entry(AS_ANN, "fa-6")
-        assert (deleted.changed, house.row("fa-5").holds) == (("fa-5",), True)
+        assert (deleted.changed, (await house.row("fa-5")).holds) == (("fa-5",), True)
 
     async def test_one_that_changed_meanwhile_is_deleted_all_the_same(self, house: House) -> None:
         await house.put(
@@ -400,7 +300,7 @@ class TestDeleting:
         house.store.before_next_apply = [known("fa-5", extra={"superseded_by": "fa-6", "pinned": "yes"})]
         deleted = await house.entries.delete_entry(AS_ANN, "fa-6")
         assert [each.entry_id for each in deleted.went_along] == ["pr-1"]
-        assert house.row("fa-5").entry.extra == {"pinned": "yes"}
+        assert (await house.row("fa-5")).entry.extra == {"pinned": "yes"}
 
 
 class TestUndoing:
@@ -417,7 +317,7 @@ class TestUndoing:
         await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="I live in Porto."))
         texts = [(await house.entries.undo(AS_ANN, "fa-1")).known.entry.text for _ in range(3)]
         assert texts == ["Ann lives in Berlin.", "I live in Porto.", "Ann lives in Berlin."]
-        assert house.row("fa-1").revision == 5
+        assert (await house.row("fa-1")).revision == 5
 
     async def test_it_goes_back_to_any_revision(self, house: House) -> None:
         for text in ("two", "three"):
@@ -429,13 +329,13 @@ class TestUndoing:
     async def test_a_superseding_is_undone_on_both_sides_and_stays_undone(self, house: House) -> None:
         await house.put(known("fa-6", "Ann lives in Porto.", extra={"supersedes": "fa-1"}))
         ended = {"until": "2026-05-09T00:00:00.000Z", "superseded_by": "fa-6"}
-        row = house.row("fa-1")
+        row = await house.row("fa-1")
         await house.put(replace(row, entry=replace(row.entry, extra=ended)), actor="consolidation")
         shown = await house.entries.undo(AS_ANN, "fa-1")
         assert (shown.known.holds, shown.known.is_edited) == (True, True)
-        assert house.row("fa-6").entry.extra == {}
+        assert (await house.row("fa-6")).entry.extra == {}
         await house.entries.undo(AS_ANN, "fa-1")
-        assert (house.row("fa-1").entry.extra, house.row("fa-6").entry.extra) == (
+        assert ((await house.row("fa-1")).entry.extra, (await house.row("fa-6")).entry.extra) == (
             ended,
             {"supersedes": "fa-1"},
         )
@@ -485,8 +385,8 @@ class TestUndoing:
 
 class TestWhy:
     async def test_the_chain_leads_from_a_line_to_the_words_that_were_said(self, house: House) -> None:
-        rows = house.journal.rows["default", "t1"]
-        rows.cells.append(Memcell("c-1", ("t-1", "t-2"), "gap"))
+        cell = Memcell("c-1", ("t-1", "t-2"), "gap")
+        await house.journal.cells.close("default", "t1", [cell], "rules")
         await house.put(known("pr-1", kind=PROFILE, by="profile, rules", extra={"fact": "fa-1"}))
         reason = await house.entries.why(AS_ANN, "pr-1")
         (fact,) = reason.made_of

@@ -1,6 +1,7 @@
 """Forgetting: the words go from journal and vault, and text-free tombstones stay."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,44 +15,41 @@ from recollect.errors import IndexUnavailable, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.service.forget.forget import Purger, delete_thread
 from recollect.service.vault.transcripts import Transcriber
-from tests.fakes import START, FakeJournal, FakeVault
+from tests.contract.journals import Journal, sqlite_journal
+from tests.fakes import START
+from tests.persons_vault import PersonsVault
 
 KEY = thread_key("default", "t1")
 TOMBSTONES = forgotten_path("default", "ann", KEY)
 
 
 @pytest.fixture
-def vault() -> FakeVault:
-    return FakeVault()
-
-
-@pytest.fixture
-async def journal(vault: FakeVault) -> FakeJournal:
+async def journal(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Journal]:
     """Ann's thread of two messages, written to the vault."""
-    journal = FakeJournal(transcript_delay_ms=0)
-    journal.jobs.handlers = {
-        TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
-        PURGE: Purger(journal.transcripts, vault, FailPoints()).handle,
-    }
-    await say(journal, "ann", "a secret", "m1")
-    await say(journal, "ann", "another secret", "m2")
-    await journal.jobs.run_due()
-    return journal
+    async with sqlite_journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
+        journal.jobs.handlers = {
+            TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
+            PURGE: Purger(journal.transcripts, vault, FailPoints()).handle,
+        }
+        await say(journal, "ann", "a secret", "m1")
+        await say(journal, "ann", "another secret", "m2")
+        await journal.jobs.run_due()
+        yield journal
 
 
-async def say(journal: FakeJournal, user_id: str, text: str, message_id: str) -> None:
+async def say(journal: Journal, user_id: str, text: str, message_id: str) -> None:
     turn = NewTurn("user", text, START, user_id, message_id)
     await journal.threads.append(Append("default", "t1", [turn], user_id))
 
 
-async def test_a_deleted_thread_leaves_no_word_in_the_vault(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_deleted_thread_leaves_no_word_in_the_vault(journal: Journal, vault: PersonsVault) -> None:
     assert await delete_thread(journal.threads, Caller(), "t1", None) == 2
     await journal.jobs.run_due()
     assert not [path for path, text in vault.files.items() if "secret" in text or "t1" in path]
 
 
 async def test_the_tombstones_name_what_was_forgotten_by_keys_alone(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
@@ -61,7 +59,7 @@ async def test_the_tombstones_name_what_was_forgotten_by_keys_alone(
     assert list(problems) == []
 
 
-async def test_conflict_files_of_a_forgotten_thread_go_too(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_conflict_files_of_a_forgotten_thread_go_too(journal: Journal, vault: PersonsVault) -> None:
     folder = thread_folder("default", "ann", "t1")
     vault.files[f"{folder}/0001.conflict-12345678.md"] = "an edited secret"
     await delete_thread(journal.threads, Caller(), "t1", None)
@@ -69,14 +67,8 @@ async def test_conflict_files_of_a_forgotten_thread_go_too(journal: FakeJournal,
     assert list(vault.files) == [TOMBSTONES]
 
 
-async def test_the_log_of_the_journal_is_folded(journal: FakeJournal) -> None:
-    await delete_thread(journal.threads, Caller(), "t1", None)
-    await journal.jobs.run_due()
-    assert journal.transcripts.folded == 1
-
-
 async def test_tombstones_of_a_second_forgetting_join_the_first(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
     await journal.threads.clear_thread("t1")
     await journal.jobs.run_due()
@@ -89,44 +81,44 @@ async def test_tombstones_of_a_second_forgetting_join_the_first(
     assert not [path for path in vault.files if "conflict" in path]
 
 
-async def test_a_cleared_thread_has_an_empty_transcript(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_cleared_thread_has_an_empty_transcript(journal: Journal, vault: PersonsVault) -> None:
     await journal.threads.clear_thread("t1")
     await journal.jobs.run_due()
     text = vault.files[f"{thread_folder('default', 'ann', 't1')}/0001.md"]
     assert "secret" not in text
 
 
-async def test_what_is_said_after_a_clearing_is_transcribed(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_what_is_said_after_a_clearing_is_transcribed(journal: Journal, vault: PersonsVault) -> None:
     await journal.threads.clear_thread("t1")
     await say(journal, "ann", "hello again", "m3")
     await journal.jobs.run_due()
     assert "hello again" in vault.files[f"{thread_folder('default', 'ann', 't1')}/0001.md"]
 
 
-async def test_a_purge_waits_for_the_vault_to_come_back(journal: FakeJournal, vault: FakeVault) -> None:
-    vault.broken = "the vault is missing"
+async def test_a_purge_waits_for_the_vault_to_come_back(journal: Journal, vault: PersonsVault) -> None:
+    vault.take_away()
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
-    vault.broken = None
+    vault.bring_back()
     journal.clock.advance(60_000)
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]
 
 
-async def test_the_index_forgets_while_the_vault_is_away(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_the_index_forgets_while_the_vault_is_away(journal: Journal, vault: PersonsVault) -> None:
     forgotten = []
 
     async def forget_index(*thread: str) -> None:
         forgotten.append(thread)
 
     journal.jobs.handlers[PURGE] = Purger(journal.transcripts, vault, FailPoints(), forget_index).handle
-    vault.broken = "the vault is missing"
+    vault.take_away()
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
     assert forgotten == [("default", "ann", "t1")]
 
 
-async def test_the_vault_forgets_while_the_index_cannot(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_the_vault_forgets_while_the_index_cannot(journal: Journal, vault: PersonsVault) -> None:
     async def fail(*_: str) -> None:
         raise IndexUnavailable("the disk is full")
 
@@ -141,7 +133,7 @@ async def test_the_vault_forgets_while_the_index_cannot(journal: FakeJournal, va
 
 @pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
 async def test_running_the_purge_twice_leaves_the_same_files(
-    journal: FakeJournal, vault: FakeVault, forget: str
+    journal: Journal, vault: PersonsVault, forget: str
 ) -> None:
     await getattr(journal.threads, forget)("t1")
     (job,) = [job for job in await journal.jobs.list_jobs(space="default") if job.kind == PURGE]
@@ -153,14 +145,13 @@ async def test_running_the_purge_twice_leaves_the_same_files(
 
 
 async def test_a_purge_that_died_between_its_steps_is_finished_by_the_next(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
-    class Dying(FakeVault):
+    class Dying(PersonsVault):
         async def remove_folder(self, path: str) -> None:
             raise StorageUnavailable("killed")
 
-    dying = Dying()
-    dying.files = vault.files
+    dying = Dying(vault.root)
     await delete_thread(journal.threads, Caller(), "t1", None)
     (job,) = [job for job in await journal.jobs.list_jobs(space="default") if job.kind == PURGE]
     with pytest.raises(StorageUnavailable):
@@ -170,7 +161,7 @@ async def test_a_purge_that_died_between_its_steps_is_finished_by_the_next(
     assert list(vault.files) == [TOMBSTONES]
 
 
-async def test_anothers_thread_cannot_be_deleted(journal: FakeJournal) -> None:
+async def test_anothers_thread_cannot_be_deleted(journal: Journal) -> None:
     for caller, user_id in ((Caller(user_id="bob"), None), (Caller(), "bob")):
         with pytest.raises(NotFound):
             await delete_thread(journal.threads, caller, "t1", user_id)

@@ -13,7 +13,7 @@ from recollect.errors import BackendDown, StreamBroken
 from recollect.service.models.gate import Gate, GateState
 from recollect.service.ports import Backend
 from tests.background import backend_of
-from tests.fake_backend import FakeBackend
+from tests.fakes import FakeBackend
 
 SOON = 5.0
 LOCAL = backend_of(name="local", group="gpu")

@@ -1,11 +1,13 @@
 """What a person deleted stays deleted: the list of it in the vault."""
 
+from pathlib import Path
+
 from recollect.domain.entries.entry import Buried
 from recollect.domain.forgetting import buried_path, is_buried_path, parse_buried, render_buried
 from recollect.domain.job import GRAVES, Job
 from recollect.service.vault.entry_import import Graves, import_graves
-from tests.fake_entries import FakeEntryStore
-from tests.fakes import FakeJournal, FakeVault
+from tests.contract.journals import Journal, sqlite_journal
+from tests.persons_vault import PersonsVault
 
 OWNER = "default/users/ann"
 GRAVES_OF_ANN = [
@@ -28,12 +30,14 @@ def test_its_place_is_told_from_every_other_file() -> None:
     assert not is_buried_path(f"{OWNER}/profile.md")
 
 
-async def test_deleted_entries_are_known_again_in_a_new_journal() -> None:
-    vault, store = FakeVault(), FakeEntryStore(FakeJournal())
+async def test_deleted_entries_are_known_again_in_a_new_journal(
+    journal: Journal, vault: PersonsVault, tmp_path: Path
+) -> None:
+    store = journal.entries
     await store.bury("default", OWNER, GRAVES_OF_ANN)
     job = Job(1, GRAVES, "lane", "default", None, {"owner": OWNER})
     await Graves(store, vault).handle(job)
     await Graves(store, vault).handle(job)
-    anew = FakeEntryStore(FakeJournal())
-    assert await import_graves(vault, anew) == 3
-    assert await anew.buried("default", OWNER) == await store.buried("default", OWNER)
+    async with sqlite_journal(tmp_path / "anew.db") as anew:
+        assert await import_graves(vault, anew.entries) == 3
+        assert await anew.entries.buried("default", OWNER) == await store.buried("default", OWNER)

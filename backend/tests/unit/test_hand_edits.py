@@ -1,6 +1,7 @@
-"""What people do to the files of the vault is taken in, restored or asked about, on fakes."""
+"""What people do to the files of the vault is taken in, restored or asked about."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from recollect.service.vault.reader import FileFollower
 from recollect.service.vault.sweep import HandEdits
 from recollect.service.vault.transcripts import EditReports, Transcriber
 from recollect.service.verify import Verifier
+from tests.contract.journals import Journal, sqlite_journal
 from tests.eventually import eventually
-from tests.fakes import START, FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
+from tests.fakes import START
+from tests.persons_vault import PersonsVault, ToldWatcher
 
 ANN = "default/users/ann"
 NOTE = f"{ANN}/notes/porto.md"
@@ -31,11 +34,10 @@ def part_of(thread: str, part: int = 1) -> str:
 class House:
     """A journal and a vault with their jobs, and a person at the vault."""
 
-    def __init__(self) -> None:
-        self.journal = FakeJournal(transcript_delay_ms=0)
-        self.vault = FakeVault()
-        self.notes = FakeNoteStore()
-        self.watcher = FakeVaultWatcher()
+    def __init__(self, journal: Journal, vault: PersonsVault) -> None:
+        self.journal, self.vault = journal, vault
+        self.notes = journal.notes
+        self.watcher = ToldWatcher(vault.root)
         self.reports = EditReports()
         self.revised: list[tuple[str, str]] = []
         self.noted: list[set[str]] = []
@@ -111,8 +113,9 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+async def house(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[House]:
+    async with sqlite_journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
+        yield House(journal, vault)
 
 
 # Transcripts
@@ -161,12 +164,10 @@ async def test_a_second_edit_of_a_marked_turn_is_left_as_the_person_wrote_it(hou
     await house.talk("t1", "t2")
     house.edit(part_of("t1"), "t1 says 1", "Lisbon")
     await house.see(part_of("t1"))
-    written = house.vault.characters_written
     theirs = house.edit(part_of("t1"), "Lisbon", "Porto")
     await house.see(part_of("t1"))
     assert (await house.turns())[1].content == "Porto"
     assert house.vault.files[part_of("t1")] == theirs
-    assert house.vault.characters_written == written
 
 
 async def test_our_own_writes_queue_nothing(house: House) -> None:
@@ -272,25 +273,17 @@ async def test_a_copy_elsewhere_is_left_alone(house: House) -> None:
     assert "said 1" in house.vault.files[copy]
 
 
-async def test_a_sweep_reads_only_what_changed(house: House) -> None:
-    await house.talk("t1", "t2", "t3")
-    house.vault.files[NOTE] = "note"
-    await house.sweep()
-    before = house.vault.looks
-    await house.sweep()
-    assert house.vault.looks == before
-
-
-async def test_a_rebuild_brings_back_the_mark_and_keeps_what_it_cannot_read(house: House) -> None:
+async def test_a_rebuild_brings_back_the_mark_and_keeps_what_it_cannot_read(
+    house: House, tmp_path: Path
+) -> None:
     await house.talk("t1", "t2")
     house.edit(part_of("t1"), "t1 says 1", "Porto")
     await house.see(part_of("t1"))
     theirs = house.edit(part_of("t1"), "part: 1\n", "part: 1\ncssclasses: wide\n")
-    again = House()
-    again.vault = house.vault
-    await rebuild(house.vault, again.journal.builder, FailPoints())
-    assert await again.turns() == await house.turns()
-    await Transcriber(again.journal.transcripts, house.vault, FailPoints()).transcribe("default", "t1")
+    async with sqlite_journal(tmp_path / "again.db") as again:
+        await rebuild(house.vault, again.builder, FailPoints())
+        assert await again.threads.get_history("t1") == await house.turns()
+        await Transcriber(again.transcripts, house.vault, FailPoints()).transcribe("default", "t1")
     assert house.conflicts == [theirs]
 
 
@@ -311,7 +304,7 @@ async def test_too_many_files_gone_are_asked_about_until_they_are_back(house: Ho
     await house.sweep()
     assert (house.edits.problem() or "").startswith("3 of 9 files vanished from the vault at once")
     assert not gone.keys() & house.vault.files.keys()
-    house.vault.files |= gone
+    house.vault.files.update(gone)
     await house.sweep()
     assert house.edits.problem() is None
     assert house.reports.restored == 0
@@ -348,11 +341,11 @@ async def test_files_that_go_one_after_another_are_counted_together(house: House
 class Remembered:
     """Files that another follows, and removes when what they held is forgotten."""
 
-    def __init__(self, vault: FakeVault, *paths: str) -> None:
+    def __init__(self, vault: PersonsVault, *paths: str) -> None:
         self.vault = vault
         self.files = dict.fromkeys(paths, text_digest("a memory"))
         self.let_go_of: list[str] = []
-        vault.files |= dict.fromkeys(paths, "a memory")
+        vault.files.update(dict.fromkeys(paths, "a memory"))
 
     def forget(self) -> None:
         for path in self.files:
@@ -401,19 +394,18 @@ async def test_files_that_go_because_what_they_held_is_forgotten_are_no_loss(
 
 async def test_a_vault_that_is_not_there_is_left_alone(house: House) -> None:
     await house.talk("t1", "t2")
-    files, house.vault.files = house.vault.files, {}
-    house.vault.missing = True
+    house.vault.take_away()
     await house.sweep()
     await house.see(part_of("t1"), "")
     assert house.vault.files == {}
-    house.vault.files, house.vault.missing = files, False
+    house.vault.bring_back()
     await house.sweep()
     assert (house.edits.problem(), house.reports.restored) == (None, 0)
 
 
 async def test_losses_that_a_person_accepts_are_let_go(house: House) -> None:
     paths = [f"{ANN}/notes/{number}.md" for number in range(9)]
-    house.vault.files |= {path: path for path in paths}
+    house.vault.files.update({path: path for path in paths})
     await house.sweep()
     for path in paths[:5]:
         del house.vault.files[path]

@@ -1,4 +1,4 @@
-"""An index that is missing, damaged, gone or of another format, on fakes: nothing is hidden, all is made anew."""
+"""An index that is missing, damaged, gone or of another format: nothing is hidden, all is made anew."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,8 +10,10 @@ from recollect.domain.model import Note
 from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.service import coordination as persistent_loop
 from recollect.service.recall.verify import index_problem
+from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.fakes import START
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import OWNER, House, Picky, embedder
 
 HINT = "recollect reindex"
@@ -24,8 +26,8 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    opened = House(Picky())
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
+    opened = House(journal, vault, Picky())
     await opened.open()
     yield opened
     await opened.close()
@@ -42,7 +44,7 @@ async def test_a_damaged_owner_is_found_from_the_journal_and_filled_again(house:
     assert {hit.text for hit in found.hits} == {"one", "two", "three"}
     assert (found.from_journal, house.corpora.damaged) == (3, 1)
     await house.settled()
-    assert house.stored() == dict.fromkeys(("one", "two", "three", "four"), True)
+    assert await house.stored() == dict.fromkeys(("one", "two", "three", "four"), True)
     assert await house.texts("four") == {"four"}
     assert await house.whole()
 
@@ -53,7 +55,7 @@ async def test_damage_is_noticed_by_writing_too(house: House) -> None:
     house.store.damaged.add(OWNER)
     await house.add("t1", "two")
     await house.settled()
-    assert house.stored() == {"one": True, "two": True}
+    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_an_owner_who_says_nothing_in_words_is_not_taken_for_damaged(house: House) -> None:
@@ -69,8 +71,7 @@ async def test_an_index_that_is_missing_is_made_anew_while_search_finds_everythi
     await house.add("t1", "one", "two")
     await house.settled()
     await house.close()
-    house.store.contents.clear()
-    house.store.live_name = None
+    house.delete_index()
     embedder(house).go_on.clear()
     await house.open()
     assert await house.texts("one two") == {"one", "two"}
@@ -84,14 +85,14 @@ async def test_an_index_of_another_format_is_made_anew_with_the_vectors_it_had(h
     await house.settled()
     await house.close()
     old = house.indexer.live
-    house.store.contents[old.name].described = replace(old, format=FORMAT + 1)
+    house.store.describe(replace(old, format=FORMAT + 1))
     embedder(house).calls.clear()
     await house.open()
     assert await house.texts("one two") == {"one", "two"}
     await house.settled()
     assert await house.whole()
     assert house.indexer.live.format == FORMAT
-    assert list(house.store.contents) == [house.indexer.live.name]
+    assert await house.generations() == [house.indexer.live.name]
     assert embedder(house).calls == []
 
 
@@ -101,11 +102,11 @@ async def test_forgetting_reaches_an_old_index_whose_vectors_are_still_wanted(ho
     await house.settled()
     await house.close()
     old = house.indexer.live
-    house.store.contents[old.name].described = replace(old, format=FORMAT + 1, model="another")
+    house.store.describe(replace(old, format=FORMAT + 1, model="another"))
     embedder(house).fail = "down"
     await house.open()
     await house.forget("t1")
-    assert "secret" not in house.stored(old.name)
+    assert "secret" not in await house.stored(old.name)
 
 
 async def test_an_old_index_does_not_stay_where_no_embedder_is_configured(house: House) -> None:
@@ -113,17 +114,17 @@ async def test_an_old_index_does_not_stay_where_no_embedder_is_configured(house:
     await house.settled()
     await house.close()
     old = house.indexer.live
-    house.store.contents[old.name].described = replace(old, format=FORMAT + 1)
+    house.store.describe(replace(old, format=FORMAT + 1))
     house.embedder = None
     await house.open()
     await house.settled()
-    assert list(house.store.contents) == [house.indexer.live.name]
+    assert await house.generations() == [house.indexer.live.name]
 
 
 async def test_a_generation_that_a_killed_rebuild_left_is_discarded(house: House) -> None:
     await house.store.create(Generation("g000009", FORMAT))
     await house.reopen()
-    assert list(house.store.contents) == [house.indexer.live.name]
+    assert await house.generations() == [house.indexer.live.name]
 
 
 async def test_damage_is_found_at_the_start_before_anybody_searches(house: House) -> None:
@@ -135,14 +136,14 @@ async def test_damage_is_found_at_the_start_before_anybody_searches(house: House
     await house.open()
     await house.settled()
     assert house.corpora.damaged == 1
-    assert house.stored() == dict.fromkeys(("one", "two", "three"), True)
+    assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
 
 
 async def test_health_says_so_while_damage_is_mended(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()
     await house.close()
-    house.store.contents[house.indexer.live.name].owners[OWNER].clear()
+    await house.store.drop(house.indexer.live.name, OWNER)
     house.store.read_only.add(OWNER)
     await house.open()
     await eventually(lambda: house.indexer.words_problem)
@@ -156,7 +157,7 @@ async def test_health_says_so_while_damage_is_mended(house: House) -> None:
 async def test_an_owner_of_notes_alone_who_lost_them_is_told_so_and_has_them_again(house: House) -> None:
     await house.write_note("n", "three")
     await house.settled()
-    house.store.contents[house.indexer.live.name].owners.clear()
+    await house.store.drop(house.indexer.live.name, OWNER)
     house.corpora.clear()
     found = await house.search("three", mode="keyword")
     assert (found.hits, found.degraded) == ([], ["some notes are not indexed yet and are not found"])
@@ -178,32 +179,27 @@ async def test_vectors_that_vanish_are_noticed_and_made_anew(house: House) -> No
     await house.add("t1", "one", "two")
     await house.write_note("n", "three")
     await house.settled()
-    for kept in house.store.contents[house.indexer.live.name].owners[OWNER].values():
-        kept.vector = None
+    await house.lose_vectors()
     assert await house.verifier.problems(house.indexer.live.name) == [
         "index: it holds 0 turn vectors, fewer than the 2 it should"
     ]
     house.corpora.clear()
     await house.texts("one")
     await house.settled()
-    assert house.stored() == dict.fromkeys(("one", "two", "three"), True)
+    assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
     assert await house.whole()
 
 
 async def test_words_that_are_not_the_texts_are_a_problem_that_verifying_names(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()
-    kept = next(iter(house.store.contents[house.indexer.live.name].owners[OWNER].values()))
-    kept.words = "something else"
+    live = house.indexer.live.name
+    kept = await house.store.load(live, OWNER)
+    await house.store.put(live, OWNER, kept.rows[:1], ["something else"])
+    await house.store.set_vectors(live, OWNER, [kept.rows[0].row_id], kept.vectors[:1])
     assert await house.verifier.problems(house.indexer.live.name) == [
         "index: 1 texts have other words in the index"
     ]
-
-
-def delete(house: House) -> None:
-    """As somebody does who removes the folder of the index."""
-    house.store.contents.clear()
-    house.store.live_name = None
 
 
 async def test_an_index_that_is_deleted_meanwhile_is_made_anew_with_the_next_message(house: House) -> None:
@@ -211,11 +207,12 @@ async def test_an_index_that_is_deleted_meanwhile_is_made_anew_with_the_next_mes
     await house.write_note("n", "three")
     await house.settled()
     old = house.indexer.live.name
-    delete(house)
+    house.delete_index()
     await house.add("t1", "two")
     await house.settled()
-    assert house.indexer.live.name == house.store.live_name != old
-    assert house.stored() == dict.fromkeys(("one", "two", "three"), True)
+    assert house.indexer.live == await house.store.live()
+    assert house.indexer.live.name != old
+    assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
     assert (house.indexer.words_problem, house.indexer.remaking) == (None, False)
     assert await house.whole()
 
@@ -226,7 +223,7 @@ async def test_a_search_in_a_deleted_index_finds_messages_and_says_that_notes_ar
     await house.add("t1", "one")
     await house.write_note("n", "three")
     await house.settled()
-    delete(house)
+    house.delete_index()
     house.corpora.clear()
     found = await house.search("one three", mode="keyword")
     assert [hit.text for hit in found.hits] == ["one"]
@@ -238,7 +235,7 @@ async def test_a_search_in_a_deleted_index_finds_messages_and_says_that_notes_ar
 async def test_a_deleted_index_is_a_problem_that_verifying_names(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()
-    delete(house)
+    house.delete_index()
     assert "index: this generation of the index is gone, or damaged" in await house.verifier.problems(
         house.indexer.live.name
     )
@@ -248,31 +245,31 @@ async def test_forgetting_works_where_the_index_was_deleted(house: House) -> Non
     await house.add("t1", "secret")
     await house.add("t2", "harmless")
     await house.settled()
-    delete(house)
+    house.delete_index()
     await house.forget("t1")
     await house.settled()
-    assert house.stored() == {"harmless": True}
+    assert await house.stored() == {"harmless": True}
 
 
 async def test_notes_that_cannot_be_read_wait_until_they_can(house: House) -> None:
     await house.write_note("n", "three")
     await house.settled()
     await house.close()
-    delete(house)
+    house.delete_index()
     path, text = house.vault.files.popitem()
     await house.open()
     await house.add("t1", "one")
     await eventually(lambda: house.indexer.notes_problem)
     async with asyncio.timeout(10):
         await house.indexer.settled()
-    assert house.stored() == {"one": True}
+    assert await house.stored() == {"one": True}
     found = await house.search("one three", mode="keyword")
     assert [hit.text for hit in found.hits] == ["one"]
     assert found.degraded == ["some notes are not indexed yet and are not found"]
     assert "notes are missing from search: 1 notes" in str(index_problem(house.indexer))
     house.vault.files[path] = text
     await house.settled()
-    assert house.stored() == {"one": True, "three": True}
+    assert await house.stored() == {"one": True, "three": True}
     assert index_problem(house.indexer) is None
 
 
@@ -288,7 +285,7 @@ async def test_a_note_whose_file_is_gone_keeps_its_rows_until_it_is_let_go(house
     await house.notes.gone([path])
     house.indexer.notes_changed([OWNER])
     await house.settled()
-    assert house.stored() == {}
+    assert await house.stored() == {}
 
 
 async def test_a_known_note_without_a_file_is_a_problem_that_verifying_names(house: House) -> None:

@@ -9,8 +9,10 @@ from recollect.errors import EmbedderUnavailable
 from recollect.service import coordination as persistent_loop
 from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.verify import meaning_problem
+from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_index import FakeEmbedder
+from tests.fakes import FakeEmbedder
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import OWNER, House, Picky
 
 
@@ -35,8 +37,8 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    opened = House(Picky())
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
+    opened = House(journal, vault, Picky())
     await opened.open()
     yield opened
     await opened.close()
@@ -73,7 +75,7 @@ async def test_what_was_refused_is_tried_again_at_the_start(house: House) -> Non
     picky(house).refused = "nothing"
     await house.reopen()
     await house.settled()
-    assert all(house.stored().values())
+    assert await house.all_embedded()
     assert (house.indexer.refused, meaning_problem(house.indexer)) == (0, None)
     assert (await house.search("one")).degraded == []
     assert await house.whole()
@@ -84,12 +86,12 @@ async def test_what_was_refused_is_tried_again_while_the_server_runs(house: Hous
     picky(house).refused = "nothing"
     house.indexer.try_refused_again()
     await house.settled()
-    assert all(house.stored().values())
+    assert await house.all_embedded()
     assert (await house.search("one")).degraded == []
 
 
-async def test_the_next_try_comes_by_itself() -> None:
-    house = House(Picky())
+async def test_the_next_try_comes_by_itself(journal: Journal, vault: PersonsVault) -> None:
+    house = House(journal, vault, Picky())
     await house.open()
     await house.close()
     house.indexer._retry_seconds = 0.01
@@ -97,7 +99,7 @@ async def test_the_next_try_comes_by_itself() -> None:
     await house.add("t1", "unspeakable", "one")
     await eventually(lambda: house.indexer.refused == 1)
     picky(house).refused = "nothing"
-    await eventually(lambda: all(house.stored().values()))
+    await eventually(house.all_embedded)
     await house.close()
 
 
@@ -131,16 +133,18 @@ async def test_what_is_edited_while_it_is_tried_again_gets_the_vector_of_its_new
     house.indexer.try_refused_again()
     await eventually(lambda: picky(house).waiting)
     await house.edit("t1", 2, "new words")
-    await eventually(lambda: "new words" in house.stored())
+    await eventually(lambda: house.holds({"one": True, "new words": False}))
     picky(house).go_on.set()
     await house.settled()
-    assert house.stored() == {"one": True, "new words": True}
+    assert await house.stored() == {"one": True, "new words": True}
     assert house.indexer.refused == 0
     assert await house.whole()
 
 
-async def test_a_server_that_fails_at_everything_refuses_nothing() -> None:
-    house = House(Failing("one", "two"))
+async def test_a_server_that_fails_at_everything_refuses_nothing(
+    journal: Journal, vault: PersonsVault
+) -> None:
+    house = House(journal, vault, Failing("one", "two"))
     await house.open()
     await house.add("t1", "one", "two")
     await eventually(lambda: house.indexer.meaning_problem)
@@ -148,15 +152,17 @@ async def test_a_server_that_fails_at_everything_refuses_nothing() -> None:
     assert isinstance(house.embedder, Failing)
     house.embedder.bad = ()
     await house.settled()
-    assert house.stored() == {"one": True, "two": True}
+    assert await house.stored() == {"one": True, "two": True}
     await house.close()
 
 
-async def test_one_text_that_a_server_always_fails_at_keeps_no_other_from_being_embedded() -> None:
-    house = House(Failing("one"))
+async def test_one_text_that_a_server_always_fails_at_keeps_no_other_from_being_embedded(
+    journal: Journal, vault: PersonsVault
+) -> None:
+    house = House(journal, vault, Failing("one"))
     await house.open()
     await house.add("t1", "one", "two", "three")
     await house.settled()
-    assert house.stored() == {"one": False, "two": True, "three": True}
+    assert await house.stored() == {"one": False, "two": True, "three": True}
     assert house.indexer.refused == 1
     await house.close()

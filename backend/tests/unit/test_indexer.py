@@ -1,4 +1,4 @@
-"""The indexer on fakes: words at once, vectors when they can be had, whatever is slow, broken or edited."""
+"""The indexer: words at once, vectors when they can be had, whatever is slow, broken or edited."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,9 @@ from recollect.service import coordination as persistent_loop
 from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
+from tests.contract.journals import Journal
 from tests.eventually import eventually
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import OWNER, House, Picky, embedder
 
 HINT = "recollect reindex"
@@ -29,8 +31,8 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    opened = House(Picky())
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
+    opened = House(journal, vault, Picky())
     await opened.open()
     yield opened
     await opened.close()
@@ -40,11 +42,11 @@ async def test_words_are_found_while_vectors_are_still_being_made(house: House) 
     embedder(house).go_on.clear()
     await house.add("t1", "Marta moves to Porto")
     await eventually(lambda: embedder(house).waiting)
-    assert house.stored() == {"Marta moves to Porto": False}
+    assert await house.stored() == {"Marta moves to Porto": False}
     assert await house.texts("Porto") == {"Marta moves to Porto"}
     embedder(house).go_on.set()
     await house.settled()
-    assert house.stored() == {"Marta moves to Porto": True}
+    assert await house.stored() == {"Marta moves to Porto": True}
     found = await house.search("Porto")
     assert [(hit.embedded, found.degraded) for hit in found.hits] == [(True, [])]
 
@@ -71,14 +73,14 @@ async def test_nothing_is_lost_when_the_process_ends_while_the_embedder_is_down(
     embedder(house).fail = None
     await house.reopen()
     await house.settled()
-    assert house.stored() == {"one": True, "two": True}
+    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_one_text_that_is_always_refused_keeps_no_other_from_being_embedded(house: House) -> None:
     await house.add("t1", *(f"text {number}" for number in range(10)), "unspeakable", "the last")
     await house.add("t2", "elsewhere")
     await house.settled()
-    assert {text for text, embedded in house.stored().items() if not embedded} == {"unspeakable"}
+    assert {text for text, embedded in (await house.stored()).items() if not embedded} == {"unspeakable"}
     assert house.indexer.refused == 1
     seen = await house.ledger.progress(house.indexer.live.name, "default", "t1")
     assert seen is not None
@@ -105,7 +107,7 @@ async def test_a_model_that_lies_about_its_dimensions_is_a_problem_that_is_shown
     await house.add("t1", "two")
     await eventually(lambda: house.indexer.meaning_problem)
     assert "65 dimensions" in str(house.indexer.meaning_problem)
-    assert house.stored() == {"one": True, "two": False}
+    assert await house.stored() == {"one": True, "two": False}
     assert "65 dimensions" in (await house.search("one")).degraded[0]
     with pytest.raises(EmbedderUnavailable, match="65 dimensions"):
         await house.search("one", mode="vector")
@@ -118,7 +120,7 @@ async def test_a_turn_that_is_edited_while_it_is_embedded_gets_the_vector_of_its
     await house.add("t1", "old words")
     await eventually(lambda: embedder(house).waiting)
     await house.edit("t1", 1, "new words")
-    await eventually(lambda: house.stored() == {"new words": False})
+    await eventually(lambda: house.holds({"new words": False}))
     assert await house.texts("words") == {"new words"}
     embedder(house).go_on.set()
     await house.settled()
@@ -152,7 +154,7 @@ async def test_vectors_that_a_kill_took_from_reworked_rows_are_made_anew(house: 
     await house.store.put(house.indexer.live.name, OWNER, rows, stored.words)
     await house.open()
     await house.settled()
-    assert house.stored() == {"one": True, "two": True}
+    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_rows_that_are_missing_without_an_error_are_noticed(house: House) -> None:
@@ -162,7 +164,7 @@ async def test_rows_that_are_missing_without_an_error_are_noticed(house: House) 
     house.corpora.clear()
     assert await house.texts("one two") == {"one", "two"}
     await house.settled()
-    assert house.stored() == {"one": True, "two": True}
+    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_one_owner_who_cannot_be_written_keeps_no_other_waiting(house: House) -> None:
@@ -171,12 +173,12 @@ async def test_one_owner_who_cannot_be_written_keeps_no_other_waiting(house: Hou
     await eventually(lambda: house.indexer.words_problem)
     for number in range(3):
         await house.add(f"b{number}", f"yours {number}", user_id="bob")
-    await eventually(lambda: len(house.stored(owner="default/users/bob")) == 3)
-    await eventually(lambda: all(house.stored(owner="default/users/bob").values()))
+    bobs = {f"yours {number}": True for number in range(3)}
+    await eventually(lambda: house.holds(bobs, "default/users/bob"))
     assert house.indexer.words_problem == "the index cannot be used; the log says why"
     house.store.read_only.clear()
     await house.settled()
-    assert [house.indexer.words_problem, house.stored()] == [None, {"mine": True}]
+    assert [house.indexer.words_problem, await house.stored()] == [None, {"mine": True}]
 
 
 async def test_what_cannot_be_written_is_found_all_the_same(house: House) -> None:
@@ -187,7 +189,7 @@ async def test_what_cannot_be_written_is_found_all_the_same(house: House) -> Non
     for text in ("two", "three"):
         await house.add("t1", text)
         await eventually(partial(_finds, house, text))
-    assert house.stored() == {"one": True}
+    assert await house.stored() == {"one": True}
 
 
 async def _finds(house: House, text: str) -> bool:
@@ -200,7 +202,7 @@ async def test_a_message_that_comes_while_the_loop_looks_is_not_overlooked(house
 
     async def progress(generation: str, space: str, thread_id: str) -> Any:
         found = await seen(generation, space, thread_id)
-        if len(house.journal.rows["default", "t1"].turns) == 1:
+        if len(await house.journal.threads.get_history("t1")) == 1:
             await house.add("t1", "two")
         return found
 
@@ -209,7 +211,7 @@ async def test_a_message_that_comes_while_the_loop_looks_is_not_overlooked(house
     house.ledger.progress = progress  # type: ignore[method-assign]
     house.indexer.thread_changed("default", "t1")
     await house.settled()
-    assert house.stored() == {"one": True, "two": True}
+    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_a_note_that_changes_while_notes_are_indexed_is_not_overlooked(house: House) -> None:
@@ -226,7 +228,7 @@ async def test_a_note_that_changes_while_notes_are_indexed_is_not_overlooked(hou
     await house.write_note("n", "first")
     await eventually(lambda: changing and changing[0].done())
     await house.settled()
-    assert house.stored() == {"second": True}
+    assert await house.stored() == {"second": True}
 
 
 async def test_notes_that_wait_are_said_to_be_missing(house: House) -> None:
@@ -248,7 +250,7 @@ async def test_forgetting_in_an_index_that_cannot_be_read_drops_it_and_fills_the
     house.store.damaged.add(OWNER)
     await house.forget("t1")
     await house.settled()
-    assert house.stored() == {"harmless": True, "noted": True}
+    assert await house.stored() == {"harmless": True, "noted": True}
 
 
 async def test_a_thread_id_that_another_user_takes_over_is_indexed_for_them(house: House) -> None:
@@ -258,7 +260,7 @@ async def test_a_thread_id_that_another_user_takes_over_is_indexed_for_them(hous
     await house.add("t1", "yours", user_id="bob")
     await house.indexer.forget_thread("default", "ann", "t1")
     await house.settled()
-    assert (house.stored(), house.stored(owner="default/users/bob")) == ({}, {"yours": True})
+    assert (await house.stored(), await house.stored(owner="default/users/bob")) == ({}, {"yours": True})
 
 
 async def test_neighbours_are_never_another_users(house: House) -> None:
@@ -278,7 +280,7 @@ async def test_idle_waits_for_what_an_earlier_process_left(house: House) -> None
     await house.reopen()
     assert not house.indexer.is_idle()
     await house.settled()
-    assert house.stored() == {"one": True}
+    assert await house.stored() == {"one": True}
 
 
 async def test_notes_are_embedded_as_they_are_in_the_index_wherever_their_files_are(house: House) -> None:
@@ -288,7 +290,7 @@ async def test_notes_are_embedded_as_they_are_in_the_index_wherever_their_files_
     house.vault.files.clear()
     embedder(house).go_on.set()
     await house.settled()
-    assert house.stored() == {"three": True}
+    assert await house.stored() == {"three": True}
 
 
 async def test_other_dimensions_under_the_same_name_are_noticed_at_the_start_and_say_what_to_run(

@@ -11,10 +11,13 @@ from recollect.domain.model import Append, JsonObject, NewTurn
 from recollect.domain.paths import transcript_path
 from recollect.errors import InvalidInput, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.image_files import ImageFiles
+from recollect.infra.journal.files import SqlImageReferences
 from recollect.service.forget.forget import Purger
 from recollect.service.vault.images import Images, add_turn_with_images
-from tests.fake_images import FakeImageReferences, FakeImageStore
-from tests.fakes import START, FakeJournal, FakeVault
+from tests.contract.journals import Journal
+from tests.fakes import START
+from tests.persons_vault import PersonsVault
 
 CAT = b"GIF89a a cat, as bytes and not as a picture"
 NAME = image_name(CAT, "gif")
@@ -22,23 +25,13 @@ KEY = ("default", "ann", NAME)
 
 
 @pytest.fixture
-def journal() -> FakeJournal:
-    return FakeJournal()
+def store(vault: PersonsVault) -> ImageFiles:
+    return ImageFiles(vault)
 
 
 @pytest.fixture
-def store() -> FakeImageStore:
-    return FakeImageStore()
-
-
-@pytest.fixture
-def vault() -> FakeVault:
-    return FakeVault()
-
-
-@pytest.fixture
-def images(journal: FakeJournal, store: FakeImageStore, vault: FakeVault) -> Images:
-    return Images(store, FakeImageReferences(journal), vault)
+def images(journal: Journal, store: ImageFiles, vault: PersonsVault) -> Images:
+    return Images(store, SqlImageReferences(journal.database), vault)
 
 
 def picture(url: str) -> JsonObject:
@@ -49,45 +42,45 @@ def showing(url: str) -> NewTurn:
     return NewTurn("user", "", START, "ann", parts=[picture(url)])
 
 
-async def show(journal: FakeJournal, images: Images, thread: str = "t1", user: str = "ann") -> None:
+async def show(journal: Journal, images: Images, thread: str = "t1", user: str = "ann") -> None:
     turn = showing(data_url(NAME, CAT))
     await add_turn_with_images(journal.threads, images, Caller(), thread, user, turn)
 
 
 async def test_what_is_shown_is_kept_and_the_turn_refers_to_it(
-    journal: FakeJournal, images: Images, store: FakeImageStore
+    journal: Journal, images: Images, store: ImageFiles
 ) -> None:
     await show(journal, images)
     (turn,) = await journal.threads.get_history("t1")
-    assert (turn.parts, store.files) == ([picture(reference(NAME))], {KEY: CAT})
+    assert (turn.parts, await store.read(*KEY)) == ([picture(reference(NAME))], CAT)
 
 
 async def test_a_turn_is_not_accepted_where_its_image_cannot_be_kept(
-    journal: FakeJournal, images: Images, store: FakeImageStore
+    journal: Journal, images: Images, vault: PersonsVault
 ) -> None:
-    store.broken = "the disk is full"
+    vault.take_away()
     with pytest.raises(StorageUnavailable):
         await show(journal, images)
     assert await journal.threads.get_thread("t1") is None
 
 
 async def test_nothing_is_kept_for_a_thread_that_is_anothers(
-    journal: FakeJournal, images: Images, store: FakeImageStore
+    journal: Journal, images: Images, store: ImageFiles
 ) -> None:
     await journal.threads.append(Append("default", "t1", [NewTurn("user", "hi", START, "bob")], "bob"))
     with pytest.raises(NotFound):
         await show(journal, images)
-    assert store.files == {}
+    assert await store.names("default", "ann") == set()
 
 
-async def test_a_reference_to_anothers_image_is_refused(journal: FakeJournal, images: Images) -> None:
+async def test_a_reference_to_anothers_image_is_refused(journal: Journal, images: Images) -> None:
     await show(journal, images, user="bob")
     with pytest.raises(InvalidInput, match=r"^parts\[0\]: there is no image"):
         await add_turn_with_images(journal.threads, images, Caller(), "t2", "ann", showing(reference(NAME)))
 
 
 async def test_an_image_that_is_about_to_be_shown_again_is_not_forgotten(
-    journal: FakeJournal, images: Images, store: FakeImageStore
+    journal: Journal, images: Images, store: ImageFiles
 ) -> None:
     await show(journal, images)
     await journal.threads.delete_thread("t1")
@@ -97,23 +90,23 @@ async def test_an_image_that_is_about_to_be_shown_again_is_not_forgotten(
         await asyncio.sleep(0)  # It has begun, and waits.
         await journal.threads.append(Append("default", "t2", shown.turns, "ann"))
     await forgetting
-    assert store.files == {KEY: CAT}
+    assert await store.read(*KEY) == CAT
 
 
 async def test_an_image_that_only_a_transcript_still_shows_is_kept(
-    journal: FakeJournal, images: Images, store: FakeImageStore, vault: FakeVault
+    journal: Journal, images: Images, store: ImageFiles, vault: PersonsVault
 ) -> None:
     await store.keep(*KEY, CAT)
     vault.files[transcript_path("default", "ann", "damaged", 1)] = f"half a transcript {reference(NAME)}"
     await images.forget_unused("default", "ann")
-    assert store.files == {KEY: CAT}
+    assert await store.read(*KEY) == CAT
     vault.files.clear()
     await images.forget_unused("default", "ann")
-    assert store.files == {}
+    assert await store.names("default", "ann") == set()
 
 
 async def test_the_purge_of_a_thread_takes_its_images(
-    journal: FakeJournal, images: Images, store: FakeImageStore, vault: FakeVault
+    journal: Journal, images: Images, store: ImageFiles, vault: PersonsVault
 ) -> None:
     purger = Purger(journal.transcripts, vault, FailPoints(), forget_images=images.forget_unused)
     journal.jobs.handlers = {PURGE: purger.handle}
@@ -121,11 +114,11 @@ async def test_the_purge_of_a_thread_takes_its_images(
     await show(journal, images, "t2", "bob")
     await journal.threads.delete_thread("t1")
     await journal.jobs.run_due()
-    assert list(store.files) == [("default", "bob", NAME)]
+    assert (await store.names("default", "ann"), await store.names("default", "bob")) == (set(), {NAME})
 
 
 async def test_a_prompt_is_opened_and_its_request_written_down_with_references(
-    journal: FakeJournal, images: Images
+    journal: Journal, images: Images
 ) -> None:
     await show(journal, images)
     gone = image_name(b"gone", "png")
@@ -139,7 +132,7 @@ async def test_a_prompt_is_opened_and_its_request_written_down_with_references(
 
 
 async def test_a_short_image_is_not_taken_for_other_words_of_a_request(
-    journal: FakeJournal, images: Images, store: FakeImageStore
+    journal: Journal, images: Images, store: ImageFiles
 ) -> None:
     tiny = b"\xba\xc7\xab"  # As base64: user.
     name = image_name(tiny, "png")

@@ -5,19 +5,15 @@ import pytest
 from recollect.domain.model import Append, NewTurn
 from recollect.errors import NotFound
 from recollect.service.threads import memorize
-from tests.fakes import START, FakeJournal
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 
 def said(text: str, message_id: str | None = None) -> NewTurn:
     return NewTurn("user", text, START, "ann", message_id)
 
 
-@pytest.fixture
-def journal() -> FakeJournal:
-    return FakeJournal()
-
-
-async def test_each_message_gets_its_receipt_in_order(journal: FakeJournal) -> None:
+async def test_each_message_gets_its_receipt_in_order(journal: Journal) -> None:
     await memorize(journal.threads, Append("default", "t1", [said("a", "m1"), said("b", "m2")]))
     await journal.threads.clear_thread("t1")
     await memorize(journal.threads, Append("default", "t1", [said("c", "m3")]))
@@ -30,19 +26,19 @@ async def test_each_message_gets_its_receipt_in_order(journal: FakeJournal) -> N
     ]
 
 
-async def test_what_is_accepted_is_covered_before_any_job_runs(journal: FakeJournal) -> None:
+async def test_what_is_accepted_is_covered_before_any_job_runs(journal: Journal) -> None:
     await memorize(journal.threads, Append("default", "t1", [said("a"), said("b")]))
     found = await journal.coverage.coverage(space="default")
     assert (found.messages, found.buffered, found.missing) == (2, 2, 0)
 
 
-async def test_the_work_that_follows_is_queued_for_the_thread(journal: FakeJournal) -> None:
+async def test_the_work_that_follows_is_queued_for_the_thread(journal: Journal) -> None:
     await memorize(journal.threads, Append("default", "t1", [said("a")]))
     jobs = await journal.jobs.list_jobs(space="default")
     assert {(job.kind, job.thread_id) for job in jobs} == {("boundary", "t1"), ("transcribe", "t1")}
 
 
-async def test_duplicates_queue_no_work(journal: FakeJournal) -> None:
+async def test_duplicates_queue_no_work(journal: Journal) -> None:
     append = Append("default", "t1", [said("a", "m1")])
     await memorize(journal.threads, append)
     before = await journal.jobs.list_jobs(space="default")
@@ -50,7 +46,7 @@ async def test_duplicates_queue_no_work(journal: FakeJournal) -> None:
     assert await journal.jobs.list_jobs(space="default") == before
 
 
-async def test_anothers_thread_is_not_found(journal: FakeJournal) -> None:
+async def test_anothers_thread_is_not_found(journal: Journal) -> None:
     await memorize(journal.threads, Append("default", "t1", [said("a")], "ann"))
     with pytest.raises(NotFound):
         await memorize(journal.threads, Append("default", "t1", [said("b")], "bob"))

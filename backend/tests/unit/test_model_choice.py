@@ -7,7 +7,7 @@ import pytest
 from recollect.domain.llm import BackendFacts
 from recollect.errors import BackendDown
 from recollect.service.models.choice import chosen_model
-from tests.fake_backend import FakeBackend
+from tests.fakes import FakeBackend
 
 
 class Several:

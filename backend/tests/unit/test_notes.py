@@ -8,7 +8,8 @@ from recollect.domain.recall.rows import note_rows
 from recollect.service.vault.notes import NoteFollower
 from recollect.service.vault.reader import VaultReader
 from recollect.service.vault.transcripts import EditReports
-from tests.fakes import FakeNoteStore, FakeVault
+from tests.contract.journals import Journal
+from tests.persons_vault import PersonsVault
 
 FOLDER = "default/users/ann/notes"
 
@@ -29,8 +30,10 @@ def test_a_note_goes_by_its_name_without_the_ending(ending: str) -> None:
     assert row.sender == "v1.2 plans"
 
 
-async def test_a_note_that_is_read_in_part_is_told_of_until_it_is_short_or_gone() -> None:
-    vault, store = FakeVault(), FakeNoteStore()
+async def test_a_note_that_is_read_in_part_is_told_of_until_it_is_short_or_gone(
+    journal: Journal, vault: PersonsVault
+) -> None:
+    store = journal.notes
     notes = NoteFollower(store, VaultReader(vault), EditReports(), lambda owners: None)
     long, other = f"{FOLDER}/long.md", f"{FOLDER}/other.md"
     for path in (long, other):

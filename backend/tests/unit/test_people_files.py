@@ -1,6 +1,7 @@
-"""Presets and preferences are in the vault as in the journal, whoever changed them, on fakes."""
+"""Presets and preferences are in the vault as in the journal, whoever changed them."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from recollect.service.rebuild import RebuildReport, rebuild_people
 from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.sweep import HandEdits
 from recollect.service.vault.transcripts import EditReports
-from tests.fake_people_store import FakePeopleStore
-from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
+from tests.contract.journals import Journal, sqlite_journal
+from tests.persons_vault import PersonsVault, ToldWatcher
 
 PIRATE = Preset("default", "Pirate", "Answer like a pirate.", temperature=0.7)
 PATH = "default/presets/pirate.md"
@@ -23,17 +24,16 @@ ANNS = "default/users/ann/preferences.md"
 class House:
     """A journal and a vault with their jobs, and a person at the vault."""
 
-    def __init__(self) -> None:
-        self.journal = FakeJournal()
-        self.vault = FakeVault()
+    def __init__(self, journal: Journal, vault: PersonsVault) -> None:
+        self.journal, self.vault = journal, vault
         self.reports = EditReports()
-        self.people = FakePeopleStore(self.journal.jobs, self.journal.clock)
+        self.people = journal.people
         self.files = PeopleFiles(self.people, self.vault, self.reports)
         self.edits = HandEdits(
             self.journal.transcripts,
-            FakeNoteStore(),
+            self.journal.notes,
             self.vault,
-            FakeVaultWatcher(),
+            ToldWatcher(vault.root),
             self.reports,
             clock=self.journal.clock,
             settle_seconds=0,
@@ -74,8 +74,8 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def house(journal: Journal, vault: PersonsVault) -> House:
+    return House(journal, vault)
 
 
 async def test_a_preset_is_written_and_a_changed_one_written_anew(house: House) -> None:
@@ -99,12 +99,10 @@ async def test_a_deleted_preset_leaves_the_vault(house: House) -> None:
 
 
 async def test_a_vault_that_is_away_keeps_the_change_waiting_and_nothing_else(house: House) -> None:
-    house.vault.missing = True
-    house.vault.broken = "the vault is missing"
+    house.vault.take_away()
     await house.put()
     assert await house.instructions() == PIRATE.instructions
-    house.vault.missing = False
-    house.vault.broken = None
+    house.vault.bring_back()
     house.journal.clock.advance(60_000)
     await house.work()
     assert PATH in house.vault.files
@@ -255,27 +253,28 @@ async def test_what_was_written_when_we_died_is_known_as_ours(house: House) -> N
     assert house.conflicts() == []
 
 
-async def test_the_vault_alone_brings_presets_and_preferences_back(house: House) -> None:
+async def test_the_vault_alone_brings_presets_and_preferences_back(house: House, tmp_path: Path) -> None:
     await house.put()
     await house.put(replace(PIRATE, space="Büro", name="海盗 ☠"))
     await house.choose(time_zone="Asia/Tokyo", preset="Pirate")
-    other = House()
-    other.vault = house.vault
     report = RebuildReport()
-    await rebuild_people(house.vault, other.people, report)
+    async with sqlite_journal(tmp_path / "other.db") as other:
+        await rebuild_people(house.vault, other.people, report)
+        back = await other.people.files()
     assert (report.presets, report.preferences, report.problems) == (2, 1, [])
-    known, back = await house.people.files(), await other.people.files()
+    known = await house.people.files()
     assert [(file.path, file.holds, file.digest) for file in back] == [
         (file.path, file.holds, file.digest) for file in known
     ]
     assert all(file.is_written for file in back)
 
 
-async def test_a_rebuild_says_what_it_could_not_bring_back(house: House) -> None:
+async def test_a_rebuild_says_what_it_could_not_bring_back(house: House, tmp_path: Path) -> None:
     await house.put()
     house.vault.files["default/presets/again.md"] = render_preset(PIRATE)
     house.vault.files["default/presets/zzz.md"] = "nonsense"
     report = RebuildReport()
-    await rebuild_people(house.vault, House().people, report)
+    async with sqlite_journal(tmp_path / "other.db") as other:
+        await rebuild_people(house.vault, other.people, report)
     assert report.presets == 1
     assert [problem.split(":")[0] for problem in report.problems] == [PATH, "default/presets/zzz.md"]

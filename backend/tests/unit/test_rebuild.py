@@ -1,5 +1,8 @@
 """Rebuild: the vault alone brings everything back, and damage in one file stays there."""
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
 import pytest
 
 from recollect.domain.boundary import BoundaryRules
@@ -13,15 +16,16 @@ from recollect.service.rebuild import RebuildReport, rebuild
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier
-from tests.fakes import START, FakeJournal, FakeVault
+from tests.contract.journals import Journal, sqlite_journal
+from tests.fakes import START
+from tests.persons_vault import PersonsVault
 
 HOUR = 3_600_000
 FOLDER = "default/users/ann/threads/t1"
 FIRST = f"{FOLDER}/0001.md"
 
 
-def journal_with_jobs(vault: FakeVault) -> FakeJournal:
-    journal = FakeJournal(boundary_every=1, boundary_delay_ms=0, transcript_delay_ms=0)
+def with_jobs(journal: Journal, vault: PersonsVault) -> Journal:
     boundaries = Boundaries(journal.cells, BoundaryRules(max_turns=10), None, FailPoints(), journal.clock)
     journal.jobs.handlers = {
         BOUNDARY: boundaries.look,
@@ -33,14 +37,9 @@ def journal_with_jobs(vault: FakeVault) -> FakeJournal:
 
 
 @pytest.fixture
-def vault() -> FakeVault:
-    return FakeVault()
-
-
-@pytest.fixture
-async def journal(vault: FakeVault) -> FakeJournal:
+async def journal(journal: Journal, vault: PersonsVault) -> Journal:
     """Three threads in two spaces, with cells, a skipped turn, tombstones, tags; all written."""
-    journal = journal_with_jobs(vault)
+    with_jobs(journal, vault)
     header = Thread(
         "default", "t1", "ann", START, START, "guide", "Marta: a title", ("family", "trip"), "calm", "big"
     )
@@ -61,20 +60,36 @@ async def journal(vault: FakeVault) -> FakeJournal:
     await journal.threads.append(
         Append("work", "gone", [NewTurn("user", "secret", START, "bob", "m1")], "bob")
     )
-    await journal.jobs.run_due()
+    await run_all(journal)
     await journal.threads.delete_thread("gone", space="work")
     await journal.threads.clear_thread("t1", space="work")
     await journal.threads.append(Append("work", "t1", [NewTurn("user", "new", START, "bob", "m2")], "bob"))
-    await journal.jobs.run_due()
+    await run_all(journal)
     return journal
 
 
-async def rebuilt(vault: FakeVault) -> tuple[FakeJournal, RebuildReport]:
-    journal = journal_with_jobs(vault)
-    return journal, await rebuild(vault, journal.builder, FailPoints())
+async def run_all(journal: Journal) -> None:
+    """All that waits, however long it would wait."""
+    while await journal.jobs.list_jobs(space=None):
+        journal.clock.advance(60_000)
+        await journal.jobs.run_due()
 
 
-async def picture(journal: FakeJournal, space: str) -> object:
+Again = Callable[[], Awaitable[tuple[Journal, RebuildReport]]]
+
+
+@pytest.fixture
+async def rebuilt(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Again]:
+    """Rebuilds another journal from the vault."""
+    async with sqlite_journal(tmp_path / "again.db") as other:
+
+        async def anew() -> tuple[Journal, RebuildReport]:
+            return with_jobs(other, vault), await rebuild(vault, other.builder, FailPoints())
+
+        yield anew
+
+
+async def picture(journal: Journal, space: str) -> object:
     threads = await journal.threads.list_threads(space=space)
     return {
         thread.thread_id: (
@@ -89,68 +104,76 @@ async def picture(journal: FakeJournal, space: str) -> object:
 
 @pytest.mark.parametrize("space", ["default", "work"])
 async def test_threads_turns_and_cells_come_back_as_they_were(
-    journal: FakeJournal, vault: FakeVault, space: str
+    journal: Journal, vault: PersonsVault, space: str, rebuilt: Again
 ) -> None:
-    again, _ = await rebuilt(vault)
+    again, _ = await rebuilt()
     assert await picture(again, space) == await picture(journal, space)
 
 
 @pytest.mark.parametrize("space", ["default", "work"])
 async def test_coverage_comes_back_with_its_digest(
-    journal: FakeJournal, vault: FakeVault, space: str
+    journal: Journal, vault: PersonsVault, space: str, rebuilt: Again
 ) -> None:
-    again, _ = await rebuilt(vault)
+    again, _ = await rebuilt()
     found = await again.coverage.coverage(space=space)
     assert found == await journal.coverage.coverage(space=space)
     assert found.missing == 0
 
 
-async def test_the_skip_reason_comes_back(journal: FakeJournal, vault: FakeVault) -> None:
-    again, _ = await rebuilt(vault)
+async def test_the_skip_reason_comes_back(journal: Journal, vault: PersonsVault, rebuilt: Again) -> None:
+    again, _ = await rebuilt()
     turns = await again.threads.get_history("t1")
     assert [turn.skip_reason for turn in turns if turn.message_id == "m3"] == ["system message"]
 
 
-async def test_the_report_counts_what_came_back(journal: FakeJournal, vault: FakeVault) -> None:
-    _, report = await rebuilt(vault)
-    cells = sum(len(rows.cells) for rows in journal.rows.values())
-    assert (report.threads, report.turns, report.memcells, report.forgotten) == (3, 11, cells, 2)
+async def test_the_report_counts_what_came_back(
+    journal: Journal, vault: PersonsVault, rebuilt: Again
+) -> None:
+    _, report = await rebuilt()
+    (cells,) = await journal.database.read("SELECT count(*) AS number FROM memcell")
+    assert (report.threads, report.turns, report.memcells, report.forgotten) == (3, 11, cells["number"], 2)
     assert report.problems == []
 
 
-async def test_what_was_forgotten_stays_forgotten(journal: FakeJournal, vault: FakeVault) -> None:
-    again, _ = await rebuilt(vault)
+async def test_what_was_forgotten_stays_forgotten(
+    journal: Journal, vault: PersonsVault, rebuilt: Again
+) -> None:
+    again, _ = await rebuilt()
     turn = NewTurn("user", "secret", START, "bob", "m1")
     (receipt,) = await again.threads.append(Append("work", "gone", [turn], "bob"))
     assert receipt.status == "forgotten"
 
 
-async def test_a_turn_id_is_not_used_again_after_a_rebuild(journal: FakeJournal, vault: FakeVault) -> None:
-    again, _ = await rebuilt(vault)
+async def test_a_turn_id_is_not_used_again_after_a_rebuild(
+    journal: Journal, vault: PersonsVault, rebuilt: Again
+) -> None:
+    again, _ = await rebuilt()
     for thread_id in ("t1", "gone"):
         turn = NewTurn("user", "x", START, "bob")
         (receipt,) = await again.threads.append(Append("work", thread_id, [turn], "bob"))
         assert receipt.turn_id == ("t-3" if thread_id == "t1" else "t-2")
 
 
-async def test_a_rebuilt_journal_equals_its_vault(journal: FakeJournal, vault: FakeVault) -> None:
-    again, _ = await rebuilt(vault)
+async def test_a_rebuilt_journal_equals_its_vault(
+    journal: Journal, vault: PersonsVault, rebuilt: Again
+) -> None:
+    again, _ = await rebuilt()
     transcriber = Transcriber(again.transcripts, vault, FailPoints())
     found = await Verifier(again.threads, again.transcripts, again.coverage, vault, transcriber).verify()
     assert (found.problems, found.pending) == ([], 0)
 
 
 async def test_the_jobs_after_a_rebuild_change_no_byte_of_what_was_written(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
     before = dict(vault.files)
-    again, _ = await rebuilt(vault)
-    await again.jobs.run_due()
+    again, _ = await rebuilt()
+    await run_all(again)
     assert vault.files == before
 
 
-async def test_an_empty_vault_gives_an_empty_journal() -> None:
-    again, report = await rebuilt(FakeVault())
+async def test_an_empty_vault_gives_an_empty_journal(rebuilt: Again) -> None:
+    again, report = await rebuilt()
     assert report == RebuildReport()
     assert await again.coverage.spaces() == ["default"]
 
@@ -159,67 +182,67 @@ async def test_an_empty_vault_gives_an_empty_journal() -> None:
 
 
 async def test_conflict_files_and_a_persons_notes_are_not_taken_for_transcripts(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
     vault.files[f"{FOLDER}/0001.conflict-12345678.md"] = vault.files[FIRST]
     vault.files["default/users/ann/notes/0001.md"] = vault.files[FIRST]
     vault.files["default/users/ann/threads/0001.md"] = vault.files[FIRST]
-    again, report = await rebuilt(vault)
+    again, report = await rebuilt()
     assert report.problems == []
     assert await picture(again, "default") == await picture(journal, "default")
 
 
 async def test_a_thread_whose_front_matter_is_beyond_repair_is_reported_and_leaves_its_neighbours(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
     for path in [path for path in vault.files if path.startswith(FOLDER)]:
         vault.files[path] = vault.files[path].removeprefix("---\n")
-    again, report = await rebuilt(vault)
+    again, report = await rebuilt()
     assert any(FOLDER in problem for problem in report.problems)
     assert await picture(again, "work") == await picture(journal, "work")
 
 
 async def test_a_damaged_turn_is_reported_and_the_others_come_back(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
     vault.files[FIRST] = vault.files[FIRST].replace("## user · ann", "## usr · ann", 1)
-    again, report = await rebuilt(vault)
+    again, report = await rebuilt()
     assert len(report.problems) >= 1
     assert len(await again.threads.get_history("t1")) == 8
 
 
 @pytest.mark.parametrize("name", ["0099.md", "00001.md", "1.md", "².md", "٣.md"])
 async def test_a_copy_of_a_part_under_another_name_does_no_harm(
-    journal: FakeJournal, vault: FakeVault, name: str
+    journal: Journal, vault: PersonsVault, name: str, rebuilt: Again
 ) -> None:
     vault.files[f"{FOLDER}/{name}"] = vault.files[FIRST]
-    again, _ = await rebuilt(vault)
+    again, _ = await rebuilt()
     assert await picture(again, "default") == await picture(journal, "default")
 
 
 async def test_a_copy_of_a_threads_folder_is_reported_and_the_thread_comes_back(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
     for path in [path for path in vault.files if path.startswith(f"{FOLDER}/")]:
         vault.files[path.replace(FOLDER, f"{FOLDER}-copy")] = vault.files[path]
-    again, report = await rebuilt(vault)
+    again, report = await rebuilt()
     assert any("-copy" in problem for problem in report.problems)
     assert await picture(again, "default") == await picture(journal, "default")
 
 
 async def test_two_turns_with_one_message_id_are_reported_and_the_rest_comes_back(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
     vault.files[FIRST] = vault.files[FIRST].replace("- id: m1\n", "- id: m0\n")
-    again, report = await rebuilt(vault)
+    again, report = await rebuilt()
     assert len(report.problems) >= 1
     assert len(await again.threads.get_history("t1")) >= 8
 
 
 async def test_a_damaged_tombstone_is_reported_and_the_others_come_back(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
     path = forgotten_path("work", "bob", thread_key("work", "gone"))
     vault.files[path] += "- t-x nonsense\n"
-    _, report = await rebuilt(vault)
+    _, report = await rebuilt()
     assert (len(report.problems), report.forgotten) == (1, 2)

@@ -1,4 +1,4 @@
-"""Recall on fakes: what is forgotten is never shown, a budget holds for all that comes back, and nobody is held up."""
+"""Recall: what is forgotten is never shown, a budget holds for all that comes back, and nobody is held up."""
 
 import threading
 from collections.abc import AsyncIterator
@@ -12,14 +12,16 @@ from recollect.domain.recall.rank import Scores, score
 from recollect.errors import InvalidInput
 from recollect.service.recall import search as recall
 from recollect.service.recall.search import Found, Search
+from tests.contract.journals import Journal
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import House
 
 LONG = "The dog ran on. " + "Nothing much happened on that day. " * 400
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    opened = House()
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
+    opened = House(journal, vault)
     await opened.open()
     yield opened
     await opened.close()
@@ -56,8 +58,7 @@ async def test_what_is_forgotten_leaves_its_place_to_the_next(house: House) -> N
 async def test_a_stretch_shows_nothing_forgotten(house: House) -> None:
     await house.add("t1", "the dog barks", "a secret", "so it goes")
     await house.settled()
-    journal = house.journal.rows["default", "t1"]
-    del journal.turns[2]
+    await house.journal.damage("DELETE FROM turns WHERE position = 2")
     (hit,) = (await searched(house, "dog", scope=Scope(types=frozenset([STRETCH])))).hits
     assert "secret" not in hit.text
     assert "so it goes" in hit.text

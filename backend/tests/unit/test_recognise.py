@@ -18,11 +18,11 @@ from recollect.domain.history_matching import (
 )
 from recollect.domain.model import Append, NewTurn, Role, Thread
 from recollect.errors import InvalidInput, NotFound
+from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.service.chat.history_matching import Resent, ResentChat
 from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.turn import Chat
-from tests.fake_chain_store import FakeChainStore
-from tests.fakes import FakeJournal
+from tests.contract.journals import Journal
 
 CALL = {
     "id": "c1",
@@ -197,11 +197,11 @@ class RecordingChat:
 
 
 class Door:
-    def __init__(self) -> None:
-        journal = FakeJournal()
+    def __init__(self, journal: Journal) -> None:
         self.threads = journal.threads
         self.chat = RecordingChat()
-        self._resent = ResentChat(cast(Chat, self.chat), FakeChainStore(journal.threads), journal.threads)
+        chains = SqlChainStore(journal.database)
+        self._resent = ResentChat(cast(Chat, self.chat), chains, journal.threads)
 
     async def knows(self, thread_id: str, *turns: NewTurn, user_id: str = "me") -> None:
         await self.threads.append(Append("default", thread_id, turns, user_id))
@@ -219,8 +219,8 @@ class Door:
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def door(journal: Journal) -> Door:
+    return Door(journal)
 
 
 def given(text: str) -> NewTurn:

@@ -1,4 +1,4 @@
-"""Reindexing on fakes: beside the live index, proven, swapped, and nothing lost on the way."""
+"""Reindexing: beside the live index, proven, swapped, and nothing lost on the way."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,9 +8,11 @@ import pytest
 from recollect.domain.recall.rows import FORMAT, Generation, StoredRows
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
 from recollect.service import coordination as persistent_loop
+from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_index import FakeEmbedder
-from tests.unit.index_house import OWNER, House, Picky, embedder
+from tests.fakes import FakeEmbedder
+from tests.persons_vault import PersonsVault
+from tests.unit.index_house import House, Picky, embedder
 
 HINT = "recollect reindex"
 
@@ -22,8 +24,8 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    opened = House(Picky())
+async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
+    opened = House(journal, vault, Picky())
     await opened.open()
     yield opened
     await opened.close()
@@ -54,7 +56,7 @@ async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one
     assert house.indexer.meaning_problem is None
     await house.add("t1", "three")
     await house.settled()
-    assert house.stored() == dict.fromkeys(("one", "two", "three"), True)
+    assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
 
 
 async def test_another_model_searches_by_words_until_the_index_is_made_anew(house: House) -> None:
@@ -84,9 +86,9 @@ async def test_reindexing_uses_vectors_again(house: House) -> None:
     old = house.indexer.live.name
     assert (await house.reindexer.reindex()).embedded == 0
     assert house.indexer.live.name != old
-    assert list(house.store.contents) == [house.indexer.live.name]
+    assert await house.generations() == [house.indexer.live.name]
     await house.settled()
-    assert house.stored() == dict.fromkeys(("one", "two", "three"), True)
+    assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
 
 
 async def test_reindexing_without_an_embedder_ends(house: House) -> None:
@@ -96,7 +98,7 @@ async def test_reindexing_without_an_embedder_ends(house: House) -> None:
     await house.reopen()
     async with asyncio.timeout(10):
         await house.reindexer.reindex()
-    assert house.stored() == {"one": False}
+    assert await house.stored() == {"one": False}
 
 
 async def test_reindexing_with_an_embedder_that_is_down_says_so_and_changes_nothing(house: House) -> None:
@@ -106,7 +108,7 @@ async def test_reindexing_with_an_embedder_that_is_down_says_so_and_changes_noth
     embedder(house).fail = "down"
     with pytest.raises(EmbedderUnavailable, match="down"):
         await house.reindexer.reindex()
-    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+    assert (house.indexer.live, await house.generations()) == (old, [old.name])
 
 
 async def test_reindexing_leaves_a_text_that_is_refused_to_its_words(house: House) -> None:
@@ -114,7 +116,7 @@ async def test_reindexing_leaves_a_text_that_is_refused_to_its_words(house: Hous
     async with asyncio.timeout(10):
         await house.reindexer.reindex()
     await house.settled()
-    assert house.stored() == {"one": True, "unspeakable": False, "two": True}
+    assert await house.stored() == {"one": True, "unspeakable": False, "two": True}
 
 
 async def test_what_is_added_while_reindexing_is_not_missing_afterwards(house: House) -> None:
@@ -137,7 +139,7 @@ async def test_what_is_added_while_reindexing_is_not_missing_afterwards(house: H
     assert await house.texts(" ".join(expected)) == expected
     assert len(added) > 1
     await house.settled()
-    assert house.stored() == dict.fromkeys(expected, True)
+    assert await house.stored() == dict.fromkeys(expected, True)
     assert await house.whole()
 
 
@@ -192,9 +194,9 @@ async def test_a_caller_who_goes_away_during_the_swap_leaves_it_whole(house: Hou
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await reindexing
-    assert house.indexer.live.name == house.store.live_name != old.name
+    assert house.indexer.live == await house.store.live() != old
     await house.settled()
-    assert house.stored() == {"one": True}
+    assert await house.stored() == {"one": True}
 
 
 async def test_forgetting_while_reindexing_leaves_no_row_in_either_generation(house: House) -> None:
@@ -207,7 +209,7 @@ async def test_forgetting_while_reindexing_leaves_no_row_in_either_generation(ho
 
     async def forget() -> None:
         await house.forget("t1")
-        both.append([text for name in house.store.contents for text in house.stored(name)])
+        both.append([text for name in await house.generations() for text in await house.stored(name)])
 
     def on_put(generation: str) -> None:
         if generation != live and not forgetting:
@@ -218,7 +220,7 @@ async def test_forgetting_while_reindexing_leaves_no_row_in_either_generation(ho
     await asyncio.gather(*forgetting)
     assert [text for text in both[0] if "secret" in text] == []
     await house.settled()
-    assert house.stored() == {"harmless": True}
+    assert await house.stored() == {"harmless": True}
     assert await house.texts("secret harmless") == {"harmless"}
 
 
@@ -229,7 +231,7 @@ async def test_a_check_that_fails_leaves_the_old_index_in_place(house: House) ->
     house.problems = ["index: 1 texts are missing"]
     with pytest.raises(IndexUnavailable, match="1 texts are missing"):
         await house.reindexer.reindex()
-    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+    assert (house.indexer.live, await house.generations()) == (old, [old.name])
     assert await house.texts("one") == {"one"}
     house.problems = []
     await house.reindexer.reindex()
@@ -247,7 +249,7 @@ async def test_a_swap_that_fails_leaves_the_old_index_in_place(house: House) -> 
     house.store.promote = promote  # type: ignore[method-assign]
     with pytest.raises(IndexUnavailable, match="full"):
         await house.reindexer.reindex()
-    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+    assert (house.indexer.live, await house.generations()) == (old, [old.name])
     assert await house.texts("one") == {"one"}
 
 
@@ -257,10 +259,11 @@ async def test_reindexing_refuses_while_notes_cannot_be_read(house: House, missi
     await house.settled()
     old = house.indexer.live
     house.vault.files.clear()
-    house.vault.missing = missing
+    if missing:
+        house.vault.take_away()
     with pytest.raises(StorageUnavailable, match="the vault is missing" if missing else "1 notes"):
         await house.reindexer.reindex()
-    assert (house.indexer.live, list(house.store.contents)) == (old, [old.name])
+    assert (house.indexer.live, await house.generations()) == (old, [old.name])
     assert await house.texts("three") == {"three"}
 
 
@@ -269,22 +272,20 @@ async def test_reindexing_an_index_that_was_deleted_makes_it_anew(house: House) 
     await house.write_note("n", "three")
     await house.settled()
     old = house.indexer.live.name
-    house.store.contents.clear()
-    house.store.live_name = None
+    house.delete_index()
     await house.reindexer.reindex()
     await house.settled()
     assert house.indexer.live.name != old
-    assert house.stored() == {"one": True, "three": True}
+    assert await house.stored() == {"one": True, "three": True}
     assert await house.whole()
 
 
 async def test_reindexing_uses_no_vector_that_the_index_does_not_vouch_for(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()
-    kept = next(iter(house.store.contents[house.indexer.live.name].owners[OWNER].values()))
-    kept.vector = None
+    await house.lose_vectors("one")
     assert (await house.reindexer.reindex()).embedded == 1
-    assert house.stored() == {"one": True, "two": True}
+    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_an_index_that_was_just_swapped_is_not_taken_for_damaged(house: House) -> None:

@@ -2,7 +2,7 @@
 
 from recollect.domain.llm import BackendFacts, Usage
 from recollect.service.models.slots import SlotMaps
-from tests.fake_backend import FakeBackend
+from tests.fakes import FakeBackend
 
 FACTS = BackendFacts("llama.cpp", local=True, slots=4)
 

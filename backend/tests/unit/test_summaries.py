@@ -19,9 +19,9 @@ from recollect.service.chat.followups import (
 from recollect.service.models.background import Answer, ChatPrefix
 from recollect.service.models.gate import Gate
 from tests.background import answering, model_on, saying, silent
+from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
-from tests.fakes import START, FakeJournal
+from tests.fakes import START, FakeBackend
 
 JOB = Job(1, SUMMARY, "lane", "default", "t1", {"epoch": 2, "cut": 7, "places": [3, 4, 5, 6]})
 TEXT = "Ann moves to Porto on 1 June."
@@ -42,8 +42,7 @@ class Kept:
 
 
 @pytest.fixture
-async def journal() -> FakeJournal:
-    journal = FakeJournal()
+async def journal(journal: Journal) -> Journal:
     turns = [
         NewTurn("user" if n % 2 else "assistant", f"words of turn {n}", START + n, "ann")
         for n in range(1, 11)
@@ -57,14 +56,12 @@ def store() -> Kept:
     return Kept()
 
 
-def summariser(
-    journal: FakeJournal, store: Kept, backend: FakeBackend, gate: Gate | None = None
-) -> Summariser:
+def summariser(journal: Journal, store: Kept, backend: FakeBackend, gate: Gate | None = None) -> Summariser:
     return Summariser(journal.transcripts, store, model_on(backend, gate))
 
 
 async def test_the_turns_that_leave_are_summed_up_and_kept_with_their_digest(
-    journal: FakeJournal, store: Kept
+    journal: Journal, store: Kept
 ) -> None:
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)
@@ -75,7 +72,7 @@ async def test_the_turns_that_leave_are_summed_up_and_kept_with_their_digest(
 
 
 async def test_the_prompt_asks_for_facts_and_to_follow_nothing_that_is_quoted(
-    journal: FakeJournal, store: Kept
+    journal: Journal, store: Kept
 ) -> None:
     store.earlier = "Ann has a sister called Marta."
     backend = answering(saying(TEXT))
@@ -88,7 +85,7 @@ async def test_the_prompt_asks_for_facts_and_to_follow_nothing_that_is_quoted(
     assert call.session is None
 
 
-async def test_with_the_live_prompt_the_call_rides_on_it(journal: FakeJournal, store: Kept) -> None:
+async def test_with_the_live_prompt_the_call_rides_on_it(journal: Journal, store: Kept) -> None:
     live: list[JsonObject] = [{"role": "system", "content": "s"}, {"role": "user", "content": "hello"}]
     asked: list[tuple[str, str, int]] = []
 
@@ -106,7 +103,7 @@ async def test_with_the_live_prompt_the_call_rides_on_it(journal: FakeJournal, s
 
 
 async def test_a_failure_counts_and_the_last_one_leaves_no_summary_and_no_dead_job(
-    journal: FakeJournal, store: Kept, caplog: pytest.LogCaptureFixture
+    journal: Journal, store: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:
     work = summariser(journal, store, answering(saying(BackendDown("x"))))
     for attempts in (0, 1):
@@ -117,12 +114,12 @@ async def test_a_failure_counts_and_the_last_one_leaves_no_summary_and_no_dead_j
     assert "without a summary" in caplog.text
 
 
-async def test_without_a_model_nothing_is_summed_up(journal: FakeJournal, store: Kept) -> None:
+async def test_without_a_model_nothing_is_summed_up(journal: Journal, store: Kept) -> None:
     await Summariser(journal.transcripts, store, None).handle(JOB)
     assert store.kept == []
 
 
-async def test_a_summary_makes_way_for_a_chat(journal: FakeJournal, store: Kept) -> None:
+async def test_a_summary_makes_way_for_a_chat(journal: Journal, store: Kept) -> None:
     backend, gate = silent(), Gate()
     work = asyncio.create_task(summariser(journal, store, backend, gate).handle(JOB))
     await eventually(lambda: backend.in_flight)
@@ -132,7 +129,7 @@ async def test_a_summary_makes_way_for_a_chat(journal: FakeJournal, store: Kept)
     assert store.kept == []
 
 
-async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: FakeJournal, store: Kept) -> None:
+async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: Journal, store: Kept) -> None:
     await journal.threads.clear_thread("t1")
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)

@@ -18,21 +18,16 @@ from recollect.service.chat.followups import (
 )
 from recollect.service.models.gate import Gate
 from tests.background import answering, model_on, saying, silent
+from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fake_backend import FakeBackend
-from tests.fakes import START, FakeJournal
+from tests.fakes import START, FakeBackend
 
 JOB = Job(1, TITLE, "lane", "default", "t1", {"turns": ["t-1", "t-2"]})
 QUESTION = "How do I get from Lisbon to Porto by train?"
 
 
-@pytest.fixture
-def journal() -> FakeJournal:
-    return FakeJournal()
-
-
 async def talk(
-    journal: FakeJournal, title: str | None = None, *, question: str = QUESTION, incognito: bool = False
+    journal: Journal, title: str | None = None, *, question: str = QUESTION, incognito: bool = False
 ) -> None:
     await journal.threads.create_thread(
         Thread("default", "t1", "ann", START, START, title=title, incognito=incognito)
@@ -41,13 +36,13 @@ async def talk(
     await journal.threads.append(Append("default", "t1", turns))
 
 
-async def title_of(journal: FakeJournal) -> str | None:
+async def title_of(journal: Journal) -> str | None:
     thread = await journal.threads.get_thread("t1")
     assert thread is not None
     return thread.title
 
 
-def titles(journal: FakeJournal, backend: FakeBackend | None, gate: Gate | None = None) -> Titles:
+def titles(journal: Journal, backend: FakeBackend | None, gate: Gate | None = None) -> Titles:
     return Titles(journal.threads, None if backend is None else model_on(backend, gate))
 
 
@@ -55,13 +50,13 @@ def titled(title: str) -> FakeBackend:
     return answering(saying(json.dumps({"title": title})))
 
 
-async def test_the_model_gives_the_title(journal: FakeJournal) -> None:
+async def test_the_model_gives_the_title(journal: Journal) -> None:
     await talk(journal)
     await titles(journal, titled("Lisbon to Porto by train")).handle(JOB)
     assert await title_of(journal) == "Lisbon to Porto by train"
 
 
-async def test_the_model_sees_the_exchange_as_data_and_belongs_to_no_session(journal: FakeJournal) -> None:
+async def test_the_model_sees_the_exchange_as_data_and_belongs_to_no_session(journal: Journal) -> None:
     await talk(journal)
     backend = titled("x")
     await titles(journal, backend).handle(JOB)
@@ -79,21 +74,21 @@ async def test_the_model_sees_the_exchange_as_data_and_belongs_to_no_session(jou
     ids=["no model", "a dead one", "nothing", "an empty title", "a placeholder"],
 )
 async def test_without_a_title_worth_having_the_first_words_are_taken(
-    journal: FakeJournal, backend: FakeBackend | None
+    journal: Journal, backend: FakeBackend | None
 ) -> None:
     await talk(journal)
     await titles(journal, backend).handle(JOB)
     assert await title_of(journal) == "How do I get from Lisbon to Porto by train?"
 
 
-async def test_a_title_that_a_person_gave_stays(journal: FakeJournal) -> None:
+async def test_a_title_that_a_person_gave_stays(journal: Journal) -> None:
     await talk(journal, "My journey")
     backend = titled("Trains")
     await titles(journal, backend).handle(JOB)
     assert (await title_of(journal), backend.calls) == ("My journey", [])
 
 
-async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal: FakeJournal) -> None:
+async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal: Journal) -> None:
     await talk(journal, "New chat")
     backend = silent()
     work = asyncio.create_task(titles(journal, backend).handle(JOB))
@@ -104,14 +99,14 @@ async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal:
     assert await title_of(journal) == "My journey"
 
 
-async def test_an_incognito_thread_gets_none(journal: FakeJournal) -> None:
+async def test_an_incognito_thread_gets_none(journal: Journal) -> None:
     await talk(journal, incognito=True)
     backend = titled("Trains")
     await titles(journal, backend).handle(JOB)
     assert (await title_of(journal), backend.calls) == (None, [])
 
 
-async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: FakeJournal) -> None:
+async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: Journal) -> None:
     await talk(journal)
     backend, gate = silent(), Gate()
     backend.answer = saying('{"title": "Trains"}')
@@ -126,7 +121,7 @@ async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: FakeJou
     assert await title_of(journal) == "Trains"
 
 
-async def test_what_was_forgotten_meanwhile_gives_no_title(journal: FakeJournal) -> None:
+async def test_what_was_forgotten_meanwhile_gives_no_title(journal: Journal) -> None:
     await talk(journal)
     await journal.threads.clear_thread("t1")
     await titles(journal, titled("Trains")).handle(JOB)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,13 +11,15 @@ from recollect.domain.identity import text_digest
 from recollect.domain.job import TRANSCRIBE, Job
 from recollect.domain.markdown.transcript import parse_part
 from recollect.domain.model import Append, Memcell, NewTurn, Thread
-from recollect.domain.vault_file import StoredPart
+from recollect.domain.vault_file import PlacedTurn, StoredPart
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.service.forget.forget import Purger
-from recollect.service.ports import TranscriptStore, Vault
 from recollect.service.vault.transcripts import PART_CHARS, Transcriber
-from tests.fakes import START, FakeJournal, FakeTranscriptStore, FakeVault
+from tests.contract.journals import Journal, sqlite_journal
+from tests.fakes import START
+from tests.persons_vault import PersonsVault, new_vault
 
 JOB = Job(1, TRANSCRIBE, "lane", "default", "t1")
 FOLDER = "default/users/me/threads/t1"
@@ -27,22 +30,12 @@ class Killed(BaseException):
     """Ends a handler where it stands, as a kill does: nothing after it runs."""
 
 
-@pytest.fixture
-def journal() -> FakeJournal:
-    return FakeJournal()
-
-
-@pytest.fixture
-def vault() -> FakeVault:
-    return FakeVault()
-
-
-async def add(journal: FakeJournal, *texts: str) -> None:
+async def add(journal: Journal, *texts: str) -> None:
     turns = [NewTurn("user", text, START, "ann") for text in texts]
     await journal.threads.append(Append("default", "t1", turns))
 
 
-async def close_all(journal: FakeJournal) -> Memcell:
+async def close_all(journal: Journal) -> Memcell:
     turns = await journal.cells.look("default", "t1", 1000)
     cell_id = memcell_id("default", "t1", [turn.message_id for turn in turns])
     cell = Memcell(cell_id, tuple(turn.turn_id for turn in turns), "flush")
@@ -50,24 +43,24 @@ async def close_all(journal: FakeJournal) -> Memcell:
     return cell
 
 
-async def run(journal: FakeJournal, vault: Vault, store: TranscriptStore | None = None) -> None:
+async def run(journal: Journal, vault: PersonsVault, store: SqlTranscriptStore | None = None) -> None:
     await Transcriber(store or journal.transcripts, vault, FailPoints()).handle(JOB)
 
 
-def texts_in(vault: FakeVault) -> list[str]:
+def texts_in(vault: PersonsVault) -> list[str]:
     """What the parts of the thread say, in order."""
     parts = [parse_part(vault.files[path]) for path in sorted(vault.files) if path.startswith(FOLDER)]
     assert all(part.problems == () for part in parts)
     return [turn.content for part in parts for turn in part.turns]
 
 
-async def test_a_transcript_says_what_the_journal_says(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_transcript_says_what_the_journal_says(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, "a", "b\r\n---\n## user", "c")
     await run(journal, vault)
     assert list(parse_part(vault.files[FIRST]).turns) == await journal.threads.get_history("t1")
 
 
-async def test_a_thread_without_turns_has_a_transcript_too(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_thread_without_turns_has_a_transcript_too(journal: Journal, vault: PersonsVault) -> None:
     await journal.threads.create_thread(Thread("default", "t1", "me", START, START, title="Marta"))
     await run(journal, vault)
     thread = parse_part(vault.files[FIRST]).thread
@@ -75,19 +68,19 @@ async def test_a_thread_without_turns_has_a_transcript_too(journal: FakeJournal,
     assert thread.title == "Marta"
 
 
-async def test_a_thread_that_is_gone_has_none(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_thread_that_is_gone_has_none(journal: Journal, vault: PersonsVault) -> None:
     await run(journal, vault)
     assert vault.files == {}
 
 
-async def test_an_incognito_thread_has_none(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_an_incognito_thread_has_none(journal: Journal, vault: PersonsVault) -> None:
     await journal.threads.create_thread(Thread("default", "t1", "me", START, START, incognito=True))
     await add(journal, "psst")
     await run(journal, vault)
     assert vault.files == {}
 
 
-async def test_new_turns_are_added_to_the_last_part(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_new_turns_are_added_to_the_last_part(journal: Journal, vault: PersonsVault) -> None:
     for text in ("a", "b", "c"):
         await add(journal, text)
         await run(journal, vault)
@@ -96,7 +89,7 @@ async def test_new_turns_are_added_to_the_last_part(journal: FakeJournal, vault:
 
 
 async def test_a_memcell_closed_later_reaches_the_part_of_its_last_turn(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
     await add(journal, "a", "b")
     await run(journal, vault)
@@ -105,7 +98,7 @@ async def test_a_memcell_closed_later_reaches_the_part_of_its_last_turn(
     assert parse_part(vault.files[FIRST]).memcells == (cell,)
 
 
-async def test_a_change_of_the_title_reaches_part_one(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_change_of_the_title_reaches_part_one(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, "a")
     await run(journal, vault)
     await journal.threads.update_thread("t1", {"title": "Porto"})
@@ -115,7 +108,7 @@ async def test_a_change_of_the_title_reaches_part_one(journal: FakeJournal, vaul
     assert thread.title == "Porto"
 
 
-async def test_running_twice_leaves_the_same_bytes(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_running_twice_leaves_the_same_bytes(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, *("x" * 9000 for _ in range(20)))
     await close_all(journal)
     await run(journal, vault)
@@ -125,22 +118,23 @@ async def test_running_twice_leaves_the_same_bytes(journal: FakeJournal, vault: 
 
 
 async def test_turn_by_turn_leaves_the_same_bytes_as_all_at_once(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault, tmp_path: Path
 ) -> None:
     texts = [f"{number} " + "x" * 5000 for number in range(40)]
     for text in texts:
         await add(journal, text)
         await run(journal, vault)
-    other, at_once = FakeJournal(), FakeVault()
-    await add(other, *texts)
-    await run(other, at_once)
+    at_once = await new_vault(tmp_path / "at once")
+    async with sqlite_journal(tmp_path / "other.db") as other:
+        await add(other, *texts)
+        await run(other, at_once)
     assert vault.files == at_once.files
 
 
 # Parts
 
 
-async def test_parts_are_split_by_size_and_lose_nothing(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_parts_are_split_by_size_and_lose_nothing(journal: Journal, vault: PersonsVault) -> None:
     texts = [f"{number} " + "x" * 5000 for number in range(60)]
     await add(journal, *texts)
     await run(journal, vault)
@@ -149,13 +143,13 @@ async def test_parts_are_split_by_size_and_lose_nothing(journal: FakeJournal, va
     assert texts_in(vault) == texts
 
 
-async def test_a_part_is_closed_before_it_exceeds_the_limit(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_part_is_closed_before_it_exceeds_the_limit(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, *("x" * 3000 for _ in range(100)))
     await run(journal, vault)
     assert max(len(text) for text in vault.files.values()) < 1.1 * PART_CHARS
 
 
-async def test_a_turn_over_the_limit_has_a_part_of_its_own(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_turn_over_the_limit_has_a_part_of_its_own(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, "before", "x" * (PART_CHARS + 1), "after")
     await run(journal, vault)
     assert texts_in(vault) == ["before", "x" * (PART_CHARS + 1), "after"]
@@ -163,7 +157,7 @@ async def test_a_turn_over_the_limit_has_a_part_of_its_own(journal: FakeJournal,
 
 
 async def test_more_turns_than_are_read_at_once_are_all_written(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
     texts = [str(number) for number in range(1234)]
     await add(journal, *texts)
@@ -171,27 +165,40 @@ async def test_more_turns_than_are_read_at_once_are_all_written(
     assert texts_in(vault) == texts
 
 
-async def test_a_message_in_a_long_thread_costs_no_more_than_in_a_short_one() -> None:
-    text = "x" * (PART_CHARS // 30)
+class Counting(SqlTranscriptStore):
+    """Counts the turns it hands out."""
 
-    async def cost_of_a_part(thread_length: int) -> tuple[int, int]:
-        """Turns read and characters written while as many messages come one by one as a part holds."""
-        journal, vault = FakeJournal(), FakeVault()
-        await add(journal, *(text for _ in range(thread_length)))
-        await run(journal, vault)
-        read, written = journal.transcripts.turns_read, vault.characters_written
+    turns_read = 0
+
+    async def turns(
+        self, space: str, thread_id: str, first: int, last: int | None = None, limit: int = -1
+    ) -> list[PlacedTurn]:
+        found = await super().turns(space, thread_id, first, last, limit)
+        self.turns_read += len(found)
+        return found
+
+
+async def test_a_message_in_a_long_thread_reads_no_more_than_in_a_short_one(
+    journal: Journal, vault: PersonsVault
+) -> None:
+    text, store = "x" * (PART_CHARS // 30), Counting(journal.database)
+
+    async def turns_read_for_a_part() -> int:
+        """While as many messages come one by one as a part holds."""
+        before = store.turns_read
         for _ in range(30):
             await add(journal, text)
-            await run(journal, vault)
-        return journal.transcripts.turns_read - read, vault.characters_written - written
+            await run(journal, vault, store)
+        return store.turns_read - before
 
-    short, long = await cost_of_a_part(100), await cost_of_a_part(10_000)
-    assert long[0] <= 1.2 * short[0]
-    assert long[1] <= 1.2 * short[1]
+    short = await turns_read_for_a_part()
+    await add(journal, *(text for _ in range(3000)))
+    await run(journal, vault)
+    assert await turns_read_for_a_part() <= 1.2 * short
 
 
 async def test_a_change_of_the_title_of_a_long_thread_writes_part_one_alone(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
     await add(journal, *("x" * 9000 for _ in range(60)))
     await run(journal, vault)
@@ -204,12 +211,10 @@ async def test_a_change_of_the_title_of_a_long_thread_writes_part_one_alone(
 # Kills and outages
 
 
-class DyingVault(FakeVault):
+class DyingVault(PersonsVault):
     """Dies on the way into or out of a write, once for each time it is told to."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.die: str | None = None
+    die: str | None = None
 
     async def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
         die, self.die = self.die, None
@@ -221,7 +226,13 @@ class DyingVault(FakeVault):
         return conflict
 
 
-async def killed(journal: FakeJournal, vault: DyingVault, when: str) -> None:
+async def dying(tmp_path: Path) -> DyingVault:
+    vault = DyingVault(tmp_path / "vault")
+    await vault.open(expected=False)
+    return vault
+
+
+async def killed(journal: Journal, vault: DyingVault, when: str) -> None:
     vault.die = when
     with pytest.raises(Killed):
         await run(journal, vault)
@@ -230,9 +241,9 @@ async def killed(journal: FakeJournal, vault: DyingVault, when: str) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("more", [False, True], ids=["same words", "more words"])
 async def test_a_file_written_before_a_kill_is_recognised_as_ours(
-    journal: FakeJournal, when: str, more: bool
+    journal: Journal, tmp_path: Path, when: str, more: bool
 ) -> None:
-    vault = DyingVault()
+    vault = await dying(tmp_path)
     await add(journal, "a")
     await run(journal, vault)
     await add(journal, "b")
@@ -246,9 +257,9 @@ async def test_a_file_written_before_a_kill_is_recognised_as_ours(
 
 @pytest.mark.parametrize("moments", [("after", "before"), ("after", "after"), ("before", "after")])
 async def test_a_file_written_before_two_kills_is_recognised_as_ours(
-    journal: FakeJournal, moments: Sequence[str]
+    journal: Journal, tmp_path: Path, moments: Sequence[str]
 ) -> None:
-    vault = DyingVault()
+    vault = await dying(tmp_path)
     await add(journal, "a")
     await run(journal, vault)
     for when in moments:
@@ -260,8 +271,8 @@ async def test_a_file_written_before_two_kills_is_recognised_as_ours(
     assert texts_in(vault) == ["a", "more", "more", "last"]
 
 
-async def test_a_kill_amid_several_parts_leaves_no_conflict(journal: FakeJournal) -> None:
-    vault = DyingVault()
+async def test_a_kill_amid_several_parts_leaves_no_conflict(journal: Journal, tmp_path: Path) -> None:
+    vault = await dying(tmp_path)
     texts = [f"{number} " + "x" * 30_000 for number in range(9)]
     for text in texts:
         await add(journal, text)
@@ -271,27 +282,28 @@ async def test_a_kill_amid_several_parts_leaves_no_conflict(journal: FakeJournal
     assert not [path for path in vault.files if "conflict" in path]
 
 
-async def test_an_outage_leaves_the_job_to_be_tried_again(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_an_outage_leaves_the_job_to_be_tried_again(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, "a")
-    vault.broken = "the disk is full"
+    vault.take_away()
     with pytest.raises(StorageUnavailable):
         await run(journal, vault)
-    vault.broken = None
+    vault.bring_back()
     await run(journal, vault)
     assert texts_in(vault) == ["a"]
 
 
-async def test_a_thread_cleared_while_it_is_written_is_written_anew(vault: FakeVault) -> None:
+async def test_a_thread_cleared_while_it_is_written_is_written_anew(
+    journal: Journal, vault: PersonsVault
+) -> None:
     """The clearing comes between the plan and the announcement; its purge and its transcript follow."""
-    journal = FakeJournal()
 
-    class Clearing(FakeTranscriptStore):
+    class Clearing(SqlTranscriptStore):
         async def announce(self, space: str, thread_id: str, part: StoredPart) -> None:
             await journal.threads.clear_thread("t1")
             await super().announce(space, thread_id, part)
 
     await add(journal, "a")
-    await run(journal, vault, Clearing(journal))
+    await run(journal, vault, Clearing(journal.database))
     purger = Purger(journal.transcripts, vault, FailPoints())
     await purger.handle(replace(JOB, payload={"user_id": "me"}))
     await run(journal, vault)
@@ -302,7 +314,7 @@ async def test_a_thread_cleared_while_it_is_written_is_written_anew(vault: FakeV
 # People
 
 
-async def test_a_hand_edited_file_is_kept_as_a_conflict_file(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_hand_edited_file_is_kept_as_a_conflict_file(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, "a")
     await run(journal, vault)
     vault.files[FIRST] += "\nmy own note\n"
@@ -315,7 +327,7 @@ async def test_a_hand_edited_file_is_kept_as_a_conflict_file(journal: FakeJourna
 
 
 async def test_nothing_is_kept_of_a_thread_that_is_deleted_while_its_file_is_taken_in(
-    journal: FakeJournal, vault: FakeVault, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, vault: PersonsVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await add(journal, "a")
     await run(journal, vault)
@@ -336,7 +348,7 @@ async def test_nothing_is_kept_of_a_thread_that_is_deleted_while_its_file_is_tak
     assert transcriber.reports.unreadable == 0
 
 
-async def test_a_file_that_was_there_before_us_is_kept(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_file_that_was_there_before_us_is_kept(journal: Journal, vault: PersonsVault) -> None:
     vault.files[FIRST] = "mine"
     await add(journal, "a")
     await run(journal, vault)
@@ -344,7 +356,7 @@ async def test_a_file_that_was_there_before_us_is_kept(journal: FakeJournal, vau
 
 
 async def test_a_file_that_a_person_removed_is_written_again_with_the_next_message(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
     await add(journal, "a")
     await run(journal, vault)

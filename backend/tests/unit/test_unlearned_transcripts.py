@@ -6,8 +6,9 @@ import pytest
 
 from recollect.service.vault.sweep import HandEdits
 from recollect.service.vault.transcripts import EditReports
+from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
+from tests.persons_vault import PersonsVault, ToldWatcher
 
 PATH = "default/users/me/threads/t1/0001.md"
 
@@ -15,18 +16,17 @@ PATH = "default/users/me/threads/t1/0001.md"
 class Watched:
     """A vault that is watched and was swept once, while it was empty."""
 
-    def __init__(self) -> None:
-        journal = FakeJournal()
-        self.vault = FakeVault()
-        self.watcher = FakeVaultWatcher()
+    def __init__(self, journal: Journal, vault: PersonsVault) -> None:
+        self.vault = vault
+        self.watcher = ToldWatcher(vault.root)
         self.edits = HandEdits(
-            journal.transcripts, FakeNoteStore(), self.vault, self.watcher, EditReports(), clock=journal.clock
+            journal.transcripts, journal.notes, self.vault, self.watcher, EditReports(), clock=journal.clock
         )
 
 
 @pytest.fixture
-async def watched() -> AsyncIterator[Watched]:
-    watched = Watched()
+async def watched(journal: Journal, vault: PersonsVault) -> AsyncIterator[Watched]:
+    watched = Watched(journal, vault)
     await watched.edits.start()
     await eventually(lambda: watched.edits.sweeps == 1)
     yield watched

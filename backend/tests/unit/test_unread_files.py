@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -13,19 +15,20 @@ from recollect.service.recall.verify import UNPROVEN
 from recollect.service.vault.reader import FileFollower
 from recollect.service.vault.sweep import HandEdits
 from recollect.service.vault.transcripts import EditReports
+from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.fakes import FakeJournal, FakeNoteStore, FakeVault, FakeVaultWatcher
+from tests.persons_vault import PersonsVault, ToldWatcher
 from tests.unit.index_house import OWNER
 from tests.unit.index_house import House as IndexHouse
 
 ANN, BOB = "default/users/ann/notes", "default/users/bob/notes"
 
 
-class LockedVault(FakeVault):
+class LockedVault(PersonsVault):
     """Single files cannot be read, single folders not even listed, and links lead elsewhere."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         self.locked: set[str] = set()
         self.locked_folders: set[str] = set()
         self.links: set[str] = set()
@@ -55,7 +58,7 @@ class LockedVault(FakeVault):
 class ReadsOne(FileFollower):
     """Follows presets, and would fail as a whole where one cannot be read."""
 
-    def __init__(self, vault: FakeVault) -> None:
+    def __init__(self, vault: PersonsVault) -> None:
         self.vault = vault
         self.seen: set[str] = set()
 
@@ -77,9 +80,9 @@ class ReadsOne(FileFollower):
 
 
 class House:
-    def __init__(self) -> None:
-        self.journal, self.vault, self.notes = FakeJournal(), LockedVault(), FakeNoteStore()
-        self.presets, self.watcher = ReadsOne(self.vault), FakeVaultWatcher()
+    def __init__(self, journal: Journal, vault: LockedVault) -> None:
+        self.journal, self.vault, self.notes = journal, vault, journal.notes
+        self.presets, self.watcher = ReadsOne(vault), ToldWatcher(vault.root)
         self.edits = HandEdits(
             self.journal.transcripts,
             self.notes,
@@ -96,11 +99,16 @@ class House:
 
 
 @pytest.fixture
-async def house() -> House:
+def locked(vault: PersonsVault) -> LockedVault:
+    return LockedVault(vault.root)
+
+
+@pytest.fixture
+async def house(journal: Journal, locked: LockedVault) -> House:
     """Ann and Bob have notes, and these are known."""
-    house = House()
+    house = House(journal, locked)
     for number in range(6):
-        house.vault.files |= {f"{owner}/{number}.md": f"{number}" for owner in (ANN, BOB)}
+        house.vault.files.update({f"{owner}/{number}.md": f"{number}" for owner in (ANN, BOB)})
     await house.edits.sweep()
     return house
 
@@ -192,7 +200,7 @@ async def test_a_link_that_is_not_followed_is_counted_as_soon_as_the_watcher_tel
 
 async def test_a_preset_that_cannot_be_read_keeps_no_other_from_being_followed(house: House) -> None:
     presets = {f"default/presets/{name}.md" for name in ("a", "b", "c")}
-    house.vault.files |= dict.fromkeys(presets, "x")
+    house.vault.files.update(dict.fromkeys(presets, "x"))
     house.vault.locked = {"default/presets/b.md"}
     await house.edits.sweep()
     assert house.presets.seen == presets - house.vault.locked
@@ -214,18 +222,20 @@ async def test_a_sweep_that_does_not_end_shows_until_it_does(house: House) -> No
 
 
 @pytest.fixture
-async def index(monkeypatch: pytest.MonkeyPatch) -> IndexHouse:
+async def index(
+    journal: Journal, locked: LockedVault, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[IndexHouse]:
     """With two notes, one of which cannot be read any longer, and a thread."""
     monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    house = IndexHouse()
-    house.vault = LockedVault()
+    house = IndexHouse(journal, locked)
     await house.open()
     await house.write_note("private", "heron")
     await house.write_note("open", "wombat")
     await house.add("t1", "one")
     await house.settled()
-    house.vault.locked = {f"{OWNER}/notes/private.md"}
-    return house
+    locked.locked = {f"{OWNER}/notes/private.md"}
+    yield house
+    await house.close()
 
 
 async def test_making_the_index_anew_goes_on_where_a_note_cannot_be_read(index: IndexHouse) -> None:
@@ -235,9 +245,8 @@ async def test_making_the_index_anew_goes_on_where_a_note_cannot_be_read(index: 
     assert index.indexer.live.name != old
     assert report.unreadable == [f"{OWNER}/notes/private.md"]
     assert report.embedded == 0
-    assert index.stored() == dict.fromkeys(("heron", "wombat", "one"), True)
+    assert await index.stored() == dict.fromkeys(("heron", "wombat", "one"), True)
     assert await index.texts("heron") == {"heron"}
-    await index.close()
 
 
 async def test_a_note_that_was_never_indexed_and_cannot_be_read_is_left_out_and_listed(
@@ -250,15 +259,13 @@ async def test_a_note_that_was_never_indexed_and_cannot_be_read_is_left_out_and_
     await index.notes.seen(Note(path, OWNER, "a digest", 0))
     report = await index.reindexer.reindex()
     assert path in report.unreadable
-    assert set(index.stored()) == {"heron", "wombat", "one"}
-    await index.close()
+    assert set(await index.stored()) == {"heron", "wombat", "one"}
 
 
 async def test_verifying_says_what_it_could_not_prove_and_finds_all_else(index: IndexHouse) -> None:
     live = index.indexer.live.name
     assert await index.verifier.problems(live) == [f"index: 1 {UNPROVEN}"]
-    kept = index.store.contents[live].owners[OWNER]
-    lost = next(row_id for row_id, one in kept.items() if one.row.text == "wombat")
-    del kept[lost]
+    kept = await index.store.load(live, OWNER)
+    lost = [row.row_id for row in kept.rows if row.text == "wombat"]
+    await index.store.remove(live, OWNER, lost)
     assert "index: 1 texts are missing from the index" in await index.verifier.problems(live)
-    await index.close()

@@ -10,7 +10,9 @@ from recollect.domain.model import Append, Memcell, NewTurn, Thread
 from recollect.failpoints import FailPoints
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verification, Verifier
-from tests.fakes import START, FakeJournal, FakeVault
+from tests.contract.journals import Journal
+from tests.fakes import START
+from tests.persons_vault import PersonsVault
 
 FOLDER = "default/users/me/threads/t1"
 FIRST = f"{FOLDER}/0001.md"
@@ -18,14 +20,8 @@ SECOND = f"{FOLDER}/0002.md"
 
 
 @pytest.fixture
-def vault() -> FakeVault:
-    return FakeVault()
-
-
-@pytest.fixture
-async def journal(vault: FakeVault) -> FakeJournal:
+async def journal(journal: Journal, vault: PersonsVault) -> Journal:
     """A thread of two parts, the last messages in a memcell, all written."""
-    journal = FakeJournal()
     turns = [NewTurn("user", f"{number} " + "x" * 15_000, START, "ann") for number in range(3)]
     await journal.threads.append(Append("default", "t1", turns))
     stored = await journal.threads.get_history("t1", 2)
@@ -36,31 +32,31 @@ async def journal(vault: FakeVault) -> FakeJournal:
     return journal
 
 
-def transcriber(journal: FakeJournal, vault: FakeVault) -> Transcriber:
+def transcriber(journal: Journal, vault: PersonsVault) -> Transcriber:
     return Transcriber(journal.transcripts, vault, FailPoints())
 
 
-async def verify(journal: FakeJournal, vault: FakeVault, *, repair: bool = False) -> Verification:
+async def verify(journal: Journal, vault: PersonsVault, *, repair: bool = False) -> Verification:
     verifier = Verifier(
         journal.threads, journal.transcripts, journal.coverage, vault, transcriber(journal, vault)
     )
     return await verifier.verify(repair=repair)
 
 
-async def test_a_sound_home_is_ok(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_sound_home_is_ok(journal: Journal, vault: PersonsVault) -> None:
     found = await verify(journal, vault)
     assert found.ok
     assert (found.threads, found.parts, found.pending, found.problems, found.notes) == (1, 2, 0, [], [])
 
 
-async def test_verifying_changes_nothing(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_verifying_changes_nothing(journal: Journal, vault: PersonsVault) -> None:
     del vault.files[FIRST]
     before = dict(vault.files), await journal.transcripts.parts("default", "t1")
     await verify(journal, vault)
     assert (vault.files, await journal.transcripts.parts("default", "t1")) == before
 
 
-async def test_every_space_is_verified(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_every_space_is_verified(journal: Journal, vault: PersonsVault) -> None:
     turn = NewTurn("user", "x", START, "ann")
     await journal.threads.append(Append("work", "t1", [turn]))
     found = await verify(journal, vault)
@@ -71,7 +67,7 @@ async def test_every_space_is_verified(journal: FakeJournal, vault: FakeVault) -
     assert found.threads == 2
 
 
-async def test_a_deleted_file_is_found(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_deleted_file_is_found(journal: Journal, vault: PersonsVault) -> None:
     del vault.files[SECOND]
     found = await verify(journal, vault)
     assert not found.ok
@@ -80,7 +76,7 @@ async def test_a_deleted_file_is_found(journal: FakeJournal, vault: FakeVault) -
 
 @pytest.mark.parametrize("change", [lambda text: text + "\n", lambda text: text[:-9], lambda text: ""])
 async def test_an_altered_file_is_found(
-    journal: FakeJournal, vault: FakeVault, change: Callable[[str], str]
+    journal: Journal, vault: PersonsVault, change: Callable[[str], str]
 ) -> None:
     vault.files[FIRST] = change(vault.files[FIRST])
     found = await verify(journal, vault)
@@ -88,33 +84,36 @@ async def test_an_altered_file_is_found(
     assert found.problems == [f"{FIRST} differs from the journal"]
 
 
-async def test_a_turn_in_neither_buffer_nor_cell_is_found(journal: FakeJournal, vault: FakeVault) -> None:
-    journal.rows["default", "t1"].buffer.clear()
+async def test_a_turn_in_neither_buffer_nor_cell_is_found(journal: Journal, vault: PersonsVault) -> None:
+    await journal.damage("DELETE FROM unprocessed_buffer")
     found = await verify(journal, vault)
     assert not found.ok
     assert found.problems == ["missing: t-1 of thread 't1'"]
 
 
-async def test_a_turn_that_vanished_is_found(journal: FakeJournal, vault: FakeVault) -> None:
-    del journal.rows["default", "t1"].turns[1]
+async def test_a_turn_that_vanished_is_found(journal: Journal, vault: PersonsVault) -> None:
+    await journal.damage("DELETE FROM turns WHERE position = 1")
     found = await verify(journal, vault)
     assert not found.ok
     assert "missing: 1 turns of thread 't1'" in found.problems
 
 
-async def test_a_turn_in_buffer_and_cell_is_found(journal: FakeJournal, vault: FakeVault) -> None:
-    journal.rows["default", "t1"].buffer.add("t-2")
+async def test_a_turn_in_buffer_and_cell_is_found(journal: Journal, vault: PersonsVault) -> None:
+    await journal.damage(
+        "INSERT INTO unprocessed_buffer SELECT thread_pk, pk, 'default', 't1', message_id FROM turns"
+        " WHERE position = 2"
+    )
     assert not (await verify(journal, vault)).ok
 
 
-async def test_a_cell_without_its_turns_is_found(journal: FakeJournal, vault: FakeVault) -> None:
-    del journal.rows["default", "t1"].turns[3]
+async def test_a_cell_without_its_turns_is_found(journal: Journal, vault: PersonsVault) -> None:
+    await journal.damage("DELETE FROM turns WHERE position = 3")
     found = await verify(journal, vault)
     assert any("memcell" in problem for problem in found.problems)
 
 
 async def test_what_is_not_written_yet_is_pending_and_no_problem(
-    journal: FakeJournal, vault: FakeVault
+    journal: Journal, vault: PersonsVault
 ) -> None:
     turn = NewTurn("user", "new", START, "ann")
     await journal.threads.append(Append("default", "t1", [turn, turn]))
@@ -124,7 +123,7 @@ async def test_what_is_not_written_yet_is_pending_and_no_problem(
     assert found.pending == 2
 
 
-async def test_an_incognito_thread_needs_no_file(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_an_incognito_thread_needs_no_file(journal: Journal, vault: PersonsVault) -> None:
     thread = Thread("default", "t2", "me", START, START, incognito=True)
     await journal.threads.create_thread(thread)
     await journal.threads.append(Append("default", "t2", [NewTurn("user", "psst", START, "ann")]))
@@ -132,22 +131,20 @@ async def test_an_incognito_thread_needs_no_file(journal: FakeJournal, vault: Fa
     assert (found.ok, found.pending) == (True, 0)
 
 
-async def test_a_conflict_file_is_noted(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_conflict_file_is_noted(journal: Journal, vault: PersonsVault) -> None:
     vault.files[f"{FOLDER}/0001.conflict-12345678.md"] = "edited"
     found = await verify(journal, vault)
     assert found.ok
     assert [note.partition(":")[0] for note in found.notes] == [f"{FOLDER}/0001.conflict-12345678.md"]
 
 
-async def test_a_transcript_that_belongs_to_no_thread_is_noted(
-    journal: FakeJournal, vault: FakeVault
-) -> None:
+async def test_a_transcript_that_belongs_to_no_thread_is_noted(journal: Journal, vault: PersonsVault) -> None:
     vault.files["default/users/me/threads/gone/0001.md"] = "old"
     found = await verify(journal, vault)
     assert len(found.notes) == 1
 
 
-async def test_a_persons_own_notes_are_left_unmentioned(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_persons_own_notes_are_left_unmentioned(journal: Journal, vault: PersonsVault) -> None:
     vault.files["default/users/me/notes/shopping.md"] = "milk"
     assert (await verify(journal, vault)).notes == []
 
@@ -155,7 +152,7 @@ async def test_a_persons_own_notes_are_left_unmentioned(journal: FakeJournal, va
 # Repair
 
 
-async def test_repair_writes_what_is_gone(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_repair_writes_what_is_gone(journal: Journal, vault: PersonsVault) -> None:
     before = dict(vault.files)
     vault.files.clear()
     found = await verify(journal, vault, repair=True)
@@ -164,7 +161,7 @@ async def test_repair_writes_what_is_gone(journal: FakeJournal, vault: FakeVault
     assert (await verify(journal, vault)).ok
 
 
-async def test_repair_leaves_what_a_person_changed(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_repair_leaves_what_a_person_changed(journal: Journal, vault: PersonsVault) -> None:
     vault.files[FIRST] += "my own note\n"
     before = dict(vault.files)
     found = await verify(journal, vault, repair=True)
@@ -172,7 +169,7 @@ async def test_repair_leaves_what_a_person_changed(journal: FakeJournal, vault: 
     assert found.problems == [f"{FIRST} differs from the journal"]
 
 
-async def test_a_repaired_part_is_ours_again(journal: FakeJournal, vault: FakeVault) -> None:
+async def test_a_repaired_part_is_ours_again(journal: Journal, vault: PersonsVault) -> None:
     vault.files.clear()
     await verify(journal, vault, repair=True)
     await journal.threads.update_thread("t1", {"title": "Porto"})
@@ -182,21 +179,22 @@ async def test_a_repaired_part_is_ours_again(journal: FakeJournal, vault: FakeVa
 
 @pytest.mark.parametrize("digest", ["recorded", None])
 async def test_an_attempt_that_failed_hides_nothing(
-    journal: FakeJournal, vault: FakeVault, digest: str | None
+    journal: Journal, vault: PersonsVault, digest: str | None
 ) -> None:
     """A part that waits to be written anew must still be what we last wrote."""
-    part = journal.rows["default", "t1"].parts[1]
-    kept = part.digest if digest else None
-    journal.rows["default", "t1"].parts[1] = replace(part, digest=kept, writing="0" * 64)
+    if digest is None:
+        await journal.transcripts.forget_part("default", "t1", 1)
+    (part, *_) = await journal.transcripts.parts("default", "t1")
+    await journal.transcripts.announce("default", "t1", replace(part, writing="0" * 64))
     vault.files[FIRST] = "junk"
     assert f"{FIRST} differs from the journal" in (await verify(journal, vault)).problems
 
 
-async def test_a_part_that_is_lost_from_the_middle_is_found(journal: FakeJournal, vault: FakeVault) -> None:
-    del journal.rows["default", "t1"].parts[1]
+async def test_a_part_that_is_lost_from_the_middle_is_found(journal: Journal, vault: PersonsVault) -> None:
+    await journal.damage("DELETE FROM transcript_parts WHERE part = 1")
     assert not (await verify(journal, vault)).ok
 
 
-async def test_a_missing_vault_is_found(journal: FakeJournal, vault: FakeVault) -> None:
-    vault.is_there = lambda: False  # type: ignore[method-assign]
+async def test_a_missing_vault_is_found(journal: Journal, vault: PersonsVault) -> None:
+    vault.take_away()
     assert "the vault is missing" in (await verify(journal, vault)).problems

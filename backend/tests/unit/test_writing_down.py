@@ -8,9 +8,9 @@ import pytest
 from recollect.domain.chat import Accepted, Epoch, SentPrompt
 from recollect.domain.model import Thread, Turn
 from recollect.errors import StorageUnavailable
+from recollect.infra.journal.chats import SqlChatStore
 from recollect.service.chat import receive_stream as writing_down
 from recollect.service.chat.receive_stream import WritingDown
-from recollect.service.ports import ChatStore
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
 PROMPT = SentPrompt(EPOCH, True, None, None, b"", 0, {})
@@ -33,7 +33,7 @@ class Store:
 
 
 def writing(store: Store) -> WritingDown:
-    return WritingDown(cast(ChatStore, store), ACCEPTED, PROMPT)
+    return WritingDown(cast(SqlChatStore, store), ACCEPTED, PROMPT)
 
 
 async def test_a_quick_answer_leaves_it_to_be_written_with_it() -> None:

@@ -15,7 +15,7 @@ import httpx2
 from recollect.entrypoints.headers import SPACE_HEADER
 from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
 from recollect.infra.home_lock import current_holder
-from recollect.service.ports import Progress
+from recollect.service.coordination import Progress
 from recollect.settings import Settings
 
 _IN_PROCESS = "http://127.0.0.1"

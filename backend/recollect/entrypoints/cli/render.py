@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from recollect.service.ports import Progress
+from recollect.service.coordination import Progress
 
 
 def moment(text: str | None, option: str) -> int | None:

@@ -111,7 +111,7 @@ def table_name(owner: str) -> str:
 
 
 class LanceIndex:
-    """IndexStore in a folder that no other process uses. LanceDB is imported, in a worker thread, on first use.
+    """Searchable rows, by generation and owner, in a folder that no other process uses. LanceDB is imported, in a worker thread, on first use.
 
     Calls for one owner run one after another; those for different owners beside each other.
     """

@@ -93,7 +93,7 @@ def upgrade_schema(connection: Connection) -> bool:
     if current is not None and current < OLDEST:
         raise SchemaTooOld(
             f"the journal has schema {current}; this version of Recollect knows schemas from {OLDEST} on. "
-            "Start the Recollect version that wrote it, or the last one before the schema was squashed, once; "
+            "Start the last version before the schema was squashed once; "
             f"it upgrades the journal to {OLDEST}."
         )
     _run_alembic(connection)

@@ -303,6 +303,7 @@ class SqlIndexLedger:
         return [note_of(row) for row in behind], [row["path"] for row in gone]
 
     async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
+        """An owner's notes that are indexed as they are, by their words alone."""
         found = await self._database.read(UNEMBEDDED_NOTES, {"generation": generation, "owner": owner})
         return [note_of(row) for row in found]
 

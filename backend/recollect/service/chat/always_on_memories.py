@@ -13,7 +13,8 @@ from recollect.domain.model import Thread
 from recollect.domain.paths import owner_folder
 from recollect.domain.prompt import Memory
 from recollect.domain.recall.rows import Vectors, told
-from recollect.service.ports import EntryStore, ThreadStore
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.recall.corpus_cache import Corpora
 
 _DAY_MS = 86_400_000
@@ -43,8 +44,8 @@ class Standing:
 class StandingMemories:
     """Read from the journal: a few entries by their ids and kinds, no search."""
 
-    entries: EntryStore
-    threads: ThreadStore
+    entries: SqlEntryStore
+    threads: SqlThreadStore
 
     async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> Standing:
         """The profile and what is due where the epoch has neither yet; corrections whenever there are any."""

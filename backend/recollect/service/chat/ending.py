@@ -10,12 +10,13 @@ from recollect.domain.chat import AnswerText, SentPrompt
 from recollect.domain.model import JsonObject, Turn
 from recollect.domain.people import Preferences
 from recollect.errors import RecollectError, Unavailable
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.people import SqlPeopleStore
 from recollect.service.chat.post_turn_jobs import FinishedTurn, run_post_response_tasks
 from recollect.service.chat.prompt import Prepared
 from recollect.service.chat.receive_stream import Outcome, Patience
 from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn
-from recollect.service.ports import ChatStore, PeopleStore
 
 _log = logging.getLogger("recollect.chat")
 
@@ -34,7 +35,7 @@ class Done:
 class ChatEnding:
     """Stores answers; one that the disk does not take is stored as soon as there is room."""
 
-    def __init__(self, store: ChatStore, people: PeopleStore, patience: Patience) -> None:
+    def __init__(self, store: SqlChatStore, people: SqlPeopleStore, patience: Patience) -> None:
         self._store = store
         self._people = people
         self._patience = patience

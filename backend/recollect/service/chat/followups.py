@@ -14,8 +14,10 @@ from recollect.domain.job import Job
 from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines
 from recollect.domain.model import JsonObject, Turn
 from recollect.errors import ModelUnavailable
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.models.background import Answer, BackgroundModel, ChatPrefix
-from recollect.service.ports import SummaryStore, ThreadStore, TranscriptStore
 
 MAX_TITLE = 60
 _log = logging.getLogger("recollect.titles")
@@ -63,7 +65,7 @@ def is_placeholder(title: str | None) -> bool:
 class Titles:
     """Gives titles; never to an incognito thread, and never over what a person has set."""
 
-    threads: ThreadStore
+    threads: SqlThreadStore
     model: BackgroundModel | None
 
     async def handle(self, job: Job) -> None:
@@ -194,8 +196,8 @@ class SummaryFailed(Exception):
 class Summariser:
     """Sums up the turns that will leave. Where that fails the window is trimmed all the same, without a summary."""
 
-    turns: TranscriptStore
-    summaries: SummaryStore
+    turns: SqlTranscriptStore
+    summaries: SqlChatStore
     model: BackgroundModel | None
     """None: nothing is ever summed up."""
     live_prompt: LivePrompt = no_live_prompt

@@ -9,7 +9,6 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from recollect.domain.access import Caller
 from recollect.domain.history_matching import (
@@ -23,32 +22,12 @@ from recollect.domain.history_matching import (
 )
 from recollect.domain.model import NewTurn, Turn
 from recollect.errors import InvalidInput
+from recollect.infra.journal.history_matching import SqlChainStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.chat.turn import Chat
-from recollect.service.ports import ThreadStore
 from recollect.service.threads import DEFAULT_USER, owned_thread
-
-
-class ChainStore(Protocol):
-    """Finds turns by what leads to them, within one owner's threads alone."""
-
-    async def from_the_beginning(
-        self, space: str, user_id: str, said: Sequence[bytes], thread_id: str | None = None
-    ) -> list[Sighting]:
-        """Takes in what is new in the owner's threads, and looks in all of it."""
-        ...
-
-    async def in_the_middle(
-        self,
-        space: str,
-        user_id: str,
-        said: Sequence[bytes],
-        longer_than: int = 0,
-        thread_id: str | None = None,
-    ) -> list[Sighting]:
-        """Looks in what was taken in."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +66,7 @@ class _Told:
 class ResentChat:
     """`handle_chat_turn` for clients that keep their history themselves."""
 
-    def __init__(self, chat: Chat, chains: ChainStore, threads: ThreadStore) -> None:
+    def __init__(self, chat: Chat, chains: SqlChainStore, threads: SqlThreadStore) -> None:
         self._chat = chat
         self._chains = chains
         self._threads = threads

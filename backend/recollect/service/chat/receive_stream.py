@@ -14,8 +14,10 @@ from recollect.domain.identity import turn_number
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent
 from recollect.domain.model import JsonObject, Status, Turn
 from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.stream import LiveTurn
-from recollect.service.ports import Backend, ChatStore, ThreadStore
+from recollect.service.ports import Backend
 from recollect.service.threads import owned_thread
 
 SAVE_SECONDS = 1.0
@@ -57,7 +59,7 @@ class Patience:
 
 
 async def stream_llm(
-    store: ChatStore, backend: Backend, call: ChatCall, live: LiveTurn, patience: Patience
+    store: SqlChatStore, backend: Backend, call: ChatCall, live: LiveTurn, patience: Patience
 ) -> Outcome:
     """Stream an answer into `live` and, every second, into the journal. Never raises for what the model does."""
     outcome = Outcome()
@@ -77,7 +79,7 @@ async def stream_llm(
 
 
 async def _receive_while_wanted(
-    store: ChatStore,
+    store: SqlChatStore,
     backend: Backend,
     call: ChatCall,
     live: LiveTurn,
@@ -116,7 +118,7 @@ class _Watching:
 
     def __init__(
         self,
-        store: ChatStore,
+        store: SqlChatStore,
         live: LiveTurn,
         patience: Patience,
         outcome: Outcome,
@@ -170,7 +172,7 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
                 outcome.finished = live.finished = event
 
 
-async def _saved(store: ChatStore, live: LiveTurn, before: int) -> int:
+async def _saved(store: SqlChatStore, live: LiveTurn, before: int) -> int:
     """How many pieces are in the journal. One that can't be written for a while costs what was not saved meanwhile."""
     count = len(live.deltas)
     if count == before:
@@ -196,7 +198,7 @@ class WritingDown:
     is written down together with its prompt, in one transaction.
     """
 
-    def __init__(self, store: ChatStore, accepted: Accepted, prompt: SentPrompt) -> None:
+    def __init__(self, store: SqlChatStore, accepted: Accepted, prompt: SentPrompt) -> None:
         self._store, self._accepted, self._prompt = store, accepted, prompt
         self._task: asyncio.Task[bool] | None = None
         self._timer = asyncio.get_running_loop().call_later(AFTER_SECONDS, self._start)
@@ -225,7 +227,7 @@ _NEAR = 4
 
 
 async def receipts_of(
-    chats: ChatStore, space: str, thread_id: str, turns: Sequence[Turn]
+    chats: SqlChatStore, space: str, thread_id: str, turns: Sequence[Turn]
 ) -> dict[str, JsonObject]:
     """What came of the prompts for these turns, which stand in their order; of a thread that the caller may see."""
     if not turns:
@@ -234,8 +236,8 @@ async def receipts_of(
 
 
 async def prompt_of(
-    threads: ThreadStore,
-    chats: ChatStore,
+    threads: SqlThreadStore,
+    chats: SqlChatStore,
     caller: Caller,
     thread_id: str,
     user_id: str | None,

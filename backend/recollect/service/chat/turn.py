@@ -19,15 +19,19 @@ from recollect.domain.llm import ChatCall, Usage
 from recollect.domain.model import JsonObject, Thread, Turn
 from recollect.domain.people import Preset
 from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError
+from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.ending import ChatEnding, Done
 from recollect.service.chat.prompt import Prepared, PromptMaker, Wanted, instructions_of
 from recollect.service.chat.receive_stream import Outcome, Patience, WritingDown, stream_llm
 from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn, LiveTurns
+from recollect.service.coordination import Clock
 from recollect.service.models.gate import Gate
 from recollect.service.models.slots import SlotMaps
 from recollect.service.people import preset_in_force, require_preset
-from recollect.service.ports import Backends, ChatStore, Clock, PeopleStore, ThreadStore
+from recollect.service.ports import Backends
 from recollect.service.threads import DEFAULT_USER
 from recollect.service.vault.images import Images
 
@@ -61,9 +65,9 @@ class Chat:
 
     def __init__(
         self,
-        store: ChatStore,
-        threads: ThreadStore,
-        people: PeopleStore,
+        store: SqlChatStore,
+        threads: SqlThreadStore,
+        people: SqlPeopleStore,
         backends: Backends,
         prompts: PromptMaker,
         gate: Gate,

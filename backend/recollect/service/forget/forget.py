@@ -12,28 +12,21 @@ from recollect.domain.paths import forgotten_path, owner_folder, thread_folder, 
 from recollect.domain.vault_file import StoredPart
 from recollect.errors import NotFound
 from recollect.failpoints import FailPoints
-from recollect.service.forget.ports import (
-    ForgetImages,
-    ForgettingIndex,
-    ForgettingStore,
-    LeftoverRemover,
-    no_leftovers,
-)
-from recollect.service.forget.purge import Settler
-from recollect.service.ports import (
-    EntryFileStore,
-    EntryStore,
-    NoteStore,
-    PeopleStore,
-    ThreadStore,
-    TranscriptStore,
-    Vault,
-)
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
+from recollect.service.forget.purge import IndexForgetter, LeftoverRemover, Settler, no_leftovers
 from recollect.service.threads import DEFAULT_USER, owned_thread
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.transcripts import Transcriber
 
 Handler = Callable[[Job], Awaitable[None]]
+ForgetImages = Callable[[str, str], Awaitable[None]]
+"""Removes those of a space's user that nothing refers to any more."""
 
 
 async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
@@ -48,13 +41,12 @@ async def _no_images(space: str, user_id: str) -> None:
 class Purger:
     """The index, tombstones and then the transcript, images, then the log of the journal."""
 
-    store: TranscriptStore
+    store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
     forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
     """Removes what the index holds of a space's user's thread."""
-    forget_images: Callable[[str, str], Awaitable[None]] = _no_images
-    """Removes those of a space's user that nothing refers to any more."""
+    forget_images: ForgetImages = _no_images
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs that purge a thread."""
@@ -94,7 +86,7 @@ class PurgeSteps:
 
 
 async def write_tombstones(
-    store: TranscriptStore, vault: Vault, space: str, user_id: str, thread_id: str
+    store: SqlTranscriptStore, vault: Vault, space: str, user_id: str, thread_id: str
 ) -> None:
     """The file that says what was forgotten of a thread, if anything was."""
     key = thread_key(space, thread_id)
@@ -119,22 +111,22 @@ class Forgetting:
 
 
 async def what_goes_with_thread(
-    threads: ThreadStore, entries: EntryStore, caller: Caller, thread_id: str, user_id: str | None
+    threads: SqlThreadStore, entries: SqlEntryStore, caller: Caller, thread_id: str, user_id: str | None
 ) -> Forgetting:
     """What `delete_thread` would forget now. Changes nothing."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
     return Forgetting(thread.turn_count, tuple(await entries.citing(caller.space, thread_id, None)))
 
 
-async def delete_thread(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:
+async def delete_thread(threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:
     """Forget a thread and every turn of it; returns how many turns that were."""
     await owned_thread(threads, caller, thread_id, user_id)
     return await threads.delete_thread(thread_id, space=caller.space)
 
 
 async def forget_turn(
-    threads: ThreadStore,
-    store: ForgettingStore,
+    threads: SqlThreadStore,
+    store: SqlForgetting,
     caller: Caller,
     thread_id: str,
     turn_id: str,
@@ -151,9 +143,9 @@ async def forget_turn(
 
 
 async def what_goes_with_turn(
-    threads: ThreadStore,
-    store: ForgettingStore,
-    entries: EntryStore,
+    threads: SqlThreadStore,
+    store: SqlForgetting,
+    entries: SqlEntryStore,
     caller: Caller,
     thread_id: str,
     turn_id: str,
@@ -171,10 +163,10 @@ async def what_goes_with_turn(
 class TurnPurger:
     """The index, the tombstones, then the transcript: its parts are rendered anew without what is forgotten."""
 
-    store: TranscriptStore
+    store: SqlTranscriptStore
     vault: Vault
     transcriber: Transcriber
-    index: ForgettingIndex
+    index: IndexForgetter
     fail_points: FailPoints
     forget_images: ForgetImages
     remove_leftovers: LeftoverRemover = no_leftovers
@@ -215,7 +207,7 @@ class TurnPurger:
 
 
 async def forget_note(
-    notes: Notes, store: ForgettingStore, caller: Caller, user_id: str | None, name: str
+    notes: Notes, store: SqlForgetting, caller: Caller, user_id: str | None, name: str
 ) -> None:
     """By its path below `notes/`. Raises NotFound."""
     path = (await notes.get_note(caller, user_id, name)).note.path
@@ -230,12 +222,12 @@ async def forget_note(
 class NotePurger:
     """The file, then the index; the prompts once more, when whoever had read the note has ended."""
 
-    store: ForgettingStore
+    store: SqlForgetting
     vault: Vault
-    notes: NoteStore
-    index: ForgettingIndex
+    notes: SqlNoteStore
+    index: IndexForgetter
     settler: Settler
-    transcripts: TranscriptStore
+    transcripts: SqlTranscriptStore
 
     async def handle(self, job: Job) -> None:
         """For purge jobs of the step `note`: the second of them waits for whoever still worked for the user."""
@@ -259,7 +251,9 @@ class NotePurger:
             await self.notes.gone([path])
 
 
-async def forget_user(store: ForgettingStore, people: PeopleStore, caller: Caller, user_id: str) -> Forgotten:
+async def forget_user(
+    store: SqlForgetting, people: SqlPeopleStore, caller: Caller, user_id: str
+) -> Forgotten:
     """Nothing is forgotten of somebody who is not known. Raises NotFound for a key of another user."""
     caller.acting_for(user_id)
     forgotten = await store.forget_user(caller.space, user_id)
@@ -274,14 +268,14 @@ class UserPurger:
     What the user said since they were forgotten is kept: it is written and indexed again.
     """
 
-    store: ForgettingStore
-    threads: ThreadStore
-    transcripts: TranscriptStore
+    store: SqlForgetting
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
     transcriber: Transcriber
-    entry_files: EntryFileStore
-    people: PeopleStore
+    entry_files: SqlEntryFileStore
+    people: SqlPeopleStore
     vault: Vault
-    index: ForgettingIndex
+    index: IndexForgetter
     settler: Settler
     fail_points: FailPoints
 

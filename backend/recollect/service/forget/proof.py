@@ -10,8 +10,11 @@ from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import transcript_place
 from recollect.domain.paths import linked_turn, owner_folder, owner_of_path
 from recollect.errors import IndexUnavailable
-from recollect.service.forget.ports import ForgottenProof, IndexVersions
-from recollect.service.ports import JobRunner, Progress, Vault, no_progress
+from recollect.infra.index.store import TableVersions
+from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.forget_proof import SqlForgottenProof
+from recollect.infra.vault import Vault
+from recollect.service.coordination import Progress, no_progress
 
 _WAIT_SECONDS = 30.0
 _MANY_JOBS = 10_000
@@ -48,10 +51,10 @@ def no_other_files() -> list[str]:
 class ForgottenVerifier:
     """Reads everything, changes nothing but that it folds the journal's log."""
 
-    proof: ForgottenProof
-    index: IndexVersions
+    proof: SqlForgottenProof
+    index: TableVersions
     vault: Vault
-    jobs: JobRunner
+    jobs: JobEngine
     other_files: Callable[[], list[str]] = no_other_files
     """Copies of the home as it was: nobody forgets anything in them."""
 

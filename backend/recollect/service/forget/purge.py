@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import EntryJob
@@ -13,15 +13,30 @@ from recollect.domain.recall.rows import TURN, IndexRow
 from recollect.domain.strategy import STRATEGY, ClosedCell, Tuning
 from recollect.errors import IndexUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
-from recollect.service.forget.ports import ForgettingIndex, ForgettingStore, LeftoverRemover, no_leftovers
-from recollect.service.ports import CellTexts, Clock, JobQueue, NoteStore, ThreadStore, TranscriptStore, Vault
+from recollect.infra.journal.cells import SqlCellTexts
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
+from recollect.service.coordination import Clock
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
+
+LeftoverRemover = Callable[[str], Awaitable[None]]
+"""Removes what killed writes of an earlier process left in a folder of the vault."""
+
+
+async def no_leftovers(folder: str) -> None:
+    """For vaults that no write is killed in."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexForgetter:
-    """Every step can be cut short and run again: a table is compacted even where no row of it has to go."""
+    """Leaves no byte of what is forgotten in any generation of the index, old versions of its tables included.
+
+    Every step can be cut short and run again: a table is compacted even where no row of it has to go.
+    """
 
     words: WordIndexer
     indexer: Indexer
@@ -107,8 +122,8 @@ _PATIENCE_MS = 300
 class Rework:
     """Has derived anew what is left of cells that lost a turn, and of entries that lost a source."""
 
-    cells: CellTexts
-    queue: JobQueue
+    cells: SqlCellTexts
+    queue: SqlJobQueue
     tuning: Callable[[], Tuning]
     clock: Clock
 
@@ -140,10 +155,10 @@ def _now(job: EntryJob) -> EntryJob:
 class Settler:
     """Waits for jobs and chats that had read the words before they went, then makes sure that nothing came of it."""
 
-    store: ForgettingStore
+    store: SqlForgetting
     vault: Vault
-    notes: NoteStore
-    index: ForgettingIndex
+    notes: SqlNoteStore
+    index: IndexForgetter
     rework: Rework
     fail_points: FailPoints
     remove_leftovers: LeftoverRemover = no_leftovers
@@ -186,8 +201,8 @@ class Settler:
 class Overwriter:
     """The last step: the journal's free space, and its log."""
 
-    store: ForgettingStore
-    transcripts: TranscriptStore
+    store: SqlForgetting
+    transcripts: SqlTranscriptStore
     fail_points: FailPoints
 
     async def handle(self, job: Job) -> None:
@@ -206,7 +221,7 @@ _log = logging.getLogger("recollect.incognito")
 class IncognitoEnds:
     """Forgets what an incognito thread held, as deleting it does. Looks at every start and every few minutes."""
 
-    def __init__(self, threads: ThreadStore, *, clock: Clock, idle_hours: float) -> None:
+    def __init__(self, threads: SqlThreadStore, *, clock: Clock, idle_hours: float) -> None:
         self._threads = threads
         self._clock = clock
         self._idle_ms = int(idle_hours * 3_600_000)

@@ -9,8 +9,8 @@ from recollect.domain.extraction.prompts import prompt_digest, repair_messages
 from recollect.domain.model import JsonObject
 from recollect.errors import ModelTooSlow
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.cells import SqlModelAnswers
 from recollect.service.models.background import Answer, BackgroundModel, ChatPrefix
-from recollect.service.ports import ModelAnswers
 
 _ANSWER_TOKENS = 1_500
 
@@ -57,7 +57,7 @@ class Questions:
     """Asks at most once for what was answered before, and gives an answer that can't be read one second chance."""
 
     model: BackgroundModel
-    answers: ModelAnswers
+    answers: SqlModelAnswers
     fail_points: FailPoints
 
     async def answer(self, question: Question) -> tuple[KeptAnswer, JsonObject]:

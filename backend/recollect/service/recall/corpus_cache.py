@@ -22,8 +22,10 @@ from recollect.domain.recall.rows import (
     words_of,
 )
 from recollect.errors import IndexUnavailable
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import IndexLedger, IndexStore, TranscriptStore
 
 _FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
 """Rows, and characters in them, that are taken in on the event loop; more are taken in off it."""
@@ -58,9 +60,9 @@ class Corpora:
 
     def __init__(
         self,
-        store: IndexStore,
-        ledger: IndexLedger,
-        turns: TranscriptStore,
+        store: LanceIndex,
+        ledger: SqlIndexLedger,
+        turns: SqlTranscriptStore,
         locks: OwnerLocks,
         *,
         budget_bytes: int,

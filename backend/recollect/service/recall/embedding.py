@@ -23,8 +23,11 @@ from recollect.domain.recall.rows import (
 )
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused
 from recollect.failpoints import FailPoints
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import Embedder, IndexLedger, IndexStore, TranscriptStore
+from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.words import WordIndexer
 
@@ -66,9 +69,9 @@ class MeaningIndexer:
 
     def __init__(
         self,
-        store: IndexStore,
-        ledger: IndexLedger,
-        turns: TranscriptStore,
+        store: LanceIndex,
+        ledger: SqlIndexLedger,
+        turns: SqlTranscriptStore,
         words: WordIndexer,
         locks: OwnerLocks,
         corpora: Corpora,

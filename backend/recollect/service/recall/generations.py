@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from recollect.domain.model import Note
 from recollect.domain.recall.rows import FORMAT, TURN, Generation, IndexRow, ThreadProgress
 from recollect.errors import IndexUnavailable
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import IndexLedger, IndexStore
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import BATCH, MeaningIndexer
 
 
-async def new_generation(store: IndexStore, ledger: IndexLedger, above: Generation | None) -> Generation:
+async def new_generation(store: LanceIndex, ledger: SqlIndexLedger, above: Generation | None) -> Generation:
     """An empty generation beside all others. `above` may be gone from the disk; its name is not used again."""
     names = [generation.name for generation in await store.generations()]
     names += [above.name] if above is not None else []
@@ -25,7 +25,9 @@ async def new_generation(store: IndexStore, ledger: IndexLedger, above: Generati
     return generation
 
 
-async def usable_live(store: IndexStore, ledger: IndexLedger) -> tuple[Generation | None, Generation | None]:
+async def usable_live(
+    store: LanceIndex, ledger: SqlIndexLedger
+) -> tuple[Generation | None, Generation | None]:
     """The live generation where it can be used, and else what stands in its place, if anything does."""
     live = await store.live()
     if live is not None and live.format == FORMAT and await ledger.knows(live.name):
@@ -33,13 +35,13 @@ async def usable_live(store: IndexStore, ledger: IndexLedger) -> tuple[Generatio
     return None, live
 
 
-async def is_gone(store: IndexStore, live: Generation) -> bool:
+async def is_gone(store: LanceIndex, live: Generation) -> bool:
     """Whether somebody took the live generation away from under a running process."""
     there = await store.live()
     return there is None or there.name != live.name
 
 
-async def discard_others(store: IndexStore, kept: Collection[Generation | None]) -> None:
+async def discard_others(store: LanceIndex, kept: Collection[Generation | None]) -> None:
     """What killed rebuilds left, and what nobody needs any more."""
     names = {generation.name for generation in kept if generation is not None}
     for leftover in await store.generations():
@@ -53,7 +55,9 @@ _AT_ONCE = 20
 class IndexInspector:
     """Counts every owner's rows once, and has those made anew that are fewer than the ledger says."""
 
-    def __init__(self, store: IndexStore, ledger: IndexLedger, corpora: Corpora, locks: OwnerLocks) -> None:
+    def __init__(
+        self, store: LanceIndex, ledger: SqlIndexLedger, corpora: Corpora, locks: OwnerLocks
+    ) -> None:
         self._store = store
         self._ledger = ledger
         self._corpora = corpora
@@ -86,14 +90,6 @@ class IndexInspector:
         return f"it holds {found} rows, fewer than the {wanted} it should" if found < wanted else None
 
 
-class RefusalLedger(IndexLedger, Protocol):
-    """A ledger that also knows what the embedding model did not take."""
-
-    async def refused(self, generation: str) -> dict[str, int]:
-        """How many texts of each owner have no vector though they were to be embedded; owners without any left out."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Tried:
     """What of an owner was to be embedded when it was looked at."""
@@ -124,8 +120,8 @@ class _Tried:
 class Refusals:
     """A server that refused a text may take it later: it was set up otherwise, or another one answers by now."""
 
-    store: IndexStore
-    ledger: RefusalLedger
+    store: LanceIndex
+    ledger: SqlIndexLedger
     meaning: MeaningIndexer
     locks: OwnerLocks
 

@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import Generation, ThreadProgress
 from recollect.errors import IndexUnavailable, StorageUnavailable, Unavailable
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import PersistentLoop
-from recollect.service.ports import Embedder, IndexStore
+from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import BATCH, Key, MeaningIndexer, ModelCheck
 from recollect.service.recall.generations import (
     IndexInspector,
-    RefusalLedger,
     Refusals,
     discard_others,
     is_gone,
@@ -37,8 +38,8 @@ class Indexer:
 
     def __init__(
         self,
-        store: IndexStore,
-        ledger: RefusalLedger,
+        store: LanceIndex,
+        ledger: SqlIndexLedger,
         words: WordIndexer,
         meaning: MeaningIndexer,
         corpora: Corpora,

@@ -10,7 +10,10 @@ from recollect.domain.model import Note, Thread
 from recollect.domain.recall.rows import TURN, Generation, StoredRows
 from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.service.ports import Embedder, IndexLedger, IndexStore, Progress, no_progress
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.index import SqlIndexLedger
+from recollect.service.coordination import Progress, no_progress
+from recollect.service.ports import Embedder
 from recollect.service.recall.embedding import PROBE, Key, MeaningIndexer
 from recollect.service.recall.generations import new_generation
 from recollect.service.recall.indexer import Indexer, unread_in_words
@@ -93,8 +96,8 @@ class Reindexer:
     """Search goes on all the while, and nothing that comes meanwhile is missing afterwards."""
 
     indexer: Indexer
-    store: IndexStore
-    ledger: IndexLedger
+    store: LanceIndex
+    ledger: SqlIndexLedger
     words: WordIndexer
     meaning: MeaningIndexer
     embedder: Embedder | None

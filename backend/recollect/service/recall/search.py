@@ -18,7 +18,11 @@ from recollect.domain.recall.query import Query, read_query
 from recollect.domain.recall.rank import Scores, Weights, score
 from recollect.domain.recall.rows import TURN, Vectors
 from recollect.errors import EmbedderUnavailable, InvalidInput
-from recollect.service.ports import Clock, Embedder, IndexLedger, ThreadStore, TranscriptStore
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.index import SqlIndexLedger
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.service.coordination import Clock
+from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.indexer import Indexer
 from recollect.service.threads import DEFAULT_USER, owned_thread
@@ -71,9 +75,9 @@ class Recall:
         self,
         indexer: Indexer,
         corpora: Corpora,
-        ledger: IndexLedger,
-        threads: ThreadStore,
-        turns: TranscriptStore,
+        ledger: SqlIndexLedger,
+        threads: SqlThreadStore,
+        turns: SqlTranscriptStore,
         embedder: Embedder | None,
         *,
         clock: Clock,

@@ -9,15 +9,12 @@ from recollect.domain.model import NOTE_BYTES, Thread
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.recall.rows import IndexRow, StoredRows, ThreadProgress, file_rows, turn_row, words_of
 from recollect.errors import IndexUnavailable, StorageUnavailable
-from recollect.service.ports import (
-    CoverageStore,
-    IndexLedger,
-    IndexStore,
-    NoteStore,
-    ThreadStore,
-    TranscriptStore,
-    Vault,
-)
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.index import SqlIndexLedger
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
 from recollect.service.recall.indexer import Indexer
 
 UNPROVEN = "files cannot be read, and what the index holds of them is not proven"
@@ -45,12 +42,12 @@ class _Allowed:
 class IndexVerifier:
     """Reads the vault's own files: what the index is held against is what a person sees in them."""
 
-    store: IndexStore
-    ledger: IndexLedger
-    turns: TranscriptStore
-    threads: ThreadStore
-    counts: CoverageStore
-    notes: NoteStore
+    store: LanceIndex
+    ledger: SqlIndexLedger
+    turns: SqlTranscriptStore
+    threads: SqlThreadStore
+    counts: SqlCoverage
+    notes: SqlNoteStore
     vault: Vault
 
     async def problems(self, generation: str) -> list[str]:

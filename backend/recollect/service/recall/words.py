@@ -23,8 +23,11 @@ from recollect.domain.recall.rows import (
 from recollect.domain.vault_file import PlacedTurn
 from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.index import SqlIndexLedger
+from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import IndexLedger, IndexStore, NoteStore, TranscriptStore, Vault
 from recollect.service.recall.corpus_cache import Corpora
 
 _TURNS_AT_ONCE = 500
@@ -35,10 +38,10 @@ _log = logging.getLogger("recollect.index")
 class WordIndexer:
     """Every step can be cut short and run again with the same outcome: rows are put by their ids, then recorded."""
 
-    store: IndexStore
-    ledger: IndexLedger
-    turns: TranscriptStore
-    notes: NoteStore
+    store: LanceIndex
+    ledger: SqlIndexLedger
+    turns: SqlTranscriptStore
+    notes: SqlNoteStore
     vault: Vault
     locks: OwnerLocks
     corpora: Corpora

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from recollect.domain import boundary
 from recollect.domain.boundary import BoundaryRules, Cut
@@ -13,8 +12,9 @@ from recollect.domain.job import Job, Unfinished
 from recollect.domain.model import Memcell, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.cells import SqlCellStore
+from recollect.service.coordination import Clock
 from recollect.service.models.background import BackgroundModel
-from recollect.service.ports import CellStore, Clock
 
 _log = logging.getLogger("recollect.boundaries")
 _REST_MS = 30_000
@@ -30,7 +30,7 @@ class Boundaries:
     call to the model made way for a chat has changed nothing, and is run again.
     """
 
-    cells: CellStore
+    cells: SqlCellStore
     rules: BoundaryRules
     model: BackgroundModel | None
     fail_points: FailPoints
@@ -104,20 +104,13 @@ _EVERY_SECONDS = 60.0
 _AT_ONCE = 100
 
 
-class Buffers(Protocol):
-    """`CellStore`, as far as it is used here."""
-
-    async def quiet_threads(self, before: int, limit: int) -> list[tuple[str, str]]: ...
-    async def request_flush(self, space: str, thread_id: str, *, reason: str) -> int: ...
-
-
 class QuietThreads:
     """Has the last stretch of a thread closed once no message has come for as long as a gap between two closes one.
 
     Else whoever begins a new thread for every conversation would have no memory of how any of them ended.
     """
 
-    def __init__(self, buffers: Buffers, *, clock: Clock, gap_ms: int) -> None:
+    def __init__(self, buffers: SqlCellStore, *, clock: Clock, gap_ms: int) -> None:
         self._buffers = buffers
         self._clock = clock
         self._gap_ms = gap_ms

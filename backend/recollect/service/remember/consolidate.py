@@ -28,15 +28,18 @@ from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import Cause, Event, Tuning
 from recollect.errors import EmbedderUnavailable, NotFound
 from recollect.failpoints import FailPoints
-from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import CellTexts, Clock, Embedder, EntryStore, PeopleStore
+from recollect.infra.journal.cells import SqlCellTexts
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.service.coordination import Clock, OwnerLocks
+from recollect.service.ports import Embedder
 from recollect.service.remember.extract import Extracted, Extractor
 
 NOTHING = "nothing worth keeping"
 
 
 async def leave_receipts(
-    entries: EntryStore, space: str, owner: str, strategy: str, told: Iterable[tuple[Cause, JsonObject]]
+    entries: SqlEntryStore, space: str, owner: str, strategy: str, told: Iterable[tuple[Cause, JsonObject]]
 ) -> None:
     """With the memcells that set the strategy off, in the place of what it told of them before."""
     for cause, detail in told:
@@ -66,10 +69,10 @@ class Remembering:
     wrote stays, what they deleted does not come back, and who wants no memory gets none.
     """
 
-    cells: CellTexts
-    entries: EntryStore
+    cells: SqlCellTexts
+    entries: SqlEntryStore
     extractor: Extractor
-    people: PeopleStore
+    people: SqlPeopleStore
     embedder: Embedder | None
     tuning: Callable[[], Tuning]
     clock: Clock
@@ -246,9 +249,9 @@ _KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
 class Cases:
     """Each stretch of work with tools makes one case, whether its memcell or its chat turn comes first."""
 
-    cells: CellTexts
-    entries: EntryStore
-    people: PeopleStore
+    cells: SqlCellTexts
+    entries: SqlEntryStore
+    people: SqlPeopleStore
     extractor: Extractor
     remembering: Remembering
 

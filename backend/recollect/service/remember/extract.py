@@ -16,9 +16,9 @@ from recollect.domain.extraction.summary import extract_without_model
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import file_name
 from recollect.errors import InvalidInput
+from recollect.infra.vault import Vault
 from recollect.service.models.background import ChatPrefix
 from recollect.service.models.cached_model_calls import Appended, Question, Questions
-from recollect.service.ports import Vault
 
 PROMPTS = {
     "memcell": ("messages", MEMCELL_PLACEHOLDERS),

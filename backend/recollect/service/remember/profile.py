@@ -9,8 +9,8 @@ from recollect.domain.entries.profile import PROFILE_ATTRIBUTES, USER, in_free_p
 from recollect.domain.job import Job
 from recollect.domain.model import JsonObject
 from recollect.domain.strategy import Cause, causes_of
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import EntryStore
 from recollect.service.remember.consolidate import NOTHING, leave_receipts
 from recollect.service.remember.extract import RULES
 
@@ -25,7 +25,7 @@ class Profiles:
     A pin is no word: a pinned line whose fact no longer holds is marked like the fact, and not shown.
     """
 
-    entries: EntryStore
+    entries: SqlEntryStore
     locks: OwnerLocks
 
     async def handle(self, job: Job) -> None:

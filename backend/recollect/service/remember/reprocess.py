@@ -8,7 +8,9 @@ from recollect.domain.entries.entry import EntryJob
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
 from recollect.errors import InvalidInput, NotFound
-from recollect.service.ports import CellTexts, JobQueue, ModelAnswers, ThreadStore
+from recollect.infra.journal.cells import SqlCellTexts, SqlModelAnswers
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.threads import owned_thread
 
 ON_CELLS = tuple(strategy for strategy in STRATEGIES if strategy.on == "memcell closed")
@@ -26,10 +28,10 @@ class Queued:
 class Reprocessor:
     """Queues the strategies again. What they write takes the place of what they wrote before; nothing is doubled."""
 
-    threads: ThreadStore
-    cells: CellTexts
-    answers: ModelAnswers
-    queue: JobQueue
+    threads: SqlThreadStore
+    cells: SqlCellTexts
+    answers: SqlModelAnswers
+    queue: SqlJobQueue
     tuning: Callable[[], Tuning]
 
     async def reprocess(

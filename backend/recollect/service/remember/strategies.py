@@ -9,7 +9,7 @@ from recollect.domain.job import Job
 from recollect.domain.model import JsonObject
 from recollect.domain.strategy import STRATEGIES, Cause, Trigger, Tuning, causes_of, tuning_of
 from recollect.errors import HomeUnusable
-from recollect.service.ports import EntryStore
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.remember.consolidate import leave_receipts
 from recollect.settings import TOML_NAME, Settings, StrategySettings, load_settings
 
@@ -89,7 +89,7 @@ class StrategyWork:
 
     strategies: Mapping[str, Run]
     tuning: Callable[[], Tuning]
-    entries: EntryStore
+    entries: SqlEntryStore
 
     async def handle(self, job: Job) -> None:
         name = str(job.payload["strategy"])

@@ -22,14 +22,16 @@ from recollect.domain.paths import is_skill_path, owner_of_path, skill_folder, s
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import EntryFileStore, EntryStore, SkillFileStore, Vault
 from recollect.service.vault.transcripts import EditReports
 
 SKILL_BYTES = 1_000_000
 
 
-async def read_skill(files: SkillFileStore, path: str, found: VaultFile | None) -> Skill | None:
+async def read_skill(files: SqlSkillFiles, path: str, found: VaultFile | None) -> Skill | None:
     """The skill in a file, None where it can't be read. Which cases it has is not for a person to take out of it."""
     skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
     if found is None or skill is None or skill.cases:
@@ -67,7 +69,7 @@ class SkillShelf:
     """One folder a skill, named like it unless a person chose another. Files that can't be read are left alone."""
 
     vault: Vault
-    files: SkillFileStore
+    files: SqlSkillFiles
     reports: EditReports
     fail_points: FailPoints
     locks: OwnerLocks = field(default_factory=OwnerLocks)
@@ -257,7 +259,7 @@ class SkillShelf:
 class SkillGraves:
     """A grave holds the ids of cases and not a word: what is like them is like what they say now."""
 
-    entries: EntryStore
+    entries: SqlEntryStore
 
     async def of(self, space: str, owner: str) -> list[Buried]:
         return [grave for grave in await self.entries.buried(space, owner) if grave.kind == SKILLS]
@@ -291,7 +293,7 @@ class SkillFollower:
 
     shelf: SkillShelf
     graves: SkillGraves
-    entry_files: EntryFileStore
+    entry_files: SqlEntryFileStore
     """Knows the spaces of folders."""
     forget_words: Callable[[str], Awaitable[None]]
     """Has the journal's free pages of a space's overwritten."""

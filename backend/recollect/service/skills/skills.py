@@ -27,8 +27,9 @@ from recollect.domain.job import Job
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import owner_of_path, skill_folder
 from recollect.domain.strategy import Cause, causes_of
+from recollect.infra.journal.cells import SqlModelAnswers
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.models.cached_model_calls import ExtractionFailed, Question, Questions
-from recollect.service.ports import EntryStore, ModelAnswers
 from recollect.service.remember.consolidate import NOTHING, leave_receipts
 from recollect.service.remember.extract import RULES, PromptTexts
 from recollect.service.skills.files import PlacedSkill, SkillGraves, SkillShelf, without_copies
@@ -186,8 +187,8 @@ class Skills:
     Cases are worked on in their order, one at a time, so that one job for many of them makes what many jobs would.
     """
 
-    entries: EntryStore
-    answers: ModelAnswers
+    entries: SqlEntryStore
+    answers: SqlModelAnswers
     shelf: SkillShelf
     maker: SkillMaker
     graves: SkillGraves

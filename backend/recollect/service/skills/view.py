@@ -12,8 +12,12 @@ from recollect.domain.markdown.skill_file import parse_skill
 from recollect.domain.model import Entry
 from recollect.domain.paths import agent_folder, file_name, is_skill_path, skill_folder
 from recollect.errors import InvalidInput, NotFound
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlSkillFiles
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
 from recollect.service.entries import DeletedEntry, Deletion, EntryFilter, ShownEntry
-from recollect.service.ports import EntryStore, SkillFileStore, ThreadStore, TranscriptStore, Vault
 from recollect.service.skills.files import (
     SKILL_BYTES,
     PlacedSkill,
@@ -82,11 +86,11 @@ class ShownSkill:
 class SkillView:
     """The skills of a space. A user has those that were made of their own cases alone, the operator all."""
 
-    entries: EntryStore
-    threads: ThreadStore
-    transcripts: TranscriptStore
+    entries: SqlEntryStore
+    threads: SqlThreadStore
+    transcripts: SqlTranscriptStore
     vault: Vault
-    files: SkillFileStore
+    files: SqlSkillFiles
 
     async def list_skills(self, caller: Caller, user_id: str | None = None) -> list[ShownSkill]:
         """By agent and name. A file that can't be read as a skill is left out."""

@@ -17,9 +17,11 @@ from recollect.domain.markdown.revision import HandWritten, as_theirs, compare_e
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
 from recollect.domain.vault_file import VaultFile
 from recollect.errors import Conflict
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.entries import FollowUp, nothing_follows, with_succession
-from recollect.service.ports import EntryFileStore, EntryStore, Vault
 from recollect.service.sources import SourceFinder, strategy_of
 from recollect.service.vault.transcripts import EditReports
 
@@ -38,8 +40,8 @@ class EntryTaker:
     is never taken for a deletion.
     """
 
-    store: EntryFileStore
-    entries: EntryStore
+    store: SqlEntryFileStore
+    entries: SqlEntryStore
     vault: Vault
     reports: EditReports
     follow_up: FollowUp = nothing_follows

@@ -13,9 +13,12 @@ from recollect.domain.markdown.entry_document import is_bare, read_document, sec
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import SqlNoteStore
+from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.entries import FollowUp, nothing_follows
-from recollect.service.ports import EntryFileStore, EntryStore, NoteStore, Vault
 from recollect.service.vault.entry_edits import SETTLE_MS, EntryTaker
 from recollect.service.vault.transcripts import EditReports
 
@@ -36,10 +39,10 @@ class EntryFiles:
     into their file, section by section, a little later. Everything else in the file stays byte for byte.
     """
 
-    store: EntryFileStore
-    entries: EntryStore
+    store: SqlEntryFileStore
+    entries: SqlEntryStore
     vault: Vault
-    notes: NoteStore
+    notes: SqlNoteStore
     """Of what is searched in the vault: told at once when a file goes."""
     reports: EditReports
     on_changed: Callable[[set[str]], None] = nobody_asks

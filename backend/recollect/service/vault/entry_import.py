@@ -10,7 +10,10 @@ from recollect.domain.job import Job
 from recollect.domain.markdown.entry_document import EntryDocument, read_document, section_digest
 from recollect.domain.markdown.revision import as_theirs
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
-from recollect.service.ports import EntryFileStore, EntryStore, Progress, Vault, no_progress
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.vault import Vault
+from recollect.service.coordination import Progress, no_progress
 from recollect.service.sources import SourceFinder, strategy_of
 
 
@@ -24,7 +27,7 @@ class ImportedEntries:
 
 
 async def import_entries(
-    vault: Vault, store: EntryFileStore, progress: Progress = no_progress
+    vault: Vault, store: SqlEntryFileStore, progress: Progress = no_progress
 ) -> ImportedEntries:
     """Read every file of entries; the threads that they cite are in the journal already.
 
@@ -44,7 +47,7 @@ async def import_entries(
 
 async def _import_file(
     vault: Vault,
-    store: EntryFileStore,
+    store: SqlEntryFileStore,
     finder: SourceFinder,
     path: str,
     taken: dict[tuple[str, str], str],
@@ -74,7 +77,7 @@ async def _import_file(
     result.problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
 
 
-async def _space(store: EntryFileStore, path: str, document: EntryDocument) -> str:
+async def _space(store: SqlEntryFileStore, path: str, document: EntryDocument) -> str:
     """Raises ValueError, in words, where the file is not what its place says."""
     owner = entry_owner(path)
     if document.kind not in (None, entry_kind_of(path)) or document.owner not in (None, owner_words(owner)):
@@ -108,7 +111,7 @@ async def _known(finder: SourceFinder, space: str, path: str, document: EntryDoc
 class Graves:
     """Writes each owner's list of deleted entries, ids alone, to the vault."""
 
-    entries: EntryStore
+    entries: SqlEntryStore
     vault: Vault
 
     async def handle(self, job: Job) -> None:
@@ -122,7 +125,7 @@ class Graves:
             await self.vault.write(path, text, ours)
 
 
-async def import_graves(vault: Vault, entries: EntryStore) -> int:
+async def import_graves(vault: Vault, entries: SqlEntryStore) -> int:
     """Read every list back into the journal; returns how many entries stay deleted."""
     count = 0
     for path in await vault.list_files():

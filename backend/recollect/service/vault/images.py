@@ -27,8 +27,11 @@ from recollect.domain.images import (
 from recollect.domain.model import JsonObject, NewTurn, Turn
 from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput, NotFound
+from recollect.infra.image_files import ImageFiles
+from recollect.infra.journal.files import SqlImageReferences
+from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.ports import ImageReferences, ImageStore, ThreadStore, Vault
 from recollect.service.threads import DEFAULT_USER, add_turn, owned_thread
 
 _LEAST_TELLING = 32
@@ -69,14 +72,14 @@ class Opened:
 class Images:
     """The images of all users."""
 
-    def __init__(self, store: ImageStore, references: ImageReferences, vault: Vault) -> None:
+    def __init__(self, store: ImageFiles, references: SqlImageReferences, vault: Vault) -> None:
         self._store = store
         self._references = references
         self._vault = vault
         self._locks = OwnerLocks()
 
     async def taken_out(
-        self, threads: ThreadStore, space: str, thread_id: str, turns: Sequence[NewTurn]
+        self, threads: SqlThreadStore, space: str, thread_id: str, turns: Sequence[NewTurn]
     ) -> Shown:
         """Nothing is written yet. An incognito thread leaves no file: there, images stay in the turn itself.
 
@@ -92,7 +95,7 @@ class Images:
 
     @asynccontextmanager
     async def kept(
-        self, threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, shown: Shown
+        self, threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, shown: Shown
     ) -> AsyncIterator[None]:
         """What is shown is durable, and nobody forgets it while the block runs.
 
@@ -131,7 +134,7 @@ class Images:
         return Opened(put_back(messages, urls), tuple(missing), sent)
 
     async def shown(
-        self, threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None, name: str
+        self, threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, name: str
     ) -> bytes:
         """An image of a thread's owner. Raises NotFound where there is none, or not for this caller."""
         thread = await owned_thread(threads, caller, thread_id, user_id)
@@ -158,7 +161,7 @@ class Images:
 
 
 async def add_turn_with_images(
-    threads: ThreadStore,
+    threads: SqlThreadStore,
     images: Images,
     caller: Caller,
     thread_id: str,
@@ -171,7 +174,7 @@ async def add_turn_with_images(
         return await add_turn(threads, caller, thread_id, user_id, shown.turns[0])
 
 
-async def _owner(threads: ThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> str:
+async def _owner(threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> str:
     """In whose folder images of a thread lie: its owner's, or that of the user it is opened for.
 
     Raises NotFound for a thread that is not the caller's: nobody writes into another's folder.

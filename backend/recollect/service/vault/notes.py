@@ -15,7 +15,8 @@ from recollect.domain.paths import (
 )
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
-from recollect.service.ports import NoteStore, Vault
+from recollect.infra.journal.files import SqlNoteStore
+from recollect.infra.vault import Vault
 from recollect.service.threads import DEFAULT_USER
 from recollect.service.vault.reader import VaultReader
 from recollect.service.vault.transcripts import EditReports
@@ -27,7 +28,7 @@ _AT_ONCE = 500
 class NoteFollower:
     """Keeps the known notes true to the vault, files of entries among them; of what becomes of entries others tell."""
 
-    store: NoteStore
+    store: SqlNoteStore
     reader: VaultReader
     reports: EditReports
     on_changed: Callable[[set[str]], None]
@@ -113,7 +114,7 @@ class NoteText:
 class Notes:
     """What people put into their notes. What stands there already is never replaced unasked."""
 
-    store: NoteStore
+    store: SqlNoteStore
     vault: Vault
     on_written: Callable[[Iterable[str]], Awaitable[None]]
     """Told the paths that were written: they are taken in at once."""

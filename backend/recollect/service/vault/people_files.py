@@ -16,7 +16,8 @@ from recollect.domain.people import (
 )
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
-from recollect.service.ports import PeopleFileStore, Vault
+from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.vault import Vault
 from recollect.service.vault.transcripts import EditReports
 
 _MOST_ANNOUNCED = 50
@@ -31,7 +32,7 @@ class PeopleFiles:
     file that can't be read is reported and left alone; what was in force before it stays in force.
     """
 
-    store: PeopleFileStore
+    store: SqlPeopleStore
     vault: Vault
     reports: EditReports
     _unreadable: set[tuple[str, str]] = field(default_factory=set)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from recollect.domain.vault_file import FileStamp, Listing, VaultFile
 from recollect.errors import StorageUnavailable
-from recollect.service.ports import Vault
+from recollect.infra.vault import Vault
 
 _log = logging.getLogger("recollect.edits")
 

@@ -10,7 +10,11 @@ from recollect.domain.markdown.transcript import is_transcript, transcript_place
 from recollect.domain.paths import is_entry_path, is_markdown, is_note, transcript_path
 from recollect.domain.vault_file import FileStamp, KnownPart, Listing, loss_in_words
 from recollect.errors import Unavailable
-from recollect.service.ports import Clock, JobRunner, NoteStore, TranscriptStore, Vault, VaultWatcher
+from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.vault import Vault
+from recollect.infra.watcher import VaultWatcher
+from recollect.service.coordination import Clock
 from recollect.service.vault.notes import NoteFollower
 from recollect.service.vault.reader import FileFollower, VaultReader
 from recollect.service.vault.transcripts import EditReports
@@ -31,8 +35,8 @@ class HandEdits:
 
     def __init__(
         self,
-        store: TranscriptStore,
-        notes: NoteStore,
+        store: SqlTranscriptStore,
+        notes: SqlNoteStore,
         vault: Vault,
         watcher: VaultWatcher,
         reports: EditReports,
@@ -118,7 +122,7 @@ class HandEdits:
                 )
             await self.sweep()
 
-    async def catch_up(self, jobs: JobRunner, seconds: float = 30.0) -> None:
+    async def catch_up(self, jobs: JobEngine, seconds: float = 30.0) -> None:
         """Sweep, and wait until what it found is taken in."""
         await self.sweep()
         for job in await jobs.list_jobs(space=None, limit=_MANY_JOBS):

@@ -14,7 +14,8 @@ from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import PlacedTurn, StoredPart, TranscriptState, VaultFile
 from recollect.failpoints import FailPoints
-from recollect.service.ports import TranscriptStore, Vault
+from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.vault import Vault
 
 _log = logging.getLogger("recollect.edits")
 _NEWER_TURNS = 200
@@ -71,7 +72,7 @@ class EditReports:
 class HandEditTaker:
     """After it has taken in a person's version of a part, nothing of that version is in their file alone."""
 
-    store: TranscriptStore
+    store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
     reports: EditReports
@@ -135,7 +136,7 @@ class Transcriber:
     What a person changed in a file is taken into the journal before that file is replaced.
     """
 
-    store: TranscriptStore
+    store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
     on_revised: Callable[[str, str], None] = nobody_asks

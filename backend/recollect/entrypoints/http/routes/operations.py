@@ -37,8 +37,8 @@ from recollect.entrypoints.http.requests import Id, KeyBody, VerifyBody
 from recollect.errors import RecollectError, Refused
 from recollect.infra.backends.configured import AnyBackend
 from recollect.service import people as keys
+from recollect.service.coordination import Progress
 from recollect.service.operations import backup, check_health, list_jobs, look_at_backends, retry_job
-from recollect.service.ports import Progress
 from recollect.service.recall.verify import compaction_problem, index_problem, meaning_problem
 from recollect.service.threads import get_coverage
 from recollect.service.verify import Verification
