@@ -77,7 +77,7 @@ async def remembering(
     home: Path, model: StandInModel | None = None, *, alone: bool = False, **settings: Any
 ) -> AsyncIterator[Home]:
     """A home in this process that asks this model, else the polite one; `alone`, it has none."""
-    asked = model or (None if alone else polite_model())
+    asked = None if alone else model or polite_model()
     llm: Json = {"discover": False} if asked is None else {"base_url": asked.base_url, "model": "stand-in"}
     memorize = {"pause_seconds": 30, **settings.pop("memorize", {})}
     given = {"llm": llm, "embedding": {"kind": "none"}, "memorize": memorize, **settings}

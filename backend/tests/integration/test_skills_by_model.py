@@ -130,7 +130,7 @@ async def test_a_model_that_is_down_is_waited_for(model: MortalModel, tmp_path: 
 
 
 async def test_a_case_that_a_person_corrects_is_corrected_in_its_skill(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
+    async with remembering(tmp_path, alone=True) as home:
         await work(home, 0)
         await work(home, 1)
         (_, case) = await entries(home, "cases")
@@ -148,7 +148,7 @@ async def test_a_case_that_a_person_corrects_is_corrected_in_its_skill(tmp_path:
 async def test_a_model_that_comes_later_makes_the_rules_skill_anew(
     model: MortalModel, tmp_path: Path
 ) -> None:
-    async with remembering(tmp_path) as home:
+    async with remembering(tmp_path, alone=True) as home:
         await work(home, 0)
         await work(home, 1)
         by_rules = the_skill(home)
@@ -181,7 +181,7 @@ async def test_one_job_for_three_cases_makes_what_three_jobs_would(
 async def test_a_skill_that_is_named_after_a_forgotten_case_gets_another_name(
     by: str, model: MortalModel, tmp_path: Path
 ) -> None:
-    async with remembering(tmp_path, model if by == "model" else None) as home:
+    async with remembering(tmp_path, model, alone=by == "rules") as home:
         await work(home, 0)
         await work(home, 1, "Free some space on the full disk of the quixel server")
         await work(home, 2)

@@ -49,6 +49,12 @@ def test_what_only_a_recalled_memory_or_a_summary_says_is_refused(fact: str) -> 
     assert refusal(ASKED, statement(fact, 1)) == ONLY_RECALLED
 
 
+def test_who_asks_for_something_does_not_say_it() -> None:
+    recalled = {"t-2": '- 2026-05-01, fact: "Ann\'s name is Ann."'}
+    cell = cell_of(("user", "What is my name, Ann?"), ("assistant", "Ann."), recalled=recalled)
+    assert refusal(cell, statement("Ann's name is Ann.", 1)) == ONLY_RECALLED
+
+
 def test_what_a_person_says_again_is_kept_though_it_was_recalled() -> None:
     cell = cell_of(("user", "I still live in Berlin."), ("assistant", "I know."), recalled=RECALLED)
     assert refusal(cell, statement("Ann lives in Berlin.", 1)) is None

@@ -18,6 +18,7 @@ UNKNOWN_TURN = "it cites a message that is not there"
 NO_PERSON = "it cites no message of a person"
 ONLY_RECALLED = "only what was recalled says it"
 
+QUESTION_MARKS = ("?", "？", "؟")  # noqa: RUF001 - full-width and Arabic
 _REPEATED = 0.8
 """The share of a statement's words that one recalled line holds where the statement repeats that line."""
 _sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…。！？\n]*\s*").findall  # noqa: RUF001
@@ -60,7 +61,7 @@ class Recalled:
         self._lines = [frozenset(words_in(line)) for line in sorted(lines)]
         self._names = frozenset(words_in(f"{cell.user_id} {cell.user_name}"))
         self._said = {
-            turn.turn_id: frozenset(words_in(f"{turn.sender_id} {turn.content}"))
+            turn.turn_id: frozenset(words_in(f"{turn.sender_id} {_stated(turn.content)}"))
             for turn in cell.turns
             if turn.role == "user" and self._lines
         }
@@ -73,6 +74,11 @@ class Recalled:
         own = self._names.union(*(self._said.get(turn_id, frozenset()) for turn_id in turn_ids))
         most = max(len(words & line) for line in self._lines)
         return most >= _REPEATED * len(words) and most > len(words & own)
+
+
+def _stated(text: str) -> str:
+    """A text without its questions: who asks for something does not say it."""
+    return "".join(each for each in _sentences(text) if not each.rstrip().endswith(QUESTION_MARKS))
 
 
 def _told_now(draft: Draft, recalled: Recalled) -> Draft | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from recollect.domain.extraction.answer import cut_at_sentence, plain_line
 from recollect.domain.extraction.draft import CellText, Draft, Extraction
+from recollect.domain.extraction.ground import QUESTION_MARKS
 from recollect.domain.extraction.prompts import day_of
 from recollect.domain.recall.words import words_in
 
@@ -22,7 +23,6 @@ _MANY_WORDS = 20
 _not_said = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE).sub
 """Code, and lines that quote somebody else."""
 _sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…。！？]*").findall  # noqa: RUF001
-_QUESTION = ("?", "？", "؟")  # noqa: RUF001 - full-width and Arabic question marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +71,4 @@ def _weight(text: str) -> float:
     words = len(set(words_in(text)))
     if words < _FEWEST_WORDS:
         return 0.0
-    return min(words, _MANY_WORDS) / (2 if text.endswith(_QUESTION) else 1)
+    return min(words, _MANY_WORDS) / (2 if text.endswith(QUESTION_MARKS) else 1)
