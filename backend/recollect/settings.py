@@ -106,7 +106,10 @@ class ChatSettings(_Group):
         10.0, ge=0, le=86_400, description="How long an answer goes on when nobody listens to it any more."
     )
     rewrite_seconds: float = Field(
-        1.5, gt=0, le=60, description="How long the model may take to complete a follow-up; then rules do it."
+        1.5,
+        gt=0,
+        le=60,
+        description="How long the model may take to complete a follow-up; then the last exchange joins it.",
     )
     recall_seconds: float = Field(
         1.0, gt=0, le=60, description="How long recall may take; then the answer goes on without."

@@ -100,6 +100,8 @@ function Mark({ state }) {
   return null;
 }
 
+const COMPLETED = { model: " (completed by the model)", exchange: " (with the last exchange)" };
+
 function Memory({ detail }) {
   const { recall, rewriter } = detail;
   if (!recall) return null;
@@ -110,7 +112,7 @@ function Memory({ detail }) {
       <p class="muted small-text">How the recalled memories were found.</p>
     </header>
     <dl class="facts">
-      ${rewriter?.query && html`<dt>Searched for</dt><dd>${rewriter.query}${rewriter.by && rewriter.by !== "none" ? ` (completed by ${rewriter.by})` : ""}</dd>`}
+      ${rewriter?.query && html`<dt>Searched for</dt><dd>${rewriter.query}${COMPLETED[rewriter.by] ?? ""}</dd>`}
       ${typeof recall.ms === "number" && html`<dt>Took</dt><dd>${duration(recall.ms)}</dd>`}
       ${recall.left_out && html`<dt>Not searched</dt><dd>${recall.left_out}</dd>`}
       ${passed.length > 0 && html`<dt>Passed over</dt><dd>${passed.map(([why, number]) => `${number} ${why}`).join(", ")}</dd>`}

@@ -196,6 +196,19 @@ async def test_a_message_sent_again_after_a_failure_gets_the_time_and_zone_of_no
     assert "Tokyo" not in clocks[0]
 
 
+async def test_a_message_sent_again_after_a_failure_does_not_join_its_own_query(
+    tmp_path: Path, model: StandInModel
+) -> None:
+    async with talking(tmp_path, model) as talk:
+        model.control("error")
+        failed = await post(talk, "Where does my sister live?")
+        assert failed.status_code >= 500
+        model.control()
+        sent = await talk.sent(await talk.say("Where does my sister live?"))
+    rewriter = sent["detail"]["rewriter"]
+    assert (rewriter["query"], rewriter["by"]) == ("Where does my sister live?", "none")
+
+
 async def test_a_regenerated_answer_sends_the_same_prompt(tmp_path: Path, model: StandInModel) -> None:
     async with talking(tmp_path, model) as talk:
         first = await talk.sent(await talk.say("Who is Donald Trump?"))

@@ -23,6 +23,8 @@ from tests.stress.utils import (
 )
 
 THREADS = 20
+DIMENSIONS = 2048
+"""Of the stand-in's vectors, in which a word is a number: in fewer, names that differ would be alike by chance."""
 
 
 def everybody(subject: Subject) -> str:
@@ -51,7 +53,8 @@ async def test_follow_ups_are_about_their_own_subject_and_no_other_is_seen(
     before = len(model.log())
     llm = {"base_url": model.base_url, "model": "stand-in"}
     rounds = size.of(quick=1, long=3)
-    settings: Json = {"embedding": {"kind": "openai", **llm}, "chat": {"recall_seconds": PATIENT_SECONDS}}
+    embedding = {"kind": "openai", "dimensions": DIMENSIONS, **llm}
+    settings: Json = {"embedding": embedding, "chat": {"recall_seconds": PATIENT_SECONDS}}
     async with opened(tmp_path / "home", llm=llm, **settings) as home:
         api = Api(home.client, figures)
         for number in range(rounds):

@@ -1,7 +1,8 @@
-"""The rewriter asks a model only where that costs a chat nothing, and never depends on it."""
+"""The rewriter asks a model only where that costs a chat nothing; else the last exchange joins the query."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from recollect.domain.breaker import Breaker
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.domain.model import Turn
 from recollect.errors import BackendDown, RateLimited, UnknownModel
-from recollect.service.chat.rewrite import Rewriter, Rewritten
+from recollect.service.chat.rewrite import EXCHANGE_CHARS, LONGEST_FOLLOW_UP, Rewriter, Rewritten
 
 CLOUD = BackendFacts("openai", local=False)
 LOCAL = BackendFacts("llama.cpp", local=True)
@@ -19,7 +20,7 @@ RECENT = [
     Turn("t-2", "m2", "assistant", "bot", "The 45th president.", 2),
 ]
 QUESTION = "who are his children?"
-BY_RULES = "who are Donald Trump's children?"
+JOINED = "who are his children?\nWho is Donald Trump?\nThe 45th president."
 
 
 class Seconds:
@@ -98,13 +99,47 @@ async def test_the_models_query_is_used_on_a_backend_that_is_not_local() -> None
 async def test_the_model_is_not_asked_where_it_would_cost_the_chat(given: dict[str, Any]) -> None:
     model = Model()
     done = await ask(model, **given)
-    assert (done.query, done.by, done.left_out) == (BY_RULES, "rules", None)
+    assert (done.query, done.by, done.left_out) == (JOINED, "exchange", None)
     assert model.calls == []
 
 
-async def test_without_a_backend_the_rules_do_it() -> None:
+async def test_without_a_backend_the_last_exchange_joins() -> None:
     done = await rewriter().rewrite(QUESTION, RECENT)
-    assert (done.query, done.by) == (BY_RULES, "rules")
+    assert (done.query, done.by) == (JOINED, "exchange")
+
+
+async def test_the_users_new_words_come_first_and_the_users_messages_are_told_apart() -> None:
+    recent = [
+        *RECENT,
+        Turn("t-3", "m3", "user", "ann", " where was he born? ", 3),
+        Turn("t-4", "m4", "assistant", "bot", "", 4, tool_calls=[{"id": "1"}]),
+        Turn("t-5", "m5", "tool", "tool", "Queens, New York", 5, tool_call_id="1"),
+        Turn("t-6", "m6", "assistant", "bot", "In Queens.", 6),
+        Turn("t-7", "m7", "assistant", "bot", "  ", 7),
+    ]
+    done = await rewriter().rewrite(QUESTION, recent)
+    assert done.query == f"{QUESTION}\nwhere was he born?\nIn Queens."
+    assert done.said == (QUESTION, "where was he born?")
+
+
+async def test_a_message_without_an_answer_joins_by_itself() -> None:
+    done = await rewriter().rewrite(QUESTION, RECENT[:1])
+    assert (done.query, done.by) == (f"{QUESTION}\nWho is Donald Trump?", "exchange")
+
+
+async def test_of_a_long_exchange_the_beginnings_join() -> None:
+    long = [replace(turn, content=turn.content + " and so on" * 1_000) for turn in RECENT]
+    done = await rewriter().rewrite(QUESTION, long)
+    asked, answered = (turn.content[:EXCHANGE_CHARS] for turn in long)
+    assert done.query == f"{QUESTION}\n{asked}\n{answered}"
+
+
+@pytest.mark.parametrize(("length", "by"), [(LONGEST_FOLLOW_UP, "exchange"), (LONGEST_FOLLOW_UP + 1, "none")])
+async def test_a_long_message_is_searched_for_alone(length: int, by: str) -> None:
+    message = "x" * length
+    done = await rewriter().rewrite(message, RECENT)
+    assert done.by == by
+    assert (done.query == message) is (by == "none")
 
 
 async def test_a_first_message_costs_no_call() -> None:
@@ -126,18 +161,18 @@ async def test_a_first_message_costs_no_call() -> None:
         (UnknownModel("there is no model 'gpt'"), "no model 'gpt'"),
     ],
 )
-async def test_the_rules_stand_in_for_an_answer_that_is_of_no_use(
+async def test_the_last_exchange_stands_in_for_an_answer_that_is_of_no_use(
     answer: str | Exception, reason: str
 ) -> None:
     done = await ask(Model(answer))
-    assert (done.query, done.by) == (BY_RULES, "rules")
+    assert (done.query, done.by) == (JOINED, "exchange")
     assert reason in (done.left_out or "")
 
 
-async def test_the_rules_stand_in_for_a_model_that_is_silent() -> None:
+async def test_the_last_exchange_stands_in_for_a_model_that_is_silent() -> None:
     model = Model(None)
     done = await ask(model, rewriter(deadline=0.02))
-    assert (done.query, done.by) == (BY_RULES, "rules")
+    assert (done.query, done.by) == (JOINED, "exchange")
     assert done.left_out == "the model did not answer within 0.02 s"
     assert model.closed == 1
 
@@ -160,7 +195,7 @@ async def test_a_backend_that_keeps_failing_is_left_alone_and_tried_again_later(
     refused = await ask(model, by)
     assert len(model.calls) == 3
     assert "3 times in a row" in (refused.left_out or "")
-    assert refused.query == BY_RULES
+    assert refused.query == JOINED
     assert by.breakers == {"cloud": "open"}
     clock.now += 30
     assert (await ask(model, by)).by == "model"
@@ -188,9 +223,9 @@ async def test_what_the_conversation_holds_is_quoted_for_the_model() -> None:
 async def test_the_receipt_says_what_was_done() -> None:
     receipt = (await ask(Model(""))).as_receipt()
     assert receipt == {
-        "query": BY_RULES,
-        "by": "rules",
-        "why": "'his' is Donald Trump",
+        "query": JOINED,
+        "by": "exchange",
+        "why": "the last exchange joined it",
         "ms": 0.0,
         "left_out": "the model's answer was empty",
     }

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from typing import Protocol
 
 from recollect.domain.access import Caller
@@ -102,6 +103,16 @@ class Recalled:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """What one search brought."""
+
+    memories: Sequence[Memory]
+    passed_over: Mapping[str, str]
+    """Of each other hit the reason, by its id."""
+    degraded: Sequence[str]
+
+
 class RecallSource:
     """Searches in the name of the thread's owner. Slow or broken, it says so, and the turn goes on without."""
 
@@ -127,19 +138,30 @@ class RecallSource:
         self._running: set[asyncio.Task[Recalled]] = set()
 
     async def recall(
-        self, thread: Thread, query: str, *, known: Known, max_tokens: int, now: int
+        self,
+        thread: Thread,
+        query: str,
+        *,
+        known: Known,
+        max_tokens: int,
+        now: int,
+        said: tuple[str, ...] = (),
     ) -> Recalled:
         """What to quote beside a message of this thread, the best first, within `max_tokens`.
 
+        `said` are the user's messages in a query that holds more than the new one, that one first. It is searched for
+        alone too: it may be about something else. The words that a memory shares are counted against each message.
         Never raises for what goes wrong in a search.
         """
         started = self._clock()
-        if (idle := _needless(query, max_tokens)) is not None:
+        query = query[:_LONGEST_QUERY]
+        said = said or (query,)
+        if (idle := _needless(said[0], max_tokens)) is not None:
             recalled = Recalled(left_out=idle)
         elif (refused := self.breaker.refuses()) is not None:
             recalled = Recalled(left_out=f"memory was not searched: {refused}")
         else:
-            recalled = await self._in_time(thread, query[:_LONGEST_QUERY], known, max_tokens, now)
+            recalled = await self._in_time(self._found(thread, query, said, known, max_tokens, now))
         return replace(recalled, ms=round((self._clock() - started) * 1000, 1))
 
     async def close(self) -> None:
@@ -149,10 +171,10 @@ class RecallSource:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _in_time(self, thread: Thread, query: str, known: Known, max_tokens: int, now: int) -> Recalled:
+    async def _in_time(self, search: Coroutine[None, None, Recalled]) -> Recalled:
         """A search that is late goes on alone: what it loaded, the next one finds loaded."""
         began = self._clock()
-        task = asyncio.create_task(self._found(thread, query, known, max_tokens, now))
+        task = asyncio.create_task(search)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
@@ -172,10 +194,12 @@ class RecallSource:
             self.breaker.failed(recalled.left_out, began)
         return recalled
 
-    async def _found(self, thread: Thread, query: str, known: Known, max_tokens: int, now: int) -> Recalled:
+    async def _found(
+        self, thread: Thread, query: str, said: Sequence[str], known: Known, max_tokens: int, now: int
+    ) -> Recalled:
         try:
             async with asyncio.timeout(_STRAGGLER_SECONDS):
-                return await self._searched(thread, query, known, max_tokens, now)
+                return await self._searched(thread, query, said, known, max_tokens, now)
         except RecollectError as error:
             problem = error.message
         except Exception as error:  # noqa: BLE001 - a turn goes on without, and the receipt says so
@@ -184,8 +208,30 @@ class RecallSource:
         return Recalled(left_out=f"memory could not be searched: {problem}")
 
     async def _searched(
-        self, thread: Thread, query: str, known: Known, max_tokens: int, now: int
+        self, thread: Thread, query: str, said: Sequence[str], known: Known, max_tokens: int, now: int
     ) -> Recalled:
+        queries = dict.fromkeys((said[0], query))
+        searches = [self._near(thread, each, said, known, max_tokens, now) for each in queries]
+        found: list[_Near] = []
+        for each in await asyncio.gather(*searches, return_exceptions=True):
+            if isinstance(each, BaseException):
+                raise each
+            found.append(each)
+        # By turns: neither search crowds out what the other one found.
+        by_turns = chain.from_iterable(zip_longest(*(each.memories for each in found)))
+        hits = {memory.id: memory for memory in by_turns if memory is not None}
+        reasons = {row_id: why for each in found for row_id, why in each.passed_over.items()}
+        passed_over = Counter(why for row_id, why in reasons.items() if row_id not in hits)
+        standing = await self._standing_for(thread, known, now)
+        offered = [*standing.corrections, *without_repeats(standing.corrections, tuple(hits.values()))]
+        rest = without_repeats(offered, (*standing.due, *standing.profile))
+        memories = _fitting(offered, rest, max_tokens, passed_over)
+        degraded = dict.fromkeys(chain.from_iterable(each.degraded for each in found))
+        return Recalled(tuple(memories), degraded=tuple(degraded), passed_over=dict(passed_over))
+
+    async def _near(
+        self, thread: Thread, query: str, said: Sequence[str], known: Known, max_tokens: int, now: int
+    ) -> _Near:
         crowd = len(known.window) + len(known.injected)
         selection = Selection(
             scope=Scope(tags=frozenset(thread.tags), but_not=frozenset([CASES])),
@@ -196,22 +242,24 @@ class RecallSource:
         # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
         search = Search(query, selection=selection, now=now, embed_seconds=self._deadline / 2)
         found = await self._recall.search(caller, search)
-        passed_over: Counter[str] = Counter()
+        passed_over: dict[str, str] = {}
         new = _not_known(found.hits, thread, known, passed_over)[:TOP_K]
         likeness = await self._alike(thread, found.vector, new)
         words = read_query(query, now).words
+        asked = [(text, read_query(text, now).words) for text in said]
+        repeated = {text_key(text) for text in said}
         near = []
         for hit in new:
-            if self._floor.lets_pass(likeness.get(hit.row.row_id), query, words, hit.row.text):
+            alike = likeness.get(hit.row.row_id)
+            if text_key(hit.row.text) in repeated:
+                passed_over[hit.row.row_id] = "says the same"
+            elif any(
+                self._floor.lets_pass(alike, text, its_words, hit.row.text) for text, its_words in asked
+            ):
                 near.append(hit)
             else:
-                passed_over["not near enough"] += 1
-        hits = [_memory(hit, words, known, max_tokens) for hit in near]
-        standing = await self._standing_for(thread, known, now)
-        offered = [*standing.corrections, *without_repeats(standing.corrections, hits)]
-        rest = without_repeats(offered, (*standing.due, *standing.profile))
-        memories = _fitting(offered, rest, max_tokens, passed_over)
-        return Recalled(tuple(memories), degraded=tuple(found.degraded), passed_over=dict(passed_over))
+                passed_over[hit.row.row_id] = "not near enough"
+        return _Near([_memory(hit, words, known, max_tokens) for hit in near], passed_over, found.degraded)
 
     async def _standing_for(self, thread: Thread, known: Known, now: int) -> Standing:
         if self._standing is None:
@@ -234,14 +282,14 @@ def _needless(query: str, max_tokens: int) -> str | None:
     return None
 
 
-def _not_known(hits: Sequence[Hit], thread: Thread, known: Known, passed_over: Counter[str]) -> list[Hit]:
+def _not_known(hits: Sequence[Hit], thread: Thread, known: Known, passed_over: dict[str, str]) -> list[Hit]:
     """Hits that say something, and that the prompt does not hold as they are now."""
     new: list[Hit] = []
     for hit in hits:
         if (reason := _why_not(hit.row, thread, known)) is None:
             new.append(hit)
         else:
-            passed_over[reason] += 1
+            passed_over[hit.row.row_id] = reason
     return new
 
 

@@ -166,7 +166,7 @@ class PromptMaker:
         thread = wanted.accepted.thread
         rewritten = await self._rewriter.rewrite(
             words.content,
-            [each.turn for each in draft.history[-RECENT_TURNS:]],
+            [each.turn for each in draft.history[-RECENT_TURNS:] if each.turn is not words],
             backend=wanted.backend,
             facts=wanted.facts,
             model=wanted.model,
@@ -181,6 +181,7 @@ class PromptMaker:
         recalled = await self._recall.recall(
             thread,
             rewritten.query,
+            said=rewritten.said,
             known=Known(frozenset(shown), injected, _first_new(wanted.accepted)),
             max_tokens=max(0, room),
             now=wanted.now,
