@@ -72,7 +72,7 @@ class Journal:
     def __init__(self, path: Path, *, transcript_delay_ms: int = TRANSCRIPT_DELAY_MS) -> None:
         self.clock = clock = FakeClock()
         self.database = database = Database(path)
-        schedule = Schedule(
+        self.schedule = schedule = Schedule(
             boundary_every=BOUNDARY_EVERY,
             boundary_delay_ms=BOUNDARY_DELAY_MS,
             pause_ms=PAUSE_MS,
@@ -97,7 +97,7 @@ class Journal:
         """Queue work about a thread of the default space."""
         await self._queue.queue("default", thread_id, [job])
 
-    async def damage(self, sql: str, *values: Any) -> None:
+    async def execute(self, sql: str, *values: Any) -> None:
         """Change rows past the stores."""
         await self.database.write(lambda connection: connection.execute(sql, values).rowcount)
 

@@ -63,6 +63,10 @@ class Fragile(LanceIndex):
         self._refuse(owner, self.damaged)
         return await super().load_files(generation, owner, paths, row_ids)
 
+    async def count(self, generation: str, owner: str) -> int:
+        self._refuse(owner, self.damaged)
+        return await super().count(generation, owner)
+
     async def put(self, generation: str, owner: str, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
         self._refuse(owner, self.damaged | self.read_only)
         await super().put(generation, owner, rows, words)

@@ -58,7 +58,7 @@ class House:
 
     def _follow_up(self, change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
         self.asked.append(kinds)
-        return [EntryJob("strategy", "profile:ann", {"strategy": "profile"})]
+        return [EntryJob("strategy", "profile:ann", {"strategy": "profile", "owner": ANN})]
 
     async def say(self, thread: str, user: str, *texts: str) -> None:
         turns = [NewTurn("user", text, START, user, f"{thread}-m{n}") for n, text in enumerate(texts, 1)]
@@ -125,8 +125,8 @@ class TestReading:
         ]
 
     async def test_words_that_were_forgotten_are_told_as_such(self, house: House) -> None:
-        await house.journal.threads.delete_thread("t1")
-        shown = await house.entries.get_entry(AS_ANN, "fa-1")
+        await house.put(known("fa-9", "Ann left.", thread="gone", turns=("t-1", "t-2")))
+        shown = await house.entries.get_entry(AS_ANN, "fa-9")
         assert [(quote.source.turn_id, quote.turn) for quote in shown.quotes] == [
             ("t-1", None),
             ("t-2", None),
@@ -134,10 +134,9 @@ class TestReading:
         assert shown.message_ids == []
 
     async def test_a_thread_that_is_anothers_by_now_is_not_quoted(self, house: House) -> None:
-        await house.journal.threads.delete_thread("t1")
-        await house.say("t1", "bob", "one", "two", "three")
-        shown = await house.entries.get_entry(AS_ANN, "fa-1")
-        assert [quote.turn for quote in shown.quotes] == [None, None]
+        await house.put(known("fa-9", "Ann left.", thread="t2", turns=("t-1",)))
+        shown = await house.entries.get_entry(AS_ANN, "fa-9")
+        assert [quote.turn for quote in shown.quotes] == [None]
 
     async def test_an_entry_names_what_it_supersedes_and_what_it_was_made_of(self, house: House) -> None:
         await house.put(

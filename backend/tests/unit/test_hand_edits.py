@@ -1,5 +1,6 @@
 """What people do to the files of the vault is taken in, restored or asked about."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -271,6 +272,23 @@ async def test_a_copy_elsewhere_is_left_alone(house: House) -> None:
     await house.sweep()
     assert house.reports.revisions == 0
     assert "said 1" in house.vault.files[copy]
+
+
+async def test_a_sweep_reads_only_what_changed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    await house.talk("t1", "t2", "t3")
+    house.vault.files[NOTE] = "note"
+    for path in house.vault.files:  # What was written just now is read again in any case.
+        os.utime(house.vault.root / path, (START // 1000, START // 1000))
+    await house.sweep()
+    look, looked_at = house.vault.look, list[str]()
+
+    async def counted(path: str, limit: int | None = None) -> VaultFile | None:
+        looked_at.append(path)
+        return await look(path, limit)
+
+    monkeypatch.setattr(house.vault, "look", counted)
+    await house.sweep()
+    assert looked_at == []
 
 
 async def test_a_rebuild_brings_back_the_mark_and_keeps_what_it_cannot_read(

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.boundary import BoundaryRules
+from recollect.domain.forgetting import OVERWRITE, SETTLE
 from recollect.domain.identity import thread_key
-from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
+from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, Job
 from recollect.domain.model import Append, NewTurn, Thread
 from recollect.domain.paths import forgotten_path
 from recollect.failpoints import FailPoints
-from recollect.service.forget.forget import Purger
+from recollect.service.forget.forget import Purger, PurgeSteps
 from recollect.service.rebuild import RebuildReport, rebuild
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.vault.transcripts import Transcriber
@@ -25,13 +26,20 @@ FOLDER = "default/users/ann/threads/t1"
 FIRST = f"{FOLDER}/0001.md"
 
 
+async def nothing_else(job: Job) -> None:
+    """Settling and overwriting have tests of their own."""
+
+
 def with_jobs(journal: Journal, vault: PersonsVault) -> Journal:
     boundaries = Boundaries(journal.cells, BoundaryRules(max_turns=10), None, FailPoints(), journal.clock)
+    purger = Purger(journal.transcripts, vault, FailPoints())
     journal.jobs.handlers = {
         BOUNDARY: boundaries.look,
         FLUSH: boundaries.finish,
         TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
-        PURGE: Purger(journal.transcripts, vault, FailPoints()).handle,
+        PURGE: PurgeSteps(
+            purger.handle, nothing_else, {SETTLE: nothing_else, OVERWRITE: nothing_else}
+        ).handle,
     }
     return journal
 

@@ -58,7 +58,7 @@ async def test_what_is_forgotten_leaves_its_place_to_the_next(house: House) -> N
 async def test_a_stretch_shows_nothing_forgotten(house: House) -> None:
     await house.add("t1", "the dog barks", "a secret", "so it goes")
     await house.settled()
-    await house.journal.damage("DELETE FROM turns WHERE position = 2")
+    await house.journal.execute("DELETE FROM turns WHERE position = 2")
     (hit,) = (await searched(house, "dog", scope=Scope(types=frozenset([STRETCH])))).hits
     assert "secret" not in hit.text
     assert "so it goes" in hit.text

@@ -1,13 +1,14 @@
 """What leaves a thread's window is summed up before it goes; where that fails it goes without."""
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
 from recollect.domain.job import SUMMARY, Job, Preempted
 from recollect.domain.model import Append, JsonObject, NewTurn, Turn
 from recollect.errors import BackendDown
+from recollect.infra.journal.chats import SqlChatStore
 from recollect.service.chat.followups import (
     SUMMARY_BYTES,
     Summariser,
@@ -27,20 +28,6 @@ JOB = Job(1, SUMMARY, "lane", "default", "t1", {"epoch": 2, "cut": 7, "places": 
 TEXT = "Ann moves to Porto on 1 June."
 
 
-@dataclass
-class Kept:
-    """The store of summaries, in a list."""
-
-    earlier: str | None = None
-    kept: list[tuple[str, str, int, int, str, str]] = field(default_factory=list)
-
-    async def opening(self, space: str, thread_id: str, epoch: int) -> str | None:
-        return self.earlier
-
-    async def keep(self, space: str, thread_id: str, epoch: int, cut: int, digest: str, text: str) -> None:
-        self.kept.append((space, thread_id, epoch, cut, digest, text))
-
-
 @pytest.fixture
 async def journal(journal: Journal) -> Journal:
     turns = [
@@ -48,33 +35,44 @@ async def journal(journal: Journal) -> Journal:
         for n in range(1, 11)
     ]
     await journal.threads.append(Append("default", "t1", turns))
+    await journal.execute(
+        "INSERT INTO epochs SELECT pk, 2, 3, 'the window is full', '', '', 1, NULL, 0 FROM threads"
+    )
     return journal
 
 
 @pytest.fixture
-def store() -> Kept:
-    return Kept()
+def store(journal: Journal) -> SqlChatStore:
+    return SqlChatStore(journal.database, clock=journal.clock, schedule=journal.schedule)
 
 
-def summariser(journal: Journal, store: Kept, backend: FakeBackend, gate: Gate | None = None) -> Summariser:
+async def kept(journal: Journal) -> list[tuple[int, int, str, str]]:
+    """The summaries of the thread: epoch, cut, digest, text."""
+    found = await journal.database.read("SELECT epoch, cut, digest, text FROM summaries")
+    return [(row["epoch"], row["cut"], row["digest"], row["text"]) for row in found]
+
+
+def summariser(
+    journal: Journal, store: SqlChatStore, backend: FakeBackend, gate: Gate | None = None
+) -> Summariser:
     return Summariser(journal.transcripts, store, model_on(backend, gate))
 
 
 async def test_the_turns_that_leave_are_summed_up_and_kept_with_their_digest(
-    journal: Journal, store: Kept
+    journal: Journal, store: SqlChatStore
 ) -> None:
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)
     history = await journal.threads.get_history("t1")
-    assert store.kept == [("default", "t1", 2, 7, digest_of_turns(history[2:6]), TEXT)]
+    assert await kept(journal) == [(2, 7, digest_of_turns(history[2:6]), TEXT)]
     shown = str(backend.calls[0].messages)
     assert [n for n in range(1, 11) if f"words of turn {n}" in shown.replace("turn 10", "")] == [3, 4, 5, 6]
 
 
 async def test_the_prompt_asks_for_facts_and_to_follow_nothing_that_is_quoted(
-    journal: Journal, store: Kept
+    journal: Journal, store: SqlChatStore
 ) -> None:
-    store.earlier = "Ann has a sister called Marta."
+    await journal.execute("UPDATE epochs SET summary = ?", "Ann has a sister called Marta.")
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)
     (call,) = backend.calls
@@ -85,7 +83,7 @@ async def test_the_prompt_asks_for_facts_and_to_follow_nothing_that_is_quoted(
     assert call.session is None
 
 
-async def test_with_the_live_prompt_the_call_rides_on_it(journal: Journal, store: Kept) -> None:
+async def test_with_the_live_prompt_the_call_rides_on_it(journal: Journal, store: SqlChatStore) -> None:
     live: list[JsonObject] = [{"role": "system", "content": "s"}, {"role": "user", "content": "hello"}]
     asked: list[tuple[str, str, int]] = []
 
@@ -103,37 +101,37 @@ async def test_with_the_live_prompt_the_call_rides_on_it(journal: Journal, store
 
 
 async def test_a_failure_counts_and_the_last_one_leaves_no_summary_and_no_dead_job(
-    journal: Journal, store: Kept, caplog: pytest.LogCaptureFixture
+    journal: Journal, store: SqlChatStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     work = summariser(journal, store, answering(saying(BackendDown("x"))))
     for attempts in (0, 1):
         with pytest.raises(SummaryFailed):
             await work.handle(replace(JOB, attempts=attempts))
     await work.handle(replace(JOB, attempts=2))
-    assert store.kept == []
+    assert await kept(journal) == []
     assert "without a summary" in caplog.text
 
 
-async def test_without_a_model_nothing_is_summed_up(journal: Journal, store: Kept) -> None:
+async def test_without_a_model_nothing_is_summed_up(journal: Journal, store: SqlChatStore) -> None:
     await Summariser(journal.transcripts, store, None).handle(JOB)
-    assert store.kept == []
+    assert await kept(journal) == []
 
 
-async def test_a_summary_makes_way_for_a_chat(journal: Journal, store: Kept) -> None:
+async def test_a_summary_makes_way_for_a_chat(journal: Journal, store: SqlChatStore) -> None:
     backend, gate = silent(), Gate()
     work = asyncio.create_task(summariser(journal, store, backend, gate).handle(JOB))
     await eventually(lambda: backend.in_flight)
     async with gate.chat(backend, "another thread"):
         with pytest.raises(Preempted):
             await work
-    assert store.kept == []
+    assert await kept(journal) == []
 
 
-async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: Journal, store: Kept) -> None:
+async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: Journal, store: SqlChatStore) -> None:
     await journal.threads.clear_thread("t1")
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)
-    assert (store.kept, backend.calls) == ([], [])
+    assert (await kept(journal), backend.calls) == ([], [])
 
 
 def said(text: str, **changes: object) -> Turn:

@@ -11,7 +11,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.job import TRANSCRIBE, Job
 from recollect.domain.markdown.transcript import parse_part
 from recollect.domain.model import Append, Memcell, NewTurn, Thread
-from recollect.domain.vault_file import PlacedTurn, StoredPart
+from recollect.domain.vault_file import PlacedTurn, StoredPart, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.files import SqlTranscriptStore
@@ -178,23 +178,27 @@ class Counting(SqlTranscriptStore):
         return found
 
 
-async def test_a_message_in_a_long_thread_reads_no_more_than_in_a_short_one(
+async def test_a_message_in_a_long_thread_costs_no_more_than_in_a_short_one(
     journal: Journal, vault: PersonsVault
 ) -> None:
     text, store = "x" * (PART_CHARS // 30), Counting(journal.database)
 
-    async def turns_read_for_a_part() -> int:
-        """While as many messages come one by one as a part holds."""
-        before = store.turns_read
+    async def cost_of_a_part() -> tuple[int, int]:
+        """Turns read and files written while as many messages come one by one as a part holds."""
+        read, written = store.turns_read, 0
         for _ in range(30):
+            before = await vault.stamps()
             await add(journal, text)
             await run(journal, vault, store)
-        return store.turns_read - before
+            written += len((await vault.stamps()).items() - before.items())
+        return store.turns_read - read, written
 
-    short = await turns_read_for_a_part()
+    short = await cost_of_a_part()
     await add(journal, *(text for _ in range(3000)))
     await run(journal, vault)
-    assert await turns_read_for_a_part() <= 1.2 * short
+    long = await cost_of_a_part()
+    assert long[0] <= 1.2 * short[0]
+    assert long[1] <= 1.2 * short[1]
 
 
 async def test_a_change_of_the_title_of_a_long_thread_writes_part_one_alone(
@@ -216,14 +220,14 @@ class DyingVault(PersonsVault):
 
     die: str | None = None
 
-    async def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
+    async def write_unless_foreign(self, path: str, text: str, ours: frozenset[str]) -> VaultFile | None:
         die, self.die = self.die, None
         if die == "before":
             raise Killed
-        conflict = await super().write(path, text, ours)
+        found = await super().write_unless_foreign(path, text, ours)
         if die == "after":
             raise Killed
-        return conflict
+        return found
 
 
 async def dying(tmp_path: Path) -> DyingVault:

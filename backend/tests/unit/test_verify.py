@@ -53,7 +53,7 @@ async def test_verifying_changes_nothing(journal: Journal, vault: PersonsVault) 
     del vault.files[FIRST]
     before = dict(vault.files), await journal.transcripts.parts("default", "t1")
     await verify(journal, vault)
-    assert (vault.files, await journal.transcripts.parts("default", "t1")) == before
+    assert (dict(vault.files), await journal.transcripts.parts("default", "t1")) == before
 
 
 async def test_every_space_is_verified(journal: Journal, vault: PersonsVault) -> None:
@@ -85,21 +85,21 @@ async def test_an_altered_file_is_found(
 
 
 async def test_a_turn_in_neither_buffer_nor_cell_is_found(journal: Journal, vault: PersonsVault) -> None:
-    await journal.damage("DELETE FROM unprocessed_buffer")
+    await journal.execute("DELETE FROM unprocessed_buffer")
     found = await verify(journal, vault)
     assert not found.ok
     assert found.problems == ["missing: t-1 of thread 't1'"]
 
 
 async def test_a_turn_that_vanished_is_found(journal: Journal, vault: PersonsVault) -> None:
-    await journal.damage("DELETE FROM turns WHERE position = 1")
+    await journal.execute("DELETE FROM turns WHERE position = 1")
     found = await verify(journal, vault)
     assert not found.ok
     assert "missing: 1 turns of thread 't1'" in found.problems
 
 
 async def test_a_turn_in_buffer_and_cell_is_found(journal: Journal, vault: PersonsVault) -> None:
-    await journal.damage(
+    await journal.execute(
         "INSERT INTO unprocessed_buffer SELECT thread_pk, pk, 'default', 't1', message_id FROM turns"
         " WHERE position = 2"
     )
@@ -107,7 +107,7 @@ async def test_a_turn_in_buffer_and_cell_is_found(journal: Journal, vault: Perso
 
 
 async def test_a_cell_without_its_turns_is_found(journal: Journal, vault: PersonsVault) -> None:
-    await journal.damage("DELETE FROM turns WHERE position = 3")
+    await journal.execute("DELETE FROM turns WHERE position = 3")
     found = await verify(journal, vault)
     assert any("memcell" in problem for problem in found.problems)
 
@@ -191,7 +191,7 @@ async def test_an_attempt_that_failed_hides_nothing(
 
 
 async def test_a_part_that_is_lost_from_the_middle_is_found(journal: Journal, vault: PersonsVault) -> None:
-    await journal.damage("DELETE FROM transcript_parts WHERE part = 1")
+    await journal.execute("DELETE FROM transcript_parts WHERE part = 1")
     assert not (await verify(journal, vault)).ok
 
 
