@@ -326,7 +326,7 @@ async def test_flushing_again_tells_of_nothing_new(journal: Journal) -> None:
 
 async def test_a_flush_that_is_not_done_in_time_says_so(journal: Journal) -> None:
     await fill(journal, 2)
-    async with journal.jobs.paused():
+    async with journal.jobs.paused([BOUNDARY, FLUSH]):
         assert await flush(journal) == Flushed(False, [], 2)
 
 

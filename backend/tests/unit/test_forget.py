@@ -81,6 +81,14 @@ async def test_conflict_files_of_a_forgotten_thread_go_too(journal: Journal, vau
     assert list(vault.files) == [TOMBSTONES]
 
 
+async def test_the_log_of_the_journal_is_folded(journal: Journal) -> None:
+    log = journal.database.path.with_name("journal.db-wal")
+    assert b"a secret" in log.read_bytes()
+    await delete_thread(journal.threads, Caller(), "t1", None)
+    await journal.jobs.run_due()
+    assert b"a secret" not in log.read_bytes()
+
+
 async def test_tombstones_of_a_second_forgetting_join_the_first(
     journal: Journal, vault: PersonsVault
 ) -> None:

@@ -80,9 +80,6 @@ async def test_an_index_that_is_missing_is_made_anew_while_search_finds_everythi
     assert (house.indexer.remaking, await house.whole()) == (False, True)
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the old index may be let go before the first look at what is to be indexed"
-)
 async def test_an_index_of_another_format_is_made_anew_with_the_vectors_it_had(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()

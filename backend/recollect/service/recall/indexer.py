@@ -327,8 +327,9 @@ class Indexer:
 
     def _finish_remaking(self) -> None:
         waiting = (self._damaged, self._behind, self._in_work, self._note_owners)
-        if self._scanned and not any(waiting):
+        if self.remaking and self._scanned and not any(waiting):
             self.remaking = False
+            self._meaning_loop.wake()  # The old index is no longer needed.
 
     async def _refill_damaged(self) -> list[IndexUnavailable]:
         problems = []
@@ -430,7 +431,7 @@ class Indexer:
                 finally:
                     self._refused = await self._ledger.refused(self.live.name)
             self._changed.set()
-        waiting = self.waiting[0] or self._note_owners or self._owner_in_work
+        waiting = self.remaking or self.waiting[0] or self._note_owners or self._owner_in_work
         if (source := self._meaning.source) is not None and self.building is None and not waiting:
             self._meaning.forget_source()
             await self._store.discard(source.name)
