@@ -112,7 +112,7 @@ class Terminal:
 
         def has_left() -> bool:
             self.presses_ctrl_c()
-            return not self._is_still_there(10)
+            return not self._is_still_there(4)
 
         wait_until(has_left, "it leaves", every=0)
         return self.process.wait()

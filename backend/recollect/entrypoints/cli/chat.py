@@ -7,7 +7,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ _HELP = """\
 //…        say something that begins with a slash
 Ctrl-C stops an answer and keeps what came; a second one leaves."""
 _NEW = "-"
+_PIECE_SECONDS = 0.2
 
 
 def chat(
@@ -150,12 +151,12 @@ def _answered(
     """The answer, and whether Ctrl-C stopped it. A second Ctrl-C comes out as KeyboardInterrupt."""
     answer = loop.start(conversation.say(text, show=show))
     try:
-        return answer.result(), False
+        return _awaited(answer), False
     except KeyboardInterrupt:
         try:
             conversation.tell("stopping…")
             loop.run(conversation.stop())
-            return answer.result(), True
+            return _awaited(answer), True
         except KeyboardInterrupt:
             answer.cancel()
             raise
@@ -210,7 +211,14 @@ class _Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.start(work).result()
+        return _awaited(self.start(work))
+
+
+def _awaited(work: Future[T]) -> T:
+    """Its result. Python misses a Ctrl-C that arrives just before it begins to wait; the next wait sees it."""
+    while not work.done():
+        wait([work], _PIECE_SECONDS)
+    return work.result()
 
 
 async def _end_all_tasks() -> None:
