@@ -464,4 +464,4 @@ def test_long_queries_are_read_in_bounded_time(piece: str) -> None:
     begun = time.process_time()
     for _ in spans_in("1 " + piece * (100_000 // len(piece)), NOW):
         pass
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 2

@@ -193,7 +193,7 @@ def test_a_huge_answer_takes_no_time(text: str) -> None:
     started = time.monotonic()
     with pytest.raises(ValueError, match="the answer"):
         parse(text)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 1
 
 
 def test_an_answer_that_is_too_long_counts_as_cut_off() -> None:

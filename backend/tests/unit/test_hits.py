@@ -149,7 +149,7 @@ def test_thousands_of_repetitions_are_merged_in_bounded_time() -> None:
     corpus.extend([said(n, "ok") for n in range(20_000)], ["ok"] * 20_000)
     begun = time.process_time()
     (hit,) = choose(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ["ok"], Selection()).hits
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 1
     assert (len(hit.message_ids), len(set(hit.message_ids)), hit.repeated) == (21, 21, 19_999)
 
 

@@ -93,4 +93,4 @@ def test_any_text_can_be_asked(text: str) -> None:
 def test_long_queries_are_read_in_bounded_time(piece: str) -> None:
     begun = time.process_time()
     read_query(piece * (50_000 // len(piece)), 0)
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 2
