@@ -1,7 +1,7 @@
 """The only place that builds objects: joins the verbs of `service` with the engines of `infra`."""
 
-import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
@@ -66,11 +66,12 @@ from recollect.service.chat.followups import Summariser, Titles
 from recollect.service.chat.history_matching import ResentChat
 from recollect.service.chat.post_turn_jobs import SkillWork
 from recollect.service.chat.turn import Chat
-from recollect.service.coordination import OwnerLocks
+from recollect.service.coordination import Clock, OwnerLocks, now_ms
 from recollect.service.entries import Entries
 from recollect.service.forget.forget import NotePurger, Purger, PurgeSteps, TurnPurger, UserPurger
 from recollect.service.forget.proof import ForgottenVerifier
 from recollect.service.forget.purge import IncognitoEnds, Overwriter, Rework, Settler
+from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries, QuietThreads
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
@@ -85,12 +86,6 @@ from recollect.service.vault.sweep import HandEdits
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier, entry_problems
 from recollect.settings import MODELS, TOML_NAME, Settings
-
-Clock = Callable[[], int]
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class App:
@@ -493,3 +488,21 @@ class App:
 def open_app(settings: Settings, *, clock: Clock = now_ms) -> App:
     """An App for this home; `start` it, or use it with `async with`."""
     return App(settings, clock)
+
+
+@asynccontextmanager
+async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
+    """What rebuilding and restoring need of an App."""
+    async with open_app(settings) as app:
+        yield OpenedHome(
+            app.jobs,
+            app.coverage,
+            app.THREADS,
+            app.keys,
+            app.skill_files,
+            app.transcriber,
+            app.people_files,
+            app.entry_files,
+            app.verifier,
+            app.search.indexer,
+        )
