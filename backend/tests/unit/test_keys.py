@@ -74,12 +74,13 @@ async def test_keys_are_listed_oldest_first_with_the_time_at_which_they_were_fir
     keys: SqlKeyStore,
 ) -> None:
     clock = FakeClock()
-    made = [await create_key(keys, clock, OPERATOR, space="work", user_id=None, name=None) for _ in "ab"]
-    (first, secret), (second, other) = made
+    first, secret = await create_key(keys, clock, OPERATOR, space="work", user_id=None, name=None)
+    clock.advance(1)
+    second, other = await create_key(keys, clock, OPERATOR, space="work", user_id=None, name=None)
     for _ in range(2):
         clock.advance(9)
         await revoke_key(keys, clock, OPERATOR, first.key_id)
-    assert await list_keys(keys, OPERATOR) == [replace(first, revoked=START + 9), second]
+    assert await list_keys(keys, OPERATOR) == [replace(first, revoked=START + 10), second]
     assert (keys.find(secret_hash(secret)), keys.find(secret_hash(other))) == (None, second)
     with pytest.raises(NotFound) as caught:
         await revoke_key(keys, clock, OPERATOR, "k_9")
