@@ -1,30 +1,42 @@
-"""Builds the large parts of an App: what talks, what searches, what makes memories."""
+"""Builds the objects of a home. What starts and stops them is the App."""
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
 from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
-from recollect.domain.job import Job
-from recollect.domain.llm import Usage
-from recollect.domain.model import JsonObject
-from recollect.domain.strategy import Tuning
+from recollect.domain.entries.entry import EntryChange, EntryJob
 from recollect.failpoints import FailPoints
+from recollect.infra.archive import TarArchiver
 from recollect.infra.backends.configured import Backends
+from recollect.infra.backends.local_model import LocalModel
+from recollect.infra.embedders.configured import embedder_of
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
+from recollect.infra.home_lock import HomeLock
+from recollect.infra.image_files import ImageFiles
 from recollect.infra.index.store import LanceIndex
-from recollect.infra.journal.cells import SqlCellTexts, SqlModelAnswers
+from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.files import SqlImageReferences, SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.history_matching import SqlChainStore
+from recollect.infra.journal.importer import SqlCopier
 from recollect.infra.journal.index import SqlIndexLedger
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.turns import Schedule
+from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
+from recollect.infra.watcher import VaultWatcher
 from recollect.service.chat.always_on_memories import Likeness, StandingMemories
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.prompt import PromptMaker
@@ -32,14 +44,13 @@ from recollect.service.chat.receive_stream import Patience
 from recollect.service.chat.rewrite import Rewriter
 from recollect.service.chat.stream import LiveTurns
 from recollect.service.chat.turn import Chat
-from recollect.service.coordination import Clock, OwnerLocks
-from recollect.service.forget.purge import IndexForgetter
-from recollect.service.models.background import BackgroundModel
-from recollect.service.models.cached_model_calls import Questions
+from recollect.service.coordination import Clock, OwnerLocks, now_ms
+from recollect.service.entries import Entries
+from recollect.service.forget.purge import IncognitoEnds, IndexForgetter
+from recollect.service.models.background import BackgroundModel, background_seconds
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.gate import QUIET_SECONDS, Gate
 from recollect.service.models.slots import SlotMaps
-from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
@@ -47,14 +58,19 @@ from recollect.service.recall.reindex import Reindexer
 from recollect.service.recall.search import Recall
 from recollect.service.recall.verify import IndexVerifier
 from recollect.service.recall.words import WordIndexer
-from recollect.service.remember.consolidate import Cases, Remembering
-from recollect.service.remember.extract import Extractor, LivePrefix, PromptTexts
-from recollect.service.remember.profile import Profiles
-from recollect.service.remember.strategies import StrategyWork
-from recollect.service.skills.files import SkillGraves, SkillShelf
-from recollect.service.skills.skills import SkillMaker, Skills
+from recollect.service.remember.boundaries import QuietThreads
+from recollect.service.remember.reprocess import Reprocessor
+from recollect.service.remember.strategies import LiveTuning
+from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
+from recollect.service.skills.view import SkillEntries, SkillView
+from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.images import Images
-from recollect.settings import Settings
+from recollect.service.vault.notes import Notes
+from recollect.service.vault.people_files import PeopleFiles
+from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.transcripts import Transcriber
+from recollect.service.verify import Verifier, entry_problems
+from recollect.settings import MODELS, Settings
 
 
 def boundary_rules(settings: Settings) -> BoundaryRules:
@@ -63,40 +79,6 @@ def boundary_rules(settings: Settings) -> BoundaryRules:
         max_turns=settings.memorize.max_turns,
         max_chars=settings.memorize.max_chars,
     )
-
-
-def embedder_of(settings: Settings) -> OnnxEmbedder | OpenAiEmbedder | None:
-    """The embedder that is configured; its model is loaded when it is first used."""
-    chosen = settings.embedding
-    if chosen.kind == "openai":
-        assert chosen.base_url is not None
-        assert chosen.model is not None
-        return OpenAiEmbedder(
-            base_url=chosen.base_url,
-            model=chosen.model,
-            api_key=chosen.api_key.get_secret_value() if chosen.api_key else None,
-            timeout=chosen.timeout_seconds,
-            dimensions=chosen.dimensions,
-            batch=chosen.batch or 64,
-        )
-    if chosen.kind == "onnx":
-        return OnnxEmbedder(settings.model_folder, threads=chosen.threads, batch=chosen.batch or 16)
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Engines:
-    """What search stands on."""
-
-    index: LanceIndex
-    ledger: SqlIndexLedger
-    threads: SqlThreadStore
-    transcripts: SqlTranscriptStore
-    coverage: SqlCoverage
-    notes: SqlNoteStore
-    vault: Vault
-    fail_points: FailPoints
-    clock: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,80 +99,6 @@ class Search:
         return self.reindexer.meaning.embedded
 
 
-def build_search(settings: Settings, engines: Engines, on_damage: Callable[[str, str, str], None]) -> Search:
-    """A new embedder for every start: one that was closed stays closed."""
-    embedder = embedder_of(settings)
-    locks = OwnerLocks()
-    corpora = Corpora(
-        engines.index,
-        engines.ledger,
-        engines.transcripts,
-        locks,
-        budget_bytes=settings.index.cache_mb * 1024 * 1024,
-        on_damage=on_damage,
-    )
-    words = WordIndexer(
-        engines.index,
-        engines.ledger,
-        engines.transcripts,
-        engines.notes,
-        engines.vault,
-        locks,
-        corpora,
-        engines.fail_points,
-    )
-    meaning = MeaningIndexer(
-        engines.index,
-        engines.ledger,
-        engines.transcripts,
-        words,
-        locks,
-        corpora,
-        embedder,
-        engines.fail_points,
-    )
-    indexer = Indexer(
-        engines.index,
-        engines.ledger,
-        words,
-        meaning,
-        corpora,
-        embedder,
-        delay_seconds=settings.index.delay_ms / 1000,
-    )
-    verifier = IndexVerifier(
-        engines.index,
-        engines.ledger,
-        engines.transcripts,
-        engines.threads,
-        engines.coverage,
-        engines.notes,
-        engines.vault,
-    )
-    recall = Recall(
-        indexer,
-        corpora,
-        engines.ledger,
-        engines.threads,
-        engines.transcripts,
-        embedder,
-        clock=engines.clock,
-        embed_seconds=settings.embedding.query_seconds,
-    )
-    reindexer = Reindexer(
-        indexer,
-        engines.index,
-        engines.ledger,
-        words,
-        meaning,
-        embedder,
-        verifier.problems,
-        engines.fail_points,
-    )
-    forgetter = IndexForgetter(words, indexer, indexer.generations)
-    return Search(embedder, corpora, indexer, verifier, recall, reindexer, forgetter)
-
-
 @dataclass(frozen=True, slots=True)
 class Talking:
     """The parts of an App that ask models."""
@@ -206,127 +114,282 @@ class Talking:
     """None where nobody configured a model: then rules do the background work."""
 
 
-def build_talking(
-    settings: Settings,
-    backends: Backends,
-    chats: SqlChatStore,
-    threads: SqlThreadStore,
-    people: SqlPeopleStore,
-    search: Search,
-    images: Images,
-    entries: SqlEntryStore,
-    *,
-    clock: Callable[[], int],
-    on_answer: Callable[[str, Usage, float | None], None],
-) -> Talking:
-    gate, slots = Gate(quiet_seconds=QUIET_SECONDS), SlotMaps()
-    new_breaker = partial(Breaker, clock=time.monotonic)
-    rewriter = Rewriter(
-        clock=time.monotonic, new_breaker=new_breaker, deadline_seconds=settings.chat.rewrite_seconds
-    )
-    recall = RecallSource(
-        search.recall,
-        Likeness(search.corpora),
-        StandingMemories(entries, threads),
-        breaker=new_breaker(),
-        clock=time.monotonic,
-        deadline_seconds=settings.chat.recall_seconds,
-    )
-    chat = Chat(
-        chats,
-        threads,
-        people,
-        backends,
-        PromptMaker(rewriter, recall),
-        gate,
-        slots,
-        LiveTurns(),
-        images,
-        clock=clock,
-        max_turns=settings.chat.max_turns,
-        patience=Patience(settings.chat.answer_seconds, settings.chat.orphan_seconds),
-        on_answer=on_answer,
-    )
-    models = ThreadModels(backends, chats, threads, people)
-    background = _background(settings, backends, gate, slots, models)
-    return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
+class Assembly:
+    """The objects of one home, built and not started."""
 
+    def __init__(self, settings: Settings, clock: Clock = now_ms) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.fail_points = FailPoints(settings.fail_point)
+        self.lock = HomeLock(settings.home)
+        self.database = Database(
+            settings.journal_path, synchronous=settings.synchronous, fail_points=self.fail_points
+        )
+        self.jobs = JobEngine(
+            SqlJobStore(self.database),
+            clock=clock,
+            workers=settings.jobs.workers,
+            lease_seconds=settings.jobs.lease_seconds,
+            max_attempts=settings.jobs.max_attempts,
+            stop_seconds=settings.jobs.stop_seconds,
+            fail_points=self.fail_points,
+        )
+        schedule = Schedule(
+            boundary_every=settings.memorize.boundary_every,
+            boundary_delay_ms=settings.memorize.delay_ms,
+            pause_ms=int(settings.memorize.pause_seconds * 1000),
+            transcript_delay_ms=settings.transcript_delay_ms,
+        )
+        self.THREADS = SqlThreadStore(
+            self.database,
+            clock=clock,
+            schedule=schedule,
+            on_due=self.jobs.notify,
+            on_change=self._thread_changed,
+            on_forget=self._thread_goes,
+        )
+        self.chats = SqlChatStore(
+            self.database,
+            clock=clock,
+            schedule=schedule,
+            on_due=self.jobs.notify,
+            on_change=self._thread_changed,
+        )
+        self.forgetting = SqlForgetting(
+            self.database,
+            clock=clock,
+            on_due=self.jobs.notify,
+            on_change=self._thread_changed,
+            on_forget=self._thread_goes,
+        )
+        self.incognito = IncognitoEnds(self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours)
+        self.small_model = LocalModel(settings.home / MODELS)
+        self.chains = SqlChainStore(self.database)
+        self.people = SqlPeopleStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.tuning = LiveTuning(settings)
+        self.cells = SqlCellStore(
+            self.database,
+            clock=clock,
+            schedule=schedule,
+            on_due=self.jobs.notify,
+            strategies=lambda closed, now: self.tuning().after_cell(closed, now),
+        )
+        self.quiet_threads = QuietThreads(self.cells, clock=clock, gap_ms=boundary_rules(settings).gap_ms)
+        self.cell_texts = SqlCellTexts(self.database)
+        self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.model_answers = SqlModelAnswers(self.database, clock=clock)
+        self.skill_files = SqlSkillFiles(self.database, clock=clock)
+        self.transcripts = SqlTranscriptStore(self.database)
+        self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
+        self.keys = SqlKeyStore(self.database)
+        self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
+        self.images = Images(
+            ImageFiles(self.vault, fail_points=self.fail_points),
+            SqlImageReferences(self.database),
+            self.vault,
+        )
+        self.transcriber = Transcriber(
+            self.transcripts, self.vault, self.fail_points, on_revised=self._thread_changed
+        )
+        self.verifier = Verifier(
+            self.THREADS,
+            self.transcripts,
+            self.coverage,
+            self.vault,
+            self.transcriber,
+            index_problems=self._derived_problems,
+        )
+        self.notes = SqlNoteStore(self.database)
+        self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
+        self.memory_locks = OwnerLocks()
+        self.entry_files = EntryFiles(
+            self.entry_file_store,
+            self.entry_store,
+            self.vault,
+            self.notes,
+            self.transcriber.reports,
+            on_changed=self._notes_changed,
+            follow_up=self._after_a_person,
+            locks=self.memory_locks,
+        )
+        self.entries = Entries(
+            self.entry_store, self.THREADS, self.transcripts, self._after_a_person, self.memory_locks
+        )
+        self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)
+        self.reprocessor = Reprocessor(
+            self.THREADS, self.cell_texts, self.model_answers, self.job_queue, self.tuning
+        )
+        self.shelf = SkillShelf(
+            self.vault, self.skill_files, self.transcriber.reports, self.fail_points, self.memory_locks
+        )
+        skill_graves, forget_words = SkillGraves(self.entry_store), self.forgetting.queue_overwriting
+        self.watcher = VaultWatcher(settings.vault_path)
+        self.hand_edits = HandEdits(
+            self.transcripts,
+            self.notes,
+            self.vault,
+            self.watcher,
+            self.transcriber.reports,
+            clock=clock,
+            sweep_seconds=settings.vault.sweep_seconds,
+            on_notes_changed=self._notes_changed,
+            on_due=self.jobs.notify,
+            followers=[
+                self.people_files,
+                self.entry_files,
+                SkillFollower(self.shelf, skill_graves, self.entry_file_store, forget_words),
+            ],
+        )
+        self.user_notes = Notes(self.notes, self.vault, self.hand_edits.look_at)
+        self.skills = SkillView(
+            self.entry_store, self.THREADS, self.transcripts, self.vault, self.skill_files
+        )
+        self.skill_entries = SkillEntries(self.skills, self.shelf, skill_graves, forget_words)
+        self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
+        self.ledger = SqlIndexLedger(self.database)
+        self.search: Search = self.build_search()
+        self.copier = SqlCopier(self.database)
+        self.archiver = TarArchiver()
+        self.metrics = Metrics()
+        self.talking: Talking = self.build_talking()
 
-def _background(
-    settings: Settings, backends: Backends, gate: Gate, slots: SlotMaps, models: ThreadModels
-) -> BackgroundModel | None:
-    if not backends.configured and settings.tasks.base_url is None:
-        return None
+    def build_search(self) -> Search:
+        """A new embedder for every start: one that was closed stays closed."""
+        embedder = embedder_of(self.settings)
+        locks = OwnerLocks()
+        corpora = Corpora(
+            self.index,
+            self.ledger,
+            self.transcripts,
+            locks,
+            budget_bytes=self.settings.index.cache_mb * 1024 * 1024,
+            on_damage=self._owner_damaged,
+        )
+        words = WordIndexer(
+            self.index,
+            self.ledger,
+            self.transcripts,
+            self.notes,
+            self.vault,
+            locks,
+            corpora,
+            self.fail_points,
+        )
+        meaning = MeaningIndexer(
+            self.index,
+            self.ledger,
+            self.transcripts,
+            words,
+            locks,
+            corpora,
+            embedder,
+            self.fail_points,
+        )
+        indexer = Indexer(
+            self.index,
+            self.ledger,
+            words,
+            meaning,
+            corpora,
+            embedder,
+            delay_seconds=self.settings.index.delay_ms / 1000,
+        )
+        verifier = IndexVerifier(
+            self.index,
+            self.ledger,
+            self.transcripts,
+            self.THREADS,
+            self.coverage,
+            self.notes,
+            self.vault,
+        )
+        recall = Recall(
+            indexer,
+            corpora,
+            self.ledger,
+            self.THREADS,
+            self.transcripts,
+            embedder,
+            clock=self.clock,
+            embed_seconds=self.settings.embedding.query_seconds,
+        )
+        reindexer = Reindexer(
+            indexer,
+            self.index,
+            self.ledger,
+            words,
+            meaning,
+            embedder,
+            verifier.problems,
+            self.fail_points,
+        )
+        forgetter = IndexForgetter(words, indexer, indexer.generations)
+        return Search(embedder, corpora, indexer, verifier, recall, reindexer, forgetter)
 
-    lease = settings.jobs.lease_seconds
-    answering = min(settings.memorize.model_timeout_seconds, lease / 2)
-    return BackgroundModel(
-        models.of,
-        gate,
-        answer_seconds=answering,
-        patience_seconds=min(45.0, lease * 0.9 - answering),
-        on_own_prompt=slots.disturbed,
-    )
+    def build_talking(self) -> Talking:
+        """New backends for every start: connections that were closed stay closed."""
+        settings, search = self.settings, self.search
+        backends = Backends(settings, self.small_model.address)
+        gate, slots = Gate(quiet_seconds=QUIET_SECONDS), SlotMaps()
+        new_breaker = partial(Breaker, clock=time.monotonic)
+        rewriter = Rewriter(
+            clock=time.monotonic, new_breaker=new_breaker, deadline_seconds=settings.chat.rewrite_seconds
+        )
+        recall = RecallSource(
+            search.recall,
+            Likeness(search.corpora),
+            StandingMemories(self.entry_store, self.THREADS),
+            breaker=new_breaker(),
+            clock=time.monotonic,
+            deadline_seconds=settings.chat.recall_seconds,
+        )
+        chat = Chat(
+            self.chats,
+            self.THREADS,
+            self.people,
+            backends,
+            PromptMaker(rewriter, recall),
+            gate,
+            slots,
+            LiveTurns(),
+            self.images,
+            clock=self.clock,
+            max_turns=settings.chat.max_turns,
+            patience=Patience(settings.chat.answer_seconds, settings.chat.orphan_seconds),
+            on_answer=self.metrics.observe_answer,
+        )
+        models = ThreadModels(backends, self.chats, self.THREADS, self.people)
+        background = None
+        if backends.configured or settings.tasks.base_url is not None:
+            answering, waiting = background_seconds(
+                settings.memorize.model_timeout_seconds, settings.jobs.lease_seconds
+            )
+            background = BackgroundModel(
+                models.of,
+                gate,
+                answer_seconds=answering,
+                patience_seconds=waiting,
+                on_own_prompt=slots.disturbed,
+            )
+        return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
 
+    async def _derived_problems(self) -> list[str]:
+        """What of the entries and of the index is not as journal and vault have it."""
+        of_entries = await entry_problems(self.entry_file_store, self.vault)
+        return of_entries + await self.search.verifier.problems(self.search.indexer.live.name)
 
-@dataclass(frozen=True, slots=True)
-class MemoryParts:
-    """What the strategies need."""
+    def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
+        self.search.indexer.owner_damaged(owner, space, user_id)
 
-    cells: SqlCellTexts
-    entries: SqlEntryStore
-    answers: SqlModelAnswers
-    shelf: SkillShelf
-    people: SqlPeopleStore
-    vault: Vault
-    tuning: Callable[[], Tuning]
-    clock: Clock
-    fail_points: FailPoints
-    locks: OwnerLocks
+    def _notes_changed(self, owners: set[str]) -> None:
+        self.search.indexer.notes_changed(owners)
 
+    def _thread_goes(self, space: str, thread_id: str) -> None:
+        self.talking.chat.forget(space, thread_id)
 
-@dataclass(frozen=True, slots=True)
-class MemoryWork:
-    """The handlers of what follows a memcell, and a chat turn with tools."""
+    def _thread_changed(self, space: str, thread_id: str) -> None:
+        self.search.indexer.thread_changed(space, thread_id)
 
-    strategies: StrategyWork
-    case_of_turns: Callable[[Job], Awaitable[JsonObject]]
-
-
-def build_memory(
-    parts: MemoryParts,
-    model: BackgroundModel | None,
-    embedder: Embedder | None,
-    live_prefix: LivePrefix,
-) -> MemoryWork:
-    """`model` None: rules do the work."""
-    questions = None if model is None else Questions(model, parts.answers, parts.fail_points)
-    prompts = PromptTexts(parts.vault)
-    extractor = Extractor(questions, prompts, live_prefix)
-    remembering = Remembering(
-        parts.cells,
-        parts.entries,
-        extractor,
-        parts.people,
-        embedder,
-        parts.tuning,
-        parts.clock,
-        parts.locks,
-        parts.fail_points,
-    )
-    cases = Cases(parts.cells, parts.entries, parts.people, extractor, remembering)
-    maker = SkillMaker(questions, prompts)
-    skills = Skills(parts.entries, parts.answers, parts.shelf, maker, SkillGraves(parts.entries))
-    work = StrategyWork(
-        {
-            "episode": remembering.handle,
-            "facts": remembering.handle,
-            "foresight": remembering.handle,
-            "profile": Profiles(parts.entries, parts.locks).handle,
-            "case": cases.handle,
-            "skill": skills.handle,
-        },
-        parts.tuning,
-        parts.entries,
-    )
-    return MemoryWork(work, cases.from_turns)
+    def _after_a_person(self, change: EntryChange, kinds: frozenset[str]) -> list[EntryJob]:
+        return self.tuning().after_person(kinds, change.space, change.owner, self.clock())

@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -23,7 +24,7 @@ from pydantic_settings import (
 )
 
 from recollect.errors import HomeUnusable
-from recollect.failpoints import FAIL_POINTS, FailPoints
+from recollect.failpoints import FailPoints
 
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
@@ -35,7 +36,7 @@ BackendKind = Literal[
     "llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"
 ]
 _ADDRESS = r"^https?://[^\s/]+"
-_ADDRESS_MEANING = "Address of a model's server, such as http://127.0.0.1:8080/v1; /v1 may be left out."
+_ADDRESS_MEANING = "Address of the model server, such as http://127.0.0.1:8080/v1; /v1 is optional."
 
 
 class _Group(BaseModel):
@@ -43,29 +44,23 @@ class _Group(BaseModel):
 
 
 class _ModelServer(_Group):
-    """What is known of a model's server before it is asked."""
+    """What can be set for any model server."""
 
-    model: str | None = Field(None, description="Model name; unset: the first one the endpoint lists.")
-    api_key: SecretStr | None = Field(None, description="Key for the endpoint, if it wants one.")
-    headers: dict[str, SecretStr] = Field(
-        default_factory=dict, description="Further headers for every request to it, as JSON."
-    )
-    models: list[str] = Field(
-        default_factory=list, description="The models it has, as JSON; empty: those that it lists."
-    )
+    model: str | None = Field(None, description="Name of the model; unset: the first one the server lists.")
+    api_key: SecretStr | None = Field(None, description="API key for the server, if it needs one.")
+    headers: dict[str, SecretStr] = Field({}, description="Extra HTTP headers for every request, as JSON.")
+    models: list[str] = Field([], description="Names of its models, as JSON; empty: ask the server.")
     kind: BackendKind | None = Field(
-        None, description="The engine: " + ", ".join(get_args(BackendKind)) + "; unset: found by asking."
+        None, description="The engine: " + ", ".join(get_args(BackendKind)) + "; unset: detected."
     )
     local: bool | None = Field(
-        None, description="Whether it runs on this machine or network; unset: told by its address."
+        None, description="Whether it runs on this machine or network; unset: judged by its address."
     )
     gate_group: str | None = Field(
-        None, description="Backends on the same hardware share one; unset: host and port."
+        None, description="Equal for backends on the same hardware; unset: host:port."
     )
     context_tokens: int | None = Field(
-        None,
-        ge=256,
-        description="What one request may hold, prompt and answer; unset: as the endpoint tells.",
+        None, ge=256, description="Size of the context window in tokens; unset: ask the server."
     )
     keep_alive: str = Field("30m", description="How long Ollama keeps the model loaded after a call.")
 
@@ -77,7 +72,7 @@ class BackendSettings(_ModelServer):
 
 
 class TasksSettings(_ModelServer):
-    """The model backend for background work."""
+    """The model backend for background work; without an address, the default one."""
 
     base_url: str | None = Field(None, pattern=_ADDRESS, description=_ADDRESS_MEANING)
 
@@ -85,147 +80,129 @@ class TasksSettings(_ModelServer):
 class LlmSettings(TasksSettings):
     """The default model backend."""
 
-    discover: bool = Field(
-        True, description="With no backend configured, look for one that runs on this machine."
-    )
+    discover: bool = Field(True, description="If no backend is configured, use one running on this machine.")
 
 
 class ChatSettings(_Group):
-    """How chats are answered, and how long their parts may take."""
+    """Prompt size and timeouts of chats."""
 
     max_turns: int = Field(
         80,
         ge=2,
         le=100_000,
-        description="A prompt holds at most so many messages; then the newer half goes on.",
+        description="Most messages in a prompt; when reached, the older half is dropped.",
     )
     answer_seconds: float = Field(
-        600.0, gt=0, le=86_400, description="How long an answer may take; then it is kept as far as it got."
+        600, gt=0, le=86_400, description="Time limit for an answer; what has arrived by then is kept."
     )
     orphan_seconds: float = Field(
-        10.0, ge=0, le=86_400, description="How long an answer goes on when nobody listens to it any more."
+        10, ge=0, le=86_400, description="How long an answer continues after its client has disconnected."
     )
     rewrite_seconds: float = Field(
-        1.5,
-        gt=0,
-        le=60,
-        description="How long the model may take to complete a follow-up; then the last exchange joins it.",
+        1.5, gt=0, le=60, description="Time limit for the model to rewrite a follow-up question for recall."
     )
     recall_seconds: float = Field(
-        1.0, gt=0, le=60, description="How long recall may take; then the answer goes on without."
+        1, gt=0, le=60, description="Time limit for recall; after it, the model answers without memories."
     )
-
     incognito_hours: float = Field(
-        24.0, gt=0, le=8784, description="An incognito thread that nobody used for so long is forgotten."
+        24, gt=0, le=8784, description="An incognito thread is forgotten after this long without a message."
     )
-    connect_seconds: float = Field(
-        3.0, gt=0, le=60, description="How long a model's server may take to accept a connection."
-    )
+    connect_seconds: float = Field(3, gt=0, le=60, description="Time limit for connecting to a model server.")
     first_token_seconds: float = Field(
-        120.0, gt=0, le=3600, description="Silence before an answer's first piece after which it has failed."
+        120, gt=0, le=3600, description="Time limit for an answer's first token."
     )
-    stall_seconds: float = Field(
-        60.0, gt=0, le=3600, description="Silence within an answer after which it has failed."
-    )
+    stall_seconds: float = Field(60, gt=0, le=3600, description="Time limit between two pieces of an answer.")
 
 
 class MemorizeSettings(_Group):
-    """How conversations become memcells."""
+    """How conversations are divided into memcells."""
 
     mode: Literal["chat", "agent", "both"] = Field(
         "both",
-        description="Whose memory is made: the user's (chat), the agent's (agent), or both.",
+        description="What is remembered: about the user (chat), about the agent's work (agent), or both.",
     )
-    boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every so many messages.")
+    boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every N messages.")
     pause_seconds: float = Field(
-        30.0, ge=0, le=86400, description="Look for boundaries after a pause of so many seconds, too."
+        30, ge=0, le=86400, description="Look for boundaries after this long without a message, too."
     )
     delay_ms: int = Field(
-        300, ge=0, le=60_000, description="How long that look waits for the rest of a burst of messages."
+        300, ge=0, le=60_000, description="Wait this long for more messages before looking."
     )
     gap_minutes: float = Field(
-        30.0, gt=0, le=527_040, description="A gap of so many minutes between messages closes a memcell."
+        30, gt=0, le=527_040, description="A gap of this length between two messages closes a memcell."
     )
-    max_turns: int = Field(40, ge=2, le=1000, description="A memcell holds at most so many messages.")
-    max_chars: int = Field(
-        12_000, ge=100, description="A memcell is closed before it exceeds so many characters."
-    )
+    max_turns: int = Field(40, ge=2, le=1000, description="Most messages in a memcell.")
+    max_chars: int = Field(12_000, ge=100, description="Most characters in a memcell.")
     model_timeout_seconds: float = Field(
-        60.0, gt=0, le=3600, description="How long the model may take to find boundaries; then rules decide."
+        60, gt=0, le=3600, description="Time limit for the model to find boundaries; then the rules decide."
     )
 
 
 class StrategySettings(_Group):
-    """Whether one strategy is on, and when it runs. What is unset is as the strategy says."""
+    """Whether and when one strategy runs. Unset values are the strategy's own."""
 
-    enabled: bool = Field(True, description="Whether it runs at all.")
+    enabled: bool = Field(True, description="Whether the strategy runs.")
     every: int | None = Field(
-        None,
-        ge=1,
-        le=10_000,
-        description="Only at every so manieth event; then it works on all that have come.",
+        None, ge=1, le=10_000, description="Run once every N events, on all events since the last run."
     )
     idle_seconds: float | None = Field(
-        None, ge=0, le=86_400, description="When no such event has come for so long."
+        None, ge=0, le=86_400, description="Run after this long without an event."
     )
     at: str | None = Field(
-        None, pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="At this time of day, UTC, for example 03:30."
+        None, pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="Run at this time of day, UTC, such as 03:30."
     )
 
 
 class StrategiesSettings(_Group):
-    """What is made of conversations. A change in recollect.toml is seen while the server runs."""
+    """What is made of conversations. Changes in recollect.toml apply while the server runs."""
 
-    episode: StrategySettings = Field(default_factory=StrategySettings, description="The strategy episode.")
-    facts: StrategySettings = Field(default_factory=StrategySettings, description="The strategy facts.")
-    foresight: StrategySettings = Field(
-        default_factory=StrategySettings, description="The strategy foresight."
-    )
-    profile: StrategySettings = Field(default_factory=StrategySettings, description="The strategy profile.")
-    case: StrategySettings = Field(default_factory=StrategySettings, description="The strategy case.")
-    skill: StrategySettings = Field(default_factory=StrategySettings, description="The strategy skill.")
+    episode: StrategySettings = StrategySettings()
+    facts: StrategySettings = StrategySettings()
+    foresight: StrategySettings = StrategySettings()
+    profile: StrategySettings = StrategySettings()
+    case: StrategySettings = StrategySettings()
+    skill: StrategySettings = StrategySettings()
 
 
 class JobSettings(_Group):
     """The job engine."""
 
-    workers: int = Field(
-        4,
-        ge=1,
-        le=64,
-        description="Jobs that may run at the same time: so many that may ask a model, and so many that write files.",
-    )
+    workers: int = Field(4, ge=1, le=64, description="Jobs that run at the same time in each pool.")
     lease_seconds: float = Field(
-        120.0, gt=0, le=86_400, description="A job that runs longer is taken for hung, ended and run again."
+        120,
+        gt=0,
+        le=86_400,
+        description="A job that runs longer is considered hung; it is stopped and retried.",
     )
-    max_attempts: int = Field(8, ge=1, description="Failures after which a job is set aside as dead.")
-    stop_seconds: float = Field(10.0, ge=0, le=3600, description="How long a stop waits for running jobs.")
+    max_attempts: int = Field(8, ge=1, description="A job that has failed this often is set aside as dead.")
+    stop_seconds: float = Field(10, ge=0, le=3600, description="How long shutdown waits for running jobs.")
 
 
 class EmbeddingSettings(_Group):
-    """The model that search by meaning uses."""
+    """The model for search by meaning."""
 
     kind: Literal["onnx", "openai", "none"] = Field(
-        "onnx", description="A local ONNX model, an OpenAI-compatible server, or none: search goes by words."
+        "onnx", description="A local ONNX model, an OpenAI-compatible server, or none (search by words only)."
     )
     folder: Path | None = Field(
-        None,
-        description="Folder of the ONNX model; unset: the one that 'recollect setup' puts into the home.",
+        None, description="Folder of the ONNX model; unset: where 'recollect setup' puts it in the home."
     )
     base_url: str | None = Field(
-        None, description="Address of an OpenAI-compatible server, for example http://127.0.0.1:8080/v1."
+        None, description="Address of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1."
     )
     model: str | None = Field(None, description="Name of the model on that server.")
-    api_key: SecretStr | None = Field(None, description="Key of that server.")
-    dimensions: int | None = Field(None, ge=1, description="Length of its vectors; unset: as they come.")
-    timeout_seconds: float = Field(30.0, gt=0, le=600, description="How long that server may take.")
+    api_key: SecretStr | None = Field(None, description="API key for that server.")
+    dimensions: int | None = Field(
+        None, ge=1, description="Length of its vectors; others are refused. Unset: that of the first one."
+    )
+    timeout_seconds: float = Field(30, gt=0, le=600, description="Time limit for one request to that server.")
     query_seconds: float = Field(
-        2.0, gt=0, le=60, description="How long a search waits for the model; then it goes by words."
+        2, gt=0, le=60, description="Time limit for embedding a query; then the search goes by words alone."
     )
     batch: int | None = Field(
-        None, ge=1, le=1024, description="Texts embedded at once; unset: 16 locally, 64 on a server."
+        None, ge=1, le=1024, description="Texts per call; unset: 16 locally, 64 remotely."
     )
-    threads: int = Field(1, ge=1, le=64, description="Threads of the local model.")
+    threads: int = Field(1, ge=1, le=64, description="CPU threads of the local model.")
 
     @model_validator(mode="after")
     def _server_is_named(self) -> Self:
@@ -235,16 +212,13 @@ class EmbeddingSettings(_Group):
 
 
 class IndexSettings(_Group):
-    """The index."""
+    """The search index."""
 
     cache_mb: int = Field(
-        256,
-        ge=1,
-        le=1_000_000,
-        description="Memory for the texts of the users who searched last; one user's always fit.",
+        256, ge=1, le=1_000_000, description="Memory for the rows of recently active users; one always fits."
     )
     delay_ms: int = Field(
-        300, ge=0, le=60_000, description="How long a message may wait for others before it is indexed."
+        300, ge=0, le=60_000, description="Wait this long for more messages before indexing."
     )
 
 
@@ -252,7 +226,7 @@ class VaultSettings(_Group):
     """The vault."""
 
     sweep_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="How often the vault is searched for changes nobody reported."
+        60, gt=0, le=86_400, description="How often all files are checked for changes the watcher missed."
     )
 
 
@@ -263,9 +237,9 @@ class LimitSettings(_Group):
     chat_body_bytes: int = Field(
         32 * 1024 * 1024,
         ge=1024,
-        description="Largest body of a chat message in bytes, images and a resent history included.",
+        description="Largest chat request in bytes, with images and resent history.",
     )
-    messages: int = Field(500, ge=1, description="Most messages in one memory/add.")
+    messages: int = Field(500, ge=1, description="Most messages in one memory/add request.")
 
 
 class Settings(BaseSettings):
@@ -281,60 +255,45 @@ class Settings(BaseSettings):
 
     home: Path = Field(
         default_factory=lambda: Path.home() / ".recollect",
-        description="Folder of journal, vault and index.",
+        description="Folder of the journal, the vault, the index and recollect.toml.",
     )
     host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs API keys.")
     port: int = Field(8600, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     allowed_hosts: Annotated[list[str], NoDecode] = Field(
-        default_factory=list,
-        description="Further names under which the server may be called (the Host header), comma-separated.",
+        [], description="Further host names clients may use (the Host header), comma-separated."
     )
     allowed_origins: Annotated[list[str], NoDecode] = Field(
-        default_factory=list,
-        description="Web origins besides its own that may call the server, comma-separated.",
+        [], description="Further web origins that may call the server, comma-separated."
     )
     database_url: str | None = Field(
-        None, description="Where the journal is; unset: sqlite:///<home>/journal.db. Only sqlite so far."
+        None, description="Where the journal is: sqlite:///<path>; unset: journal.db in the home."
     )
     synchronous: Literal["FULL", "NORMAL"] = Field(
-        "FULL",
-        description="SQLite's durability: FULL survives a power cut; NORMAL may lose the last moments.",
+        "FULL", description="FULL survives a power cut; with NORMAL it may cost the last moments."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="Least severe log line."
+        "INFO", description="Lowest level logged."
     )
-    log_format: Literal["text", "json"] = Field("text", description="Log lines as key=value text or as JSON.")
+    log_format: Literal["text", "json"] = Field("text", description="key=value or JSON lines.")
     transcript_delay_ms: int = Field(
-        600,
-        ge=0,
-        le=60_000,
-        description="How long a message may wait for others before its transcript is written.",
+        600, ge=0, le=60_000, description="Wait this long for more messages before writing transcripts."
     )
-    llm: LlmSettings = Field(default_factory=LlmSettings, description="The default model backend.")
-    tasks: TasksSettings = Field(
-        default_factory=TasksSettings,
-        description="The model backend for background work; unset: the default one.",
-    )
+    llm: LlmSettings = LlmSettings()
+    tasks: TasksSettings = TasksSettings()
     backends: dict[str, BackendSettings] = Field(
-        default_factory=dict, description="Further model backends by name, as JSON; a thread picks one."
+        {}, description="Further model backends by name, as JSON; a thread chooses one."
     )
-    chat: ChatSettings = Field(default_factory=ChatSettings, description="How long a model may take.")
-    memorize: MemorizeSettings = Field(default_factory=MemorizeSettings, description="How memcells are made.")
-    strategies: StrategiesSettings = Field(
-        default_factory=StrategiesSettings, description="What is made of conversations, and when."
-    )
-    jobs: JobSettings = Field(default_factory=JobSettings, description="The job engine.")
-    embedding: EmbeddingSettings = Field(
-        default_factory=EmbeddingSettings, description="The model that search by meaning uses."
-    )
-    index: IndexSettings = Field(default_factory=IndexSettings, description="The index.")
-    vault: VaultSettings = Field(default_factory=VaultSettings, description="The vault.")
-    limits: LimitSettings = Field(default_factory=LimitSettings, description="What one request may hold.")
+    chat: ChatSettings = ChatSettings()
+    memorize: MemorizeSettings = MemorizeSettings()
+    strategies: StrategiesSettings = StrategiesSettings()
+    jobs: JobSettings = JobSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    index: IndexSettings = IndexSettings()
+    vault: VaultSettings = VaultSettings()
+    limits: LimitSettings = LimitSettings()
     fail_point: str | None = Field(
         None,
-        description="For crash tests: kill the process at this step, or at its n-th time (name:n). One of: "
-        + ", ".join(FAIL_POINTS)
-        + ".",
+        description="For crash tests: kill the process at this step, or when it is reached the n-th time (name:n).",
     )
 
     @field_validator("fail_point")
@@ -366,7 +325,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _HomeToml(settings_cls, init_settings, env_settings)
+        home = init_settings().get("home") or env_settings().get("home") or Path.home() / ".recollect"
+        toml = _read_toml(Path(home).expanduser() / TOML_NAME)
+        return init_settings, env_settings, InitSettingsSource(settings_cls, toml)
 
     @property
     def journal_path(self) -> Path:
@@ -389,40 +350,24 @@ class Settings(BaseSettings):
 
     @property
     def model_folder(self) -> Path:
-        """Where the local embedding model is, or is to be."""
+        """Folder of the local embedding model, installed or not."""
         return self.embedding.folder or self.home / MODELS / DEFAULT_MODEL
 
 
-class _HomeToml(PydanticBaseSettingsSource):
-    """`<home>/recollect.toml`, where home is known from the arguments or the environment alone."""
-
-    def __init__(
-        self,
-        settings_cls: type[BaseSettings],
-        arguments: PydanticBaseSettingsSource,
-        environment: PydanticBaseSettingsSource,
-    ) -> None:
-        super().__init__(settings_cls)
-        home = arguments().get("home") or environment().get("home") or Path.home() / ".recollect"
-        self._path = Path(home).expanduser() / TOML_NAME
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        raise LookupError("read as a whole by __call__")
-
-    def __call__(self) -> dict[str, Any]:
-        if not self._path.is_file():
-            return {}
-        try:
-            values = tomllib.loads(self._path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise HomeUnusable(f"{self._path} is not valid TOML: {error}") from error
-        if "home" in values:
-            raise HomeUnusable(f"{self._path} must not set home: it lies in it")
-        return values
+def _read_toml(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise HomeUnusable(f"{path} is not valid TOML: {error}") from error
+    if "home" in values:
+        raise HomeUnusable(f"{path} must not set home: the file is inside the home")
+    return values
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """The settings of this process; raises HomeUnusable with every problem in words."""
+    """The settings of this process. Raises HomeUnusable, naming every invalid value."""
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         settings = Settings(**given)
@@ -450,11 +395,7 @@ def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> di
 
 
 def unknown_variables() -> list[str]:
-    """Variables that look like settings and are none: most often a typing mistake."""
+    """Variables that begin like settings but are none, most often because of a typo."""
     known = setting_names()
-    named = f"{PREFIX}BACKENDS__"
-    return sorted(
-        name
-        for name in os.environ
-        if name.startswith(PREFIX) and name not in known and not name.startswith(named)
-    )
+    ours = (name for name in os.environ if name.startswith(PREFIX))
+    return sorted(name for name in ours if name not in known and not name.startswith(f"{PREFIX}BACKENDS__"))

@@ -1,11 +1,11 @@
 """Strategies: which event sets off which work, and when."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from recollect.domain.entries.entry import EntryJob
+from recollect.domain.entries.entry import CASES, FACTS, EntryJob
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
 
@@ -25,9 +25,9 @@ class Trigger:
     """When a strategy runs after its event: at once, unless one of these says otherwise."""
 
     every: int = 1
-    """Only at every so manieth event; then it works on all that have come."""
+    """Run once every N events, on all events since the last run."""
     idle_seconds: float = 0.0
-    """When no such event has come for so long."""
+    """Run after this long without a new event."""
     at: str | None = None
     """At this time of day, UTC: `03:30`."""
 
@@ -109,6 +109,16 @@ class Tuning:
             )
             for strategy in self._on("memcell closed")
             if strategy.for_mode == "chat" or closed.has_tools
+        ]
+
+    def after_person(self, kinds: Collection[str], space: str, owner: str, now: int) -> list[EntryJob]:
+        """What follows when a person changed an owner's entries of these kinds."""
+        events: dict[str, Event] = {FACTS: "facts changed", CASES: "case written"}
+        return [
+            job
+            for kind, event in events.items()
+            if kind in kinds
+            for job in self.after(event, space, owner, now)
         ]
 
     def _on(self, event: Event) -> list[Strategy]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from recollect.domain.job import Job, JobState, NotYet, Preempted, Unfinished
+from recollect.domain.job import Job, NotYet, Preempted, Unfinished
 from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.jobs import SqlJobStore
@@ -47,6 +47,8 @@ class JobEngine:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
+        self.get, self.list_jobs = store.get, store.list_jobs
+        self.counts, self.in_trouble = store.counts, store.in_trouble
         self._clock = clock
         self._workers = workers
         self._lease_seconds = lease_seconds
@@ -150,30 +152,6 @@ class JobEngine:
             self._due = self._clock()
             self._wake.set()
 
-    async def list_jobs(
-        self,
-        *,
-        space: str | None,
-        user_id: str | None = None,
-        thread_id: str | None = None,
-        lane: str | None = None,
-        state: JobState | None = None,
-        limit: int = 100,
-        after: int = 0,
-    ) -> list[Job]:
-        return await self._store.list_jobs(
-            space=space,
-            user_id=user_id,
-            thread_id=thread_id,
-            lane=lane,
-            state=state,
-            limit=limit,
-            after=after,
-        )
-
-    async def get(self, job_id: int) -> Job | None:
-        return await self._store.get(job_id)
-
     async def retry(self, job_id: int) -> Job:
         """Give a dead job another chance, now."""
         job = await self._store.revive(job_id, self._clock())
@@ -185,13 +163,6 @@ class JobEngine:
         now = self._clock()
         if await self._store.hasten(job_ids, now):
             self.notify(now)
-
-    async def counts(self) -> dict[str, int]:
-        return await self._store.counts()
-
-    async def in_trouble(self) -> int:
-        """How many jobs wait to be tried again after an error."""
-        return await self._store.in_trouble()
 
     async def oldest_wait_ms(self) -> int:
         """How long the job that has been due for longest has waited."""
@@ -208,7 +179,7 @@ class JobEngine:
                 await self._free_lost_jobs()
                 async with self._starting:
                     await self._start_due_jobs()
-            except Exception as error:  # noqa: BLE001 - the dispatcher outlives whatever befalls the journal
+            except Exception as error:  # noqa: BLE001 - the dispatcher survives a journal that fails
                 _log.error("jobs cannot be started: %s", error)
                 self._due = self._clock() + _FIRST_DELAY_MS
             await self._sleep_until_due()

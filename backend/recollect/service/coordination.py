@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
@@ -16,6 +17,11 @@ Progress = Callable[[int, int], None]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _LONGEST_IMPATIENT_PAUSE = 5.0
 _log = logging.getLogger("recollect.index")
+
+
+def now_ms() -> int:
+    """The real clock."""
+    return time.time_ns() // 1_000_000
 
 
 def no_progress(done: int, total: int) -> None:

@@ -1,8 +1,13 @@
-"""Rebuild: bring the journal back from the vault alone."""
+"""Rebuild a journal from its vault, and restore a home from a backup."""
 
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from recollect.domain.access import ApiKey
 from recollect.domain.forgetting import parse_tombstones
 from recollect.domain.identity import place_of, text_digest, thread_key, turn_number
 from recollect.domain.markdown.transcript import ParsedPart, is_transcript, parse_part, render_part
@@ -10,11 +15,29 @@ from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
 from recollect.domain.paths import is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart
+from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
+from recollect.infra.archive import TarArchiver
+from recollect.infra.home_lock import HomeLock
+from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.coverage import SqlCoverage
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.importer import SqlImporter
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
-from recollect.service.coordination import Progress, no_progress
+from recollect.service.coordination import Progress, no_progress, now_ms
+from recollect.service.recall.indexer import Indexer
+from recollect.service.vault.entry_files import EntryFiles
+from recollect.service.vault.entry_import import import_entries, import_graves
+from recollect.service.vault.people_files import PeopleFiles
+from recollect.service.vault.transcripts import Transcriber
+from recollect.service.verify import Verification, Verifier
+from recollect.settings import MODELS, Settings
+
+_JOURNAL_ONLY = ("jobs", "receipts", "histories of entries and skills", "incognito threads", "API keys")
 
 _Buried = dict[tuple[str, str, str], frozenset[int]]
 """By space, user and the key of the thread: the numbers of the turns that are forgotten."""
@@ -22,7 +45,7 @@ _Buried = dict[tuple[str, str, str], frozenset[int]]
 
 @dataclass(slots=True)
 class RebuildReport:
-    """What came back, and what could not."""
+    """What was rebuilt, and what could not be."""
 
     threads: int = 0
     turns: int = 0
@@ -33,7 +56,154 @@ class RebuildReport:
     entries: int = 0
     problems: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """Kinds of things that live in the journal alone."""
+    """Kinds of data that only the journal holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedHome:
+    """The parts of an open home that are used here."""
+
+    jobs: JobEngine
+    coverage: SqlCoverage
+    threads: SqlThreadStore
+    keys: SqlKeyStore
+    skill_files: SqlSkillFiles
+    transcriber: Transcriber
+    people_files: PeopleFiles
+    entry_files: EntryFiles
+    verifier: Verifier
+    indexer: Indexer
+
+
+OpenHome = Callable[[Settings], AbstractAsyncContextManager[OpenedHome]]
+
+
+async def rebuild_home(
+    settings: Settings, open_home: OpenHome, progress: Progress = no_progress
+) -> tuple[RebuildReport, Verification]:
+    """Rebuild the journal from the vault. A healthy journal first writes its pending files.
+
+    Raises HomeUnusable, and changes nothing, if the vault is missing or holds less than a healthy journal.
+    """
+    if not settings.vault_path.is_dir():
+        raise HomeUnusable(f"there is no vault at {settings.vault_path} to rebuild from; bring it back first")
+    old = await _settle_old_journal(settings, open_home) if settings.journal_path.exists() else _OldJournal()
+    lock = HomeLock(settings.home)
+    lock.acquire()
+    try:
+        fail_points = FailPoints(settings.fail_point)
+        new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
+        _remove_journal(new_path)
+        database = Database(new_path)
+        await database.open()
+        vault = Vault(settings.vault_path)
+        await vault.open(expected=False)
+        importer = SqlImporter(database, clock=now_ms)
+        report = await rebuild(vault, importer, fail_points, progress)
+        await rebuild_people(vault, SqlPeopleStore(database, clock=now_ms), report)
+        found = await import_entries(vault, SqlEntryFileStore(database, clock=now_ms))
+        report.entries = found.entries
+        await import_graves(vault, SqlEntryStore(database, clock=now_ms))
+        report.problems += found.problems
+        await importer.add_keys(old.keys)
+        await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
+        await database.close()
+        if report.turns < old.turns:
+            raise HomeUnusable(
+                f"the vault holds {report.turns} turns and the journal {old.turns}: nothing was changed. "
+                "Bring the missing files back, or write them again with 'recollect verify --repair'."
+            )
+        _swap_journal(new_path, settings.journal_path)
+        fail_points.reach("rebuild.swapped")
+    finally:
+        lock.release()
+    report.lost = old.lost
+    async with open_home(settings) as home, home.jobs.paused():
+        await home.indexer.settled()
+        return report, await home.verifier.verify()
+
+
+@dataclass(slots=True)
+class _OldJournal:
+    """What a rebuild keeps of the journal that it replaces, and what is lost."""
+
+    keys: list[tuple[ApiKey, str]] = field(default_factory=list)
+    gone_cases: frozenset[str] = frozenset()
+    """Deleted cases whose words may still be in skills."""
+    turns: int = 0
+    lost: list[str] = field(default_factory=lambda: list(_JOURNAL_ONLY))
+
+
+async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJournal:
+    """Write what only the journal has to the vault, and read its keys. A damaged journal is renamed."""
+    old = _OldJournal()
+    try:
+        async with open_home(settings) as home:
+            async with home.jobs.paused():
+                for space in await home.coverage.spaces():
+                    for thread in await home.threads.list_threads(space=space):
+                        await home.transcriber.catch_up(space, thread.thread_id)
+                        await home.transcriber.transcribe(space, thread.thread_id)
+                        old.turns += 0 if thread.incognito else thread.turn_count
+                await home.people_files.settle_all()
+                await home.entry_files.settle_all()
+            old.keys = await home.keys.list_with_hashes()
+            old.lost.remove("API keys")
+            old.gone_cases = await home.skill_files.gone_cases()
+    except RecollectError as error:
+        if not _is_damage(error):
+            raise
+        aside = settings.journal_path.with_name(f"journal.damaged-{now_ms()}.db")
+        settings.journal_path.replace(aside)
+        _remove_journal(settings.journal_path)
+        old.lost.append(
+            f"messages that were not yet in the vault (the damaged journal is kept as {aside.name})"
+        )
+    return old
+
+
+def _is_damage(error: RecollectError) -> bool:
+    return isinstance(error.__cause__, sqlite3.DatabaseError) or "damaged" in str(error)
+
+
+def _swap_journal(new: Path, journal: Path) -> None:
+    _remove_journal(journal, keep_main=True)
+    new.replace(journal)
+    _remove_journal(new)
+
+
+def _remove_journal(path: Path, *, keep_main: bool = False) -> None:
+    for suffix in ("-wal", "-shm") if keep_main else ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+async def restore_home(
+    archive: Path, settings: Settings, open_home: OpenHome, progress: Progress = no_progress
+) -> Verification:
+    """Unpack a backup into a home that does not exist or holds only models, and verify it."""
+    folder = settings.home
+    if settings.journal_path.exists():
+        raise HomeUnusable(f"there is a journal at {settings.journal_path} already; move it away first")
+    if folder.exists() and any(path.name != MODELS for path in folder.iterdir()):
+        raise HomeUnusable(f"{folder} is not empty; move it away, or choose another RECOLLECT_HOME")
+    beside = folder.with_name(folder.name + ".restoring")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        await TarArchiver().unpack(archive, beside, progress)
+        FailPoints(settings.fail_point).reach("restore.unpacked")
+        if folder.exists():
+            if (folder / MODELS).exists():
+                (folder / MODELS).replace(beside / MODELS)
+            folder.rmdir()
+        beside.replace(folder)
+        if settings.database_url is not None:
+            settings.journal_path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(folder / "journal.db", settings.journal_path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    async with open_home(settings) as home:
+        return await home.verifier.verify()
 
 
 async def rebuild(
@@ -129,9 +299,7 @@ async def _take_in(
         return
     parts = gathered.parts
     if gathered.is_misplaced:
-        report.problems.append(
-            f"{folder}: its front matter names a place elsewhere; it is written there anew"
-        )
+        report.problems.append(f"{folder}: its front matter names a place elsewhere; it is written there")
         parts = [replace(part, digest=None) for part in parts]
     await builder.add_thread(thread, gathered.turns, gathered.cells, parts)
     report.threads += 1

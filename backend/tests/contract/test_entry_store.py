@@ -518,7 +518,7 @@ async def test_no_answer_is_kept_of_a_thread_that_is_gone(entries: Entries) -> N
     assert await entries.answers.answer("default", "c-1", "memcell", "d1") is None
 
 
-async def test_answers_are_forgotten_with_their_cells_and_with_their_thread(entries: Entries) -> None:
+async def test_answers_are_forgotten_with_their_cells(entries: Entries) -> None:
     for thread, cell in (("t1", "c-1"), ("t1", "c-2"), ("t2", "c-3")):
         await entries.add_thread(thread)
         await entries.answers.keep("default", thread, cell, "memcell", "d1", ANSWER)
@@ -529,8 +529,6 @@ async def test_answers_are_forgotten_with_their_cells_and_with_their_thread(entr
 
     await entries.answers.forget_cells("default", ["c-1"])
     assert await left() == ["c-2", "c-3"]
-    await entries.answers.forget_thread("default", "t1")
-    assert await left() == ["c-3"]
 
 
 async def test_what_follows_from_a_persons_change_is_consolidations_in_its_history(entries: Entries) -> None:

@@ -24,19 +24,10 @@ async def notes(tmp_path: Path) -> AsyncIterator[SqlNoteStore]:
     await database.close()
 
 
-async def test_at_first_no_note_is_known(notes: SqlNoteStore) -> None:
-    assert await notes.known() == []
-
-
 async def test_notes_that_were_seen_are_known_by_path(notes: SqlNoteStore) -> None:
     for note in (PORTO, BOBS, LISBON):
         await notes.seen(note)
     assert await notes.known() == [LISBON, PORTO, BOBS]
-
-
-async def test_an_owner_has_their_own_notes_alone(notes: SqlNoteStore) -> None:
-    for note in (PORTO, BOBS):
-        await notes.seen(note)
     assert await notes.known(BOB) == [BOBS]
 
 

@@ -53,38 +53,11 @@ async def people(tmp_path: Path) -> AsyncIterator[People]:
     await database.close()
 
 
-async def test_at_first_there_is_no_preset(people: People) -> None:
-    assert await people.store.preset("default", "pirate") is None
-    assert await people.store.presets("default") == []
-
-
-async def test_a_preset_is_there_as_it_was_put_under_any_case(people: People) -> None:
-    assert await people.put(PIRATE)
-    assert await people.store.preset("default", "PIRATE") == PIRATE
-
-
-async def test_a_preset_that_is_put_again_is_replaced_and_called_as_it_was_called_last(
-    people: People,
-) -> None:
-    other = Preset("default", "pirate", "Arr.")
-    await people.put(PIRATE)
-    assert not await people.put(other)
-    assert await people.store.presets("default") == [other]
-
-
 async def test_a_space_has_its_own_presets_alone(people: People) -> None:
     await people.put(PIRATE)
     await people.put(replace(PIRATE, space="work"))
     assert await people.store.presets("default") == [PIRATE]
     assert await people.store.preset("elsewhere", "pirate") is None
-
-
-async def test_presets_come_by_name_and_in_pages(people: People) -> None:
-    for name in ("ząb", "Beta", "alpha", "你好"):
-        await people.put(replace(PIRATE, name=name))
-    first = [preset.name for preset in await people.store.presets("default", limit=2)]
-    rest = [preset.name for preset in await people.store.presets("default", after="BETA")]
-    assert (first, rest) == (["alpha", "Beta"], ["ząb", "你好"])
 
 
 async def test_a_change_that_is_refused_changes_nothing(people: People) -> None:
@@ -106,10 +79,6 @@ async def test_a_deleted_preset_is_gone_at_once_and_can_be_made_anew(people: Peo
     assert not await people.store.delete_preset("default", "pirate")
     assert await people.put(PIRATE)
     assert await people.store.presets("default") == [PIRATE]
-
-
-async def test_a_user_who_never_chose_has_the_defaults(people: People) -> None:
-    assert await people.store.preferences("default", "ann") == Preferences("default", "ann")
 
 
 async def test_preferences_are_changed_one_by_one_and_are_their_users_alone(people: People) -> None:

@@ -62,11 +62,6 @@ async def in_one_group(database: Database, *operations: Operation[Any]) -> list[
     return results
 
 
-async def test_a_write_is_there_for_the_next_reader(database: Database) -> None:
-    assert await database.write(insert("a")) == "a"
-    assert await words(database) == {"a"}
-
-
 async def test_a_write_is_there_after_reopening(database: Database) -> None:
     await database.write(insert("a"))
     await database.close()
@@ -126,12 +121,6 @@ async def test_an_urgent_write_waits_for_one_that_runs_and_no_more(database: Dat
     assert await asyncio.gather(*asked) == ["first", "second", "third", "urgent"]
     assert order == ["first", "urgent", "second", "third"]
     assert await words(database) == set(order)
-
-
-async def test_an_operation_that_raises_by_itself_is_undone(database: Database) -> None:
-    with pytest.raises(ValueError, match="no"):
-        await database.write(insert("a", then=ValueError("no")))
-    assert await words(database) == set()
 
 
 async def test_a_full_disk_is_told_and_nothing_is_half_written(database: Database) -> None:
@@ -194,19 +183,6 @@ async def test_a_query_sees_one_moment(database: Database) -> None:
     before, after = await database.query(look_twice)
     assert before == after == [{"word": "a"}]
     assert await words(database) == {"a", "b"}
-
-
-async def test_a_query_that_raises_does_not_spoil_its_connection(database: Database) -> None:
-    def refuse(connection: sqlite3.Connection) -> None:
-        rows(connection, "SELECT word FROM words")
-        raise ValueError("no")
-
-    for _ in range(8):
-        with pytest.raises(ValueError, match="no"):
-            await database.query(refuse)
-    for number in range(8):
-        await database.write(insert(str(number)))
-        assert str(number) in await words(database)
 
 
 async def test_an_error_that_ended_the_view_itself_is_the_one_that_is_told(database: Database) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.recovery import rebuild_home
+from recollect.app import open_home
+from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings
 from tests.eventually import eventually
 from tests.http_client import Home
@@ -58,7 +59,7 @@ async def test_neither_it_nor_they_come_back_by_a_rebuild(tmp_path: Path) -> Non
     folder = tmp_path / "home"
     (folder / "journal.db").unlink()
     shutil.rmtree(folder / "index")
-    report, _ = await rebuild_home(Settings(home=folder))
+    report, _ = await rebuild_home(Settings(home=folder), open_home)
     assert (report.threads, report.turns, report.forgotten) == (1, 2, 2)
     assert "default/users/ann/threads/t1: 1 turns were forgotten and are not brought back" in report.problems
     async with remembering(folder) as home:

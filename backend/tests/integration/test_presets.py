@@ -99,6 +99,7 @@ class TestPresets:
         await put(home, "pirate")
         answer = await home.client.patch(preset_path("pirate"), json={"instructions": None})
         assert (answer.status_code, answer.json()["error"]["field"]) == (422, "instructions")
+        assert (await home.client.get(preset_path("pirate"))).json()["instructions"] == PIRATE["instructions"]
 
     async def test_a_users_key_reads_presets_and_changes_none(self, home: Home) -> None:
         await put(home, "pirate")
@@ -122,8 +123,10 @@ class TestPresets:
                 "/api/v1/threads", json={"thread_id": f"known {number}", "preset": preset}
             )
             assert created.status_code == 201
-        changed = await home.client.patch("/api/v1/threads/known%200", json={"preset": "corsair"})
-        assert changed.status_code == 422
+        refused = await home.client.patch("/api/v1/threads/known%200", json={"preset": "corsair"})
+        cleared = await home.client.patch("/api/v1/threads/known%200", json={"preset": None})
+        assert (refused.status_code, cleared.json()["preset"]) == (422, None)
+        assert (await home.client.get("/api/v1/threads/t1")).status_code == 404
 
 
 class TestPreferences:

@@ -159,28 +159,12 @@ def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Rebuilt:
 
 
 class TestFromTheVaultAlone:
-    def test_threads_come_back_with_titles_tags_and_owners(self, rebuilt: Rebuilt) -> None:
-        assert rebuilt.after.threads == rebuilt.before.threads
-
-    def test_turns_come_back_in_order_and_to_the_letter(self, rebuilt: Rebuilt) -> None:
-        assert rebuilt.after.turns == rebuilt.before.turns
-
-    def test_memcells_come_back(self, rebuilt: Rebuilt) -> None:
-        assert rebuilt.after.cells == rebuilt.before.cells
+    def test_all_of_it_comes_back_as_it_was(self, rebuilt: Rebuilt) -> None:
+        assert rebuilt.after == rebuilt.before
         assert any(rebuilt.before.cells.values())
-
-    def test_coverage_and_its_digest_are_what_they_were(self, rebuilt: Rebuilt) -> None:
-        assert rebuilt.after.coverage == rebuilt.before.coverage
+        assert len(rebuilt.after.tombstones) == 2
         counted = rebuilt.after.coverage["default"]
         assert (counted.missing, counted.doubled, counted.skipped, counted.forgotten) == (0, 0, 1, 2)
-
-    def test_skip_reasons_come_back(self, rebuilt: Rebuilt) -> None:
-        reasons = {turn.content: turn.skip_reason for turn in rebuilt.after.turns["default/tools"]}
-        assert reasons["be kind"] == "system message"
-
-    def test_what_was_forgotten_stays_forgotten(self, rebuilt: Rebuilt) -> None:
-        assert rebuilt.after.tombstones == rebuilt.before.tombstones
-        assert len(rebuilt.after.tombstones) == 2
 
     def test_the_report_counts_what_came_back(self, rebuilt: Rebuilt) -> None:
         turns = sum(len(turns) for turns in rebuilt.before.turns.values())
@@ -317,23 +301,6 @@ class TestOverAJournal:
 
 
 class TestDamagedTranscripts:
-    def test_a_damaged_turn_is_reported_and_its_neighbours_come_back(self, home: Path) -> None:
-        damaged = transcript(home, "t2")
-        lines = damaged.read_text().split("\n")
-        heading = next(number for number, line in enumerate(lines) if line.endswith("^t-3"))
-        lines[heading] = "## ###"
-        damaged.write_text("\n".join(lines))
-        delete_journal(home)
-        done = recollect(home, "rebuild", "--json")
-        report = json.loads(done.stdout)
-        assert done.returncode == 1
-        assert all("threads/t2/0001.md" in problem for problem in report["problems"])
-        assert report["problems"]
-        with Server(home) as server:
-            assert contents(server.client, "t1") == [f"t1 says {n}" for n in range(6)]
-            assert contents(server.client, "t3") == [f"t3 says {n}" for n in range(6)]
-            assert {f"t2 says {n}" for n in (0, 1, 3, 4, 5)} <= set(contents(server.client, "t2"))
-
     @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00garbage", b"no front matter at all\n"])
     def test_a_file_beyond_repair_is_reported_and_the_other_threads_come_back(
         self, home: Path, content: bytes

@@ -7,7 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from recollect.recovery import rebuild_home
+from recollect.app import open_home
+from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings
 from tests.eventually import eventually
 from tests.http_client import Home, Json
@@ -94,7 +95,7 @@ class TestDeleting:
         for path in tmp_path.iterdir():
             if path.name != "vault":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        await rebuild_home(Settings(home=tmp_path))
+        await rebuild_home(Settings(home=tmp_path), open_home)
         async with remembering(tmp_path, alone=True) as home:
             told = await work(home, "backup", 3)
             assert (skill_files(tmp_path), told["skill"]["detail"]["why"]) == ([], DELETED)
@@ -466,7 +467,7 @@ class TestRebuilt:
         for path in home.iterdir():
             if path.name != "vault":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        await rebuild_home(Settings(home=home))
+        await rebuild_home(Settings(home=home), open_home)
 
     async def test_a_skill_that_nobody_touched_is_improved_as_before(self, tmp_path: Path) -> None:
         async with remembering(tmp_path, alone=True) as home:
@@ -540,7 +541,7 @@ class TestFromAnotherHome:
         for path in tmp_path.iterdir():
             if path.name != "vault":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        await rebuild_home(Settings(home=tmp_path))
+        await rebuild_home(Settings(home=tmp_path), open_home)
         async with remembering(tmp_path, alone=True) as home:
             await work(home, "mail", 2)
             assert file.read_text() == self.TEXT
@@ -579,7 +580,7 @@ class TestFromAnotherHome:
             await learned(home)
             (await home.client.delete("/api/v1/threads/bob-web-0")).raise_for_status()
             gone = await home.app.skill_files.gone_cases()
-        await rebuild_home(Settings(home=tmp_path))
+        await rebuild_home(Settings(home=tmp_path), open_home)
         async with remembering(tmp_path, alone=True) as home:
             assert len(gone) == 1
             assert await home.app.skill_files.gone_cases() == gone

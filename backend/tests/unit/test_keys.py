@@ -1,6 +1,7 @@
 """Keys: who may come in, and who may hand out keys."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,23 @@ async def test_a_revoked_key_is_refused(keys: SqlKeyStore) -> None:
         who(keys, secret)
 
 
+async def test_keys_are_listed_oldest_first_with_the_time_at_which_they_were_first_revoked(
+    keys: SqlKeyStore,
+) -> None:
+    clock = FakeClock()
+    first, secret = await create_key(keys, clock, OPERATOR, space="work", user_id=None, name=None)
+    clock.advance(1)
+    second, other = await create_key(keys, clock, OPERATOR, space="work", user_id=None, name=None)
+    for _ in range(2):
+        clock.advance(9)
+        await revoke_key(keys, clock, OPERATOR, first.key_id)
+    assert await list_keys(keys, OPERATOR) == [replace(first, revoked=START + 10), second]
+    assert (keys.find(secret_hash(secret)), keys.find(secret_hash(other))) == (None, second)
+    with pytest.raises(NotFound) as caught:
+        await revoke_key(keys, clock, OPERATOR, "k_9")
+    assert caught.value.field == "key_id"
+
+
 async def test_the_operators_token_makes_the_local_operator(keys: SqlKeyStore) -> None:
     await new_key(keys)
     assert who(keys, TOKEN) == OPERATOR
@@ -105,11 +123,6 @@ async def test_a_key_needs_a_space(keys: SqlKeyStore) -> None:
         await new_key(keys, space="")
     assert caught.value.field == "space"
     assert await keys.list_keys() == []
-
-
-async def test_a_key_nobody_knows_cannot_be_revoked(keys: SqlKeyStore) -> None:
-    with pytest.raises(NotFound):
-        await revoke_key(keys, FakeClock(), OPERATOR, "k_9")
 
 
 @pytest.mark.parametrize("caller", [Caller(), Caller("work"), Caller("default", "ann")])

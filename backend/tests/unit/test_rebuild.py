@@ -128,12 +128,6 @@ async def test_coverage_comes_back_with_its_digest(
     assert found.missing == 0
 
 
-async def test_the_skip_reason_comes_back(journal: Journal, vault: PersonsVault, rebuilt: Again) -> None:
-    again, _ = await rebuilt()
-    turns = await again.threads.get_history("t1")
-    assert [turn.skip_reason for turn in turns if turn.message_id == "m3"] == ["system message"]
-
-
 async def test_the_report_counts_what_came_back(
     journal: Journal, vault: PersonsVault, rebuilt: Again
 ) -> None:
@@ -178,12 +172,6 @@ async def test_the_jobs_after_a_rebuild_change_no_byte_of_what_was_written(
     again, _ = await rebuilt()
     await run_all(again)
     assert vault.files == before
-
-
-async def test_an_empty_vault_gives_an_empty_journal(rebuilt: Again) -> None:
-    again, report = await rebuilt()
-    assert report == RebuildReport()
-    assert await again.coverage.spaces() == ["default"]
 
 
 # Damage

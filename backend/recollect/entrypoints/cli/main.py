@@ -194,12 +194,13 @@ def rebuild(home: Home = None, json: Json = False) -> None:
     """Bring the journal back from the vault alone."""
     from dataclasses import asdict
 
+    from recollect.app import open_home
     from recollect.entrypoints.cli.render import print_json, print_verification, progress_bar, say
-    from recollect.recovery import rebuild_home
+    from recollect.service.rebuild import rebuild_home
 
     settings = settings_for(home)
     with progress_bar("rebuilding") as progress:
-        report, result = asyncio.run(rebuild_home(settings, progress))
+        report, result = asyncio.run(rebuild_home(settings, open_home, progress))
     verification = {"ok": result.ok, **asdict(result)}
     if json:
         print_json({**asdict(report), "verification": verification})
@@ -250,12 +251,13 @@ def restore(
     """Unpack a backup into an empty home, and verify it."""
     from dataclasses import asdict
 
+    from recollect.app import open_home
     from recollect.entrypoints.cli.render import print_json, print_verification, progress_bar
-    from recollect.recovery import restore_home
+    from recollect.service.rebuild import restore_home
 
     settings = settings_for(home)
     with progress_bar("restoring") as progress:
-        result = asyncio.run(restore_home(archive, settings, progress))
+        result = asyncio.run(restore_home(archive, settings, open_home, progress))
     verification = {"ok": result.ok, **asdict(result)}
     print_json(verification) if json else print_verification(verification)
     if not result.ok:

@@ -11,7 +11,7 @@ from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_
 from recollect.domain.model import JsonObject, Memcell, Turn
 from recollect.domain.strategy import ClosedCell
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, QueueingStore
 from recollect.infra.journal.entry_rows import queue_entry_jobs
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
@@ -24,6 +24,7 @@ from recollect.infra.journal.rows import (
     queue_jobs,
     queued_job_id,
     rows,
+    thread_columns,
     thread_of,
     turn_of,
 )
@@ -52,7 +53,7 @@ FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk JOIN threads h ON h.p
 GROUP BY b.thread_pk HAVING max(t.accepted) < ? ORDER BY max(t.accepted) LIMIT ?"""
 
 
-class SqlCellStore:
+class SqlCellStore(QueueingStore):
     """A turn leaves the buffer in the very transaction that puts it into its memcell."""
 
     def __init__(
@@ -64,11 +65,9 @@ class SqlCellStore:
         on_due: Callable[[int], None] = lambda due: None,
         strategies: StrategiesOf = no_strategies,
     ) -> None:
-        self._database = database
-        self._clock = clock
+        super().__init__(database, clock=clock, on_due=on_due)
         self._schedule = schedule
         self._strategies = strategies
-        self._on_due = on_due
 
     async def look(self, space: str, thread_id: str, limit: int) -> list[Turn]:
         """The oldest turns that no memcell holds, in order; from here on messages are counted anew."""
@@ -100,7 +99,9 @@ class SqlCellStore:
         now = self._clock()
 
         def take(connection: sqlite3.Connection) -> int:
-            thread_pk, user_id, agent_id = _head(connection, space, thread_id)
+            thread_pk, user_id, agent_id = thread_columns(
+                connection, space, thread_id, "pk, user_id, agent_id"
+            )
             for cell in cells:
                 has_tools = _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
                 closed = ClosedCell(space, user_id, agent_id, cell.memcell_id, has_tools)
@@ -159,15 +160,6 @@ class SqlCellStore:
             (space, thread_id),
         )
         return [(memcell_of(row), tuple(json.loads(row["message_ids_json"]))) for row in found]
-
-
-def _head(connection: sqlite3.Connection, space: str, thread_id: str) -> tuple[int, str, str | None]:
-    row: tuple[int, str, str | None] | None = connection.execute(
-        "SELECT pk, user_id, agent_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"there is no thread {thread_id!r}")
-    return row
 
 
 def _close_one(
@@ -246,10 +238,10 @@ class SqlCellTexts:
 
     async def cell(self, space: str, thread_id: str, memcell_id: str) -> StoredCell | None:
         """None where it is no longer there, or not as it was closed."""
-        found = await self._database.read(CELL, (space, thread_id, memcell_id))
-        if not found:
+        found = await self._database.one(CELL, (space, thread_id, memcell_id))
+        if found is None:
             return None
-        return await self._stored(space, thread_id, memcell_id, json.loads(found[0]["turn_ids_json"]))
+        return await self._stored(space, thread_id, memcell_id, json.loads(found["turn_ids_json"]))
 
     async def stretch(self, space: str, thread_id: str, turn_ids: Sequence[str]) -> StoredCell | None:
         """Some turns of a thread, as if they were a cell; its id names the thread and the last of them."""
@@ -318,10 +310,10 @@ class SqlModelAnswers:
         self._clock = clock
 
     async def answer(self, space: str, cell: str, name: str, digest: str) -> KeptAnswer | None:
-        found = await self._database.read(ANSWER, (space, cell, name, digest))
-        if not found:
+        found = await self._database.one(ANSWER, (space, cell, name, digest))
+        if found is None:
             return None
-        return KeptAnswer(found[0]["answer"], found[0]["model"], json.loads(found[0]["usage_json"]))
+        return KeptAnswer(found["answer"], found["model"], json.loads(found["usage_json"]))
 
     async def keep(
         self, space: str, thread_id: str, cell: str, name: str, digest: str, answer: KeptAnswer
@@ -339,24 +331,8 @@ class SqlModelAnswers:
             dumped(answer.usage),
             self._clock(),
         )
-        await self._database.write(
-            lambda connection: connection.execute(KEEP, (*told, space, thread_id)).rowcount
-        )
+        await self._database.execute(KEEP, (*told, space, thread_id))
 
     async def forget_cells(self, space: str, cells: Iterable[str]) -> None:
-        rows = [(space, cell) for cell in cells]
-        await self._database.write(
-            lambda connection: (
-                connection.executemany(
-                    "DELETE FROM model_answers WHERE space = ? AND cell = ?", rows
-                ).rowcount
-            )
-        )
-
-    async def forget_thread(self, space: str, thread_id: str) -> None:
-        key = thread_key(space, thread_id)
-        await self._database.write(
-            lambda connection: (
-                connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,)).rowcount
-            )
-        )
+        forget = "DELETE FROM model_answers WHERE space = ? AND cell = ?"
+        await self._database.execute_many(forget, [(space, cell) for cell in cells])

@@ -11,7 +11,7 @@ import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -160,6 +160,15 @@ class Database:
         """
         return await self._submit(operation, urgent=urgent)
 
+    async def execute(self, sql: str, parameters: Parameters = ()) -> int:
+        """Write by one statement; returns how many rows it changed."""
+        return await self.write(lambda connection: connection.execute(sql, parameters).rowcount)
+
+    async def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Write by one statement, once for each row, in one transaction."""
+        bound = list(rows)
+        await self.write(lambda connection: connection.executemany(sql, bound).rowcount)
+
     async def outside_transaction(self, operation: Operation[T]) -> T:
         """Run `operation` on the writer, between two groups and outside any transaction."""
         return await self._submit(operation, alone=True)
@@ -169,6 +178,10 @@ class Database:
         return await self._asked(
             self._open_readers().run_one, lambda connection: rows(connection, sql, parameters)
         )
+
+    async def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        """The first row that one statement finds."""
+        return next(iter(await self.read(sql, parameters)), None)
 
     async def query(self, operation: Operation[T]) -> T:
         """Run `operation` on a connection that can only read; it sees one moment, and every write before it."""
@@ -296,6 +309,29 @@ class Database:
         self.groups += 1
         self.operations += len(group)
         _settle_soon(group)
+
+
+class QueueingStore:
+    """A store whose changes queue jobs. `on_due` is told when the first of them is due."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_due = on_due
+
+    async def _change(self, operation: Operation[int | None]) -> None:
+        """Run what returns when the first job that follows is due, if any."""
+        self._notify(await self._database.write(operation))
+
+    def _notify(self, due: int | None) -> None:
+        if due is not None:
+            self._on_due(due)
 
 
 def _run_only(connection: sqlite3.Connection, pending: Pending) -> None:

@@ -1,12 +1,11 @@
 """Entries in the journal: what is known, where it came from, and what it was before."""
 
 import json
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from recollect.domain.entries.entry import Buried, EntryChange, EntryVersion, KnownEntry, Wording
 from recollect.domain.identity import thread_key, turn_number
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import QueueingStore
 from recollect.infra.journal.entry_changes import EntryWriter, bury_entries, forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, compared, known_of, version_of
 
@@ -65,19 +64,8 @@ SELECT entry_id, kind, cell, turn_ids_json FROM buried_entries
 WHERE space = ? AND owner = ? AND (? IS NULL OR cell = ?) ORDER BY entry_id"""
 
 
-class SqlEntryStore:
+class SqlEntryStore(QueueingStore):
     """A change is one transaction, with the jobs that write its files."""
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        on_due: Callable[[int], None] = lambda due: None,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._on_due = on_due
 
     async def get(self, space: str, entry_id: str) -> KnownEntry | None:
         found = await self._found(f"{SELECT_ENTRIES} WHERE e.space = ? AND e.entry_id = ?", (space, entry_id))
@@ -213,19 +201,12 @@ class SqlEntryStore:
 
         An entry that says what is stored changes nothing, whatever its revision.
         """
-        due = await self._database.write(
-            lambda connection: EntryWriter(connection, change, self._clock()).apply()
-        )
-        if due is not None:
-            self._on_due(due)
+        await self._change(lambda connection: EntryWriter(connection, change, self._clock()).apply())
 
     async def forget_owner(self, space: str, owner: str) -> None:
         """Nothing is known of an owner's entries any longer; their files are the caller's to remove."""
 
-        def forget(connection: sqlite3.Connection) -> None:
-            forget_entries_of(connection, space, owner)
-
-        await self._database.write(forget)
+        await self._database.write(lambda connection: forget_entries_of(connection, space, owner))
 
     async def _found(self, sql: str, parameters: Sequence[object]) -> list[KnownEntry]:
         return [known_of(row) for row in await self._database.read(sql, parameters)]

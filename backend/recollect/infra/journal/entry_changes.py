@@ -22,7 +22,7 @@ from recollect.domain.forgetting import Derived, Task, buried_path
 from recollect.domain.identity import turn_number
 from recollect.domain.job import GRAVES, entries_lane
 from recollect.domain.paths import is_entry_path
-from recollect.errors import Conflict, NotFound
+from recollect.errors import Conflict
 from recollect.infra.journal import entry_rows as places
 from recollect.infra.journal.entry_rows import (
     INSERT_ENTRY,
@@ -37,7 +37,7 @@ from recollect.infra.journal.entry_rows import (
     version_of,
 )
 from recollect.infra.journal.forget_prompts import end_quoting_epochs, settle_entries_job
-from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs
+from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns
 
 ADD_HISTORY = """
 INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
@@ -319,16 +319,9 @@ def _is_same(before: KnownEntry, after: KnownEntry) -> bool:
 
 def _put_receipt(connection: sqlite3.Connection, space: str, receipt: EntryReceipt, now: int) -> None:
     """In the place of what the same strategy told of the same cell before. Raises NotFound where the thread is gone."""
-    row = connection.execute(
-        "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, receipt.thread_id)
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"there is no thread {receipt.thread_id!r}")
-    connection.execute(
-        "DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage = ?",
-        (row[0], receipt.cell, receipt.strategy),
-    )
+    about = (*thread_columns(connection, space, receipt.thread_id), receipt.cell, receipt.strategy)
+    connection.execute("DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage = ?", about)
     connection.execute(
         "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, ?, ?, ?)",
-        (row[0], receipt.cell, receipt.strategy, json.dumps(receipt.detail, ensure_ascii=False), now),
+        (*about, json.dumps(receipt.detail, ensure_ascii=False), now),
     )

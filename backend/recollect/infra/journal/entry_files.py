@@ -19,7 +19,7 @@ from recollect.domain.entries.entry import (
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.paths import file_name
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, QueueingStore
 from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_file, mark_filed
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, file_of, known_of
 from recollect.infra.journal.rows import queue_jobs
@@ -31,23 +31,12 @@ ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, writing = NULL RETURN
 UNWRITTEN = "UPDATE entry_files SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
 
 
-class SqlEntryFileStore:
+class SqlEntryFileStore(QueueingStore):
     """Every call is one transaction. A file that has to be written has a job that does it."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        on_due: Callable[[int], None] = lambda due: None,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._on_due = on_due
-
     async def file(self, path: str) -> EntryFileState | None:
-        found = await self._database.read(f"SELECT {FILE_COLUMNS} FROM entry_files WHERE path = ?", (path,))
-        return file_of(found[0]) if found else None
+        found = await self._database.one(f"SELECT {FILE_COLUMNS} FROM entry_files WHERE path = ?", (path,))
+        return None if found is None else file_of(found)
 
     async def files(self) -> list[EntryFileState]:
         """Every one, by path."""
@@ -138,9 +127,7 @@ class SqlEntryFileStore:
                 due = later if due is None else min(due, later)
             return due
 
-        due = await self._database.write(take_in)
-        if due is not None:
-            self._on_due(due)
+        await self._change(take_in)
 
     async def write_anew(self, path: str) -> None:
         """The file, or what it held, is gone and comes back: it has yet to be written."""
@@ -156,7 +143,7 @@ class SqlEntryFileStore:
             space = path.partition("/")[0] if row is None else row[0]
             return queue_jobs(connection, [file_job(space, path, now + delay_ms, **about)], now)
 
-        self._on_due(await self._database.write(queue))
+        await self._change(queue)
 
     async def space_of(self, owner: str) -> str | None:
         """The space that an owner's folder lies in; None where it is nobody's that is known."""
@@ -244,27 +231,22 @@ class SqlSkillFiles:
 
     async def last_written(self, path: str, current: str | None) -> str | None:
         """Of the two that we may have put there, the one that stands there now; else the one that surely did."""
-        found = await self._database.read("SELECT text, writing FROM skill_files WHERE path = ?", (path,))
-        if not found:
+        found = await self._database.one("SELECT text, writing FROM skill_files WHERE path = ?", (path,))
+        if found is None:
             return None
-        text: str | None = found[0]["text"]
-        writing: str | None = found[0]["writing"]
-        return writing if writing is not None and writing == current else text
+        ours: str | None = found["writing"] if found["writing"] == current else None
+        return found["text"] if ours is None else ours
 
     async def announce(self, path: str, text: str) -> None:
         """Before it is written."""
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
-                    " ON CONFLICT (path) DO UPDATE SET writing = excluded.writing",
-                    (path, text),
-                ).rowcount
-            )
+        await self._database.execute(
+            "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
+            " ON CONFLICT (path) DO UPDATE SET writing = excluded.writing",
+            (path, text),
         )
 
     async def record(self, path: str, text: str) -> None:
-        """It stands there."""
+        """Record the text of the file on disk."""
 
         def write(connection: sqlite3.Connection) -> None:
             self._see(connection, path, text, "extraction", FROM_CASES)
@@ -298,9 +280,8 @@ class SqlSkillFiles:
         """Those in a folder that name a case which was here and is forgotten; of files that we wrote, any that is gone."""
         gone = await self._database.read(NAMING_GONE_CASES, {"space": space, "below": below})
         if gone:
-            rows = [(row["path"], row["revision"]) for row in gone]
             forget = "DELETE FROM skill_versions WHERE path = ? AND revision = ?"
-            await self._database.write(lambda connection: connection.executemany(forget, rows).rowcount)
+            await self._database.execute_many(forget, [(row["path"], row["revision"]) for row in gone])
 
     async def gone_cases(self) -> frozenset[str]:
         """The ids of all that were here and are forgotten."""
@@ -308,9 +289,8 @@ class SqlSkillFiles:
 
     async def keep_gone(self, case_ids: Iterable[str]) -> None:
         """From the journal that was here before."""
-        rows = [(case_id,) for case_id in case_ids]
         keep = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
-        await self._database.write(lambda connection: connection.executemany(keep, rows).rowcount)
+        await self._database.execute_many(keep, [(case_id,) for case_id in case_ids])
 
     async def move(self, path: str, to: str) -> None:
         """A person gave the file another place: all that is known of it is known of that one."""

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +23,13 @@ from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import QueueingStore
 from recollect.infra.journal.rows import (
     NewJob,
     add_causes,
     count_causes,
     dumped,
+    made,
     named_rows,
     queue_jobs,
     waiting_twin,
@@ -155,15 +156,7 @@ def version_of(row: Mapping[str, Any]) -> EntryVersion:
 
 
 def file_of(row: Mapping[str, Any]) -> EntryFileState:
-    return EntryFileState(
-        row["path"],
-        row["space"],
-        row["owner"],
-        row["revision"],
-        row["written"],
-        row["digest"],
-        row["writing"],
-    )
+    return made(EntryFileState, row)
 
 
 TOUCH = """
@@ -242,7 +235,7 @@ RESTART = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'q
 def queue_entry_jobs(
     connection: sqlite3.Connection, space: str, thread_id: str | None, jobs: Sequence[EntryJob], now: int
 ) -> int | None:
-    """Queue each job once, those of every so manieth event held until it comes. Returns when the first is due."""
+    """Queue each job once; one that runs every N events is held until the N-th. Returns when the first is due."""
     due: list[NewJob] = []
     for job in jobs:
         is_turn = _is_its_turn(connection, job)
@@ -283,21 +276,10 @@ def _is_its_turn(connection: sqlite3.Connection, job: EntryJob) -> bool:
     return True
 
 
-class SqlJobQueue:
+class SqlJobQueue(QueueingStore):
     """Queues work that no other change of the journal goes with."""
-
-    def __init__(
-        self, database: Database, *, clock: Callable[[], int], on_due: Callable[[int], None]
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._on_due = on_due
 
     async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None:
         """Durable when it returns."""
         now = self._clock()
-        due = await self._database.write(
-            lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now)
-        )
-        if due is not None:
-            self._on_due(due)
+        await self._change(lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now))

@@ -18,6 +18,7 @@ from recollect.infra.journal.rows import (
     TURN_COLUMNS,
     NewJob,
     dumped,
+    made,
     memcell_of,
     queue_jobs,
     thread_of,
@@ -119,16 +120,14 @@ class SqlTranscriptStore:
 
     async def announce(self, space: str, thread_id: str, part: StoredPart) -> None:
         """Before the file is put in place: if we die then, what stands there is known to be ours."""
-        await self._database.write(
-            lambda connection: connection.execute(
-                "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
-                " writing) SELECT pk, ?, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?"
-                " ON CONFLICT (thread_pk, part) DO UPDATE SET writing = excluded.writing",
-                (
-                    part.part, part.first_position, part.last_position, part.header_revision, part.writing,
-                    space, thread_id,
-                ),
-            ).rowcount
+        await self._database.execute(
+            "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
+            " writing) SELECT pk, ?, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?"
+            " ON CONFLICT (thread_pk, part) DO UPDATE SET writing = excluded.writing",
+            (
+                part.part, part.first_position, part.last_position, part.header_revision, part.writing,
+                space, thread_id,
+            ),
         )  # fmt: skip
 
     async def record(self, space: str, thread_id: str, part: StoredPart, cells: Sequence[Memcell]) -> None:
@@ -156,14 +155,10 @@ class SqlTranscriptStore:
 
     async def forget_part(self, space: str, thread_id: str, part: int) -> None:
         """The file is gone: whatever stands there next is not ours until we have written it."""
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE transcript_parts SET digest = NULL, writing = NULL WHERE part = ? AND thread_pk ="
-                    " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-                    (part, space, thread_id),
-                ).rowcount
-            )
+        await self._database.execute(
+            "UPDATE transcript_parts SET digest = NULL, writing = NULL WHERE part = ? AND thread_pk ="
+            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
+            (part, space, thread_id),
         )
 
     async def forget_parts(self, space: str, user_id: str, thread_id: str) -> None:
@@ -240,14 +235,7 @@ class SqlTranscriptStore:
 
 
 def _part_of(row: Any) -> StoredPart:
-    return StoredPart(
-        part=row["part"],
-        first_position=row["first_position"],
-        last_position=row["last_position"],
-        header_revision=row["header_revision"],
-        digest=row["digest"],
-        writing=row["writing"],
-    )
+    return made(StoredPart, row)
 
 
 def _known_part_of(row: Any) -> KnownPart:
@@ -297,21 +285,17 @@ class SqlNoteStore:
         return await self._found(AT_PATHS, (json.dumps(list(paths)),))
 
     async def seen(self, note: Note) -> None:
-        row = (note.path, note.owner, note.digest, note.modified)
-        await self._database.write(lambda connection: connection.execute(SEEN, row).rowcount)
+        await self._database.execute(SEEN, (note.path, note.owner, note.digest, note.modified))
 
     async def gone(self, paths: Iterable[str]) -> None:
-        rows = [(path,) for path in paths]
-        await self._database.write(
-            lambda connection: connection.executemany("DELETE FROM notes WHERE path = ?", rows).rowcount
-        )
+        await self._database.execute_many("DELETE FROM notes WHERE path = ?", [(path,) for path in paths])
 
     async def _found(self, sql: str, bound: tuple[Any, ...]) -> list[Note]:
         return [note_of(row) for row in await self._database.read(sql, bound)]
 
 
 def note_of(row: Mapping[str, Any]) -> Note:
-    return Note(row["path"], row["owner"], row["digest"], row["modified"])
+    return made(Note, row)
 
 
 REFERRING = """

@@ -14,7 +14,7 @@ from recollect.domain.model import Turn
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.forget_entries import forget_derived
 from recollect.infra.journal.forget_prompts import BURY, end_epochs, end_quoting_epochs, queue_purge
-from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, turn_of
+from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, thread_columns, turn_of
 
 _word = re.compile(r"\w+")
 _ideographs = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
@@ -161,12 +161,8 @@ def to_forget(
 
 
 def _head(connection: sqlite3.Connection, space: str, thread_id: str) -> _Thread:
-    row = connection.execute(
-        "SELECT pk, user_id, title FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"there is no thread {thread_id!r}")
-    return _Thread(row[0], space, thread_id, row[1], row[2])
+    pk, user_id, title = thread_columns(connection, space, thread_id, "pk, user_id, title")
+    return _Thread(pk, space, thread_id, user_id, title)
 
 
 def _chosen(

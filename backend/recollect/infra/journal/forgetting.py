@@ -9,8 +9,7 @@ from recollect.domain.identity import message_key, thread_key, turn_id
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import STRATEGY
-from recollect.errors import NotFound
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, QueueingStore
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.journal.forget_entries import forget_derived, forget_note, forget_quotes, remove_entries
@@ -24,7 +23,7 @@ from recollect.infra.journal.forget_prompts import (
     settle_job,
 )
 from recollect.infra.journal.forget_turns import clear_title, forget_some, title_job, to_forget
-from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs
+from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns
 
 __all__ = ["BURY", "forget_turns", "forget_user"]
 
@@ -38,12 +37,7 @@ def forget_turns(
     connection: sqlite3.Connection, space: str, thread_id: str, now: int, *, delete: bool
 ) -> tuple[int, int]:
     """Forget a thread's turns, and with `delete` the thread. Returns how many, and when the purge is due."""
-    row = connection.execute(
-        "SELECT pk, user_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"there is no thread {thread_id!r}")
-    pk, user_id = row
+    pk, user_id = thread_columns(connection, space, thread_id, "pk, user_id")
     derived = forget_derived(connection, space, user_id, thread_id, None, now)
     count, quoting = _forget_thread(connection, space, user_id, pk, thread_id, derived)
     if delete:
@@ -163,7 +157,7 @@ TOMBSTONES = """
 SELECT thread_key, number, message_key FROM tombstones WHERE space = ? AND user_id = ? ORDER BY thread_key, number"""
 
 
-class SqlForgetting:
+class SqlForgetting(QueueingStore):
     """Each call is one transaction, with the jobs that finish what it began.
 
     Its time is that of the transaction: whatever was asked before it, and is waited for, is older.
@@ -179,9 +173,7 @@ class SqlForgetting:
         on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
     ) -> None:
         """`on_forget` is told before a thread goes: whatever works on it has to end."""
-        self._database = database
-        self._clock = clock
-        self._on_due = on_due
+        super().__init__(database, clock=clock, on_due=on_due)
         self._on_change = on_change
         self._on_forget = on_forget
 
@@ -221,10 +213,9 @@ class SqlForgetting:
 
     async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
         """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file."""
-        due = await self._database.write(
+        await self._change(
             lambda connection: forget_note(connection, space, user_id, path, digest, self._clock())
         )
-        self._on_due(due)
 
     async def forget_quotes(self, space: str, user_id: str, path: str) -> None:
         """Prompts that quote a note."""
@@ -250,8 +241,7 @@ class SqlForgetting:
 
     async def forget_late(self, task: Task) -> None:
         """What those left who worked with the words while they were forgotten. It is finished by jobs of its own."""
-        due = await self._database.write(lambda connection: _forget_late(connection, task, self._clock()))
-        self._on_due(due)
+        await self._change(lambda connection: _forget_late(connection, task, self._clock()))
 
     async def forget_owner(self, space: str, user_id: str) -> None:
         """What is known of a forgotten user; but for what came from threads that they have opened since."""
@@ -278,7 +268,7 @@ class SqlForgetting:
 
     async def queue_overwriting(self, space: str) -> None:
         now = self._clock()
-        self._on_due(await self._database.write(lambda connection: queue_overwriting(connection, space, now)))
+        await self._change(lambda connection: queue_overwriting(connection, space, now))
 
     async def skills_are_waiting(self) -> bool:
         """Whether files of agents have yet to be made anew: the journal knows their texts until then."""

@@ -15,6 +15,7 @@ from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.forgetting import BURY
+from recollect.infra.journal.people import ADD_KEY
 from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS
 
@@ -64,22 +65,14 @@ class SqlImporter:
 
     async def add_tombstones(self, file: TombstoneFile) -> None:
         rows = [(file.space, file.user_id, file.thread_key, key, number) for number, key in file.messages]
-        await self._database.write(lambda connection: connection.executemany(BURY, rows).rowcount)
+        await self._database.execute_many(BURY, rows)
 
     async def add_keys(self, keys: list[tuple[ApiKey, str]]) -> None:
         rows = [
             (secret_hash, key.key_id, key.space, key.user_id, key.name, key.created, key.revoked)
             for key, secret_hash in keys
         ]
-        await self._database.write(
-            lambda connection: (
-                connection.executemany(
-                    "INSERT INTO api_keys (hash, key_id, space, user_id, name, created, revoked)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    rows,
-                ).rowcount
-            )
-        )
+        await self._database.execute_many(ADD_KEY, rows)
 
 
 class SqlCopier:

@@ -9,7 +9,7 @@ from recollect.domain.job import Job, JobState
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.rows import add_causes, json_or_none, named_rows
+from recollect.infra.journal.rows import add_causes, json_or_none, made, named_rows
 
 MAX_INTERRUPTIONS = 25
 JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
@@ -157,8 +157,8 @@ class SqlJobStore:
         )
 
     async def get(self, job_id: int) -> Job | None:
-        found = await self._database.read(f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk = ?", (job_id,))
-        return _job_of(found[0]) if found else None
+        found = await self._database.one(f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk = ?", (job_id,))
+        return None if found is None else _job_of(found)
 
     async def list_jobs(
         self,
@@ -168,8 +168,8 @@ class SqlJobStore:
         thread_id: str | None = None,
         lane: str | None = None,
         state: JobState | None = None,
-        limit: int,
-        after: int,
+        limit: int = 100,
+        after: int = 0,
     ) -> list[Job]:
         """Oldest first; `space` None means every one; with a user, the jobs of that user's threads."""
         found = await self._database.read(
@@ -212,9 +212,7 @@ class SqlJobStore:
     async def hasten(self, job_ids: Sequence[int], now: int) -> int:
         """Returns how many are due sooner."""
         ids = json.dumps(list(job_ids))
-        return await self._database.write(
-            lambda connection: connection.execute(HASTEN, {"ids": ids, "now": now}).rowcount
-        )
+        return await self._database.execute(HASTEN, {"ids": ids, "now": now})
 
     async def revive(self, job_id: int, now: int) -> Job:
         """Queue a dead job again, with a clean slate."""
@@ -242,9 +240,7 @@ class SqlJobStore:
     async def _settle(self, sql: str, job: Job, parameters: dict[str, Any]) -> bool:
         mine = "pk = :pk AND claims = :claims AND state = 'running'"
         bound = {**parameters, "pk": job.job_id, "claims": job.claims}
-        return await self._database.write(
-            lambda connection: connection.execute(sql.format(mine=mine), bound).rowcount == 1
-        )
+        return await self._database.execute(sql.format(mine=mine), bound) == 1
 
 
 def _leave_to_twins(connection: sqlite3.Connection, which: str) -> dict[int, int]:
@@ -262,18 +258,4 @@ def _leave_to_twins(connection: sqlite3.Connection, which: str) -> dict[int, int
 
 
 def _job_of(row: Mapping[str, Any]) -> Job:
-    return Job(
-        job_id=row["pk"],
-        kind=row["kind"],
-        lane=row["lane"],
-        space=row["space"],
-        thread_id=row["thread_id"],
-        payload=json_or_none(row["payload_json"]),
-        state=row["state"],
-        attempts=row["attempts"],
-        interruptions=row["interruptions"],
-        claims=row["claims"],
-        run_at=row["run_at"],
-        created=row["created"],
-        error=row["error"],
-    )
+    return made(Job, row, job_id=row["pk"], payload=json_or_none(row["payload_json"]))

@@ -11,8 +11,8 @@ from recollect.domain.job import PEOPLE, people_lane
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.rows import NewJob, dumped, queue_jobs
+from recollect.infra.journal.database import Database, QueueingStore
+from recollect.infra.journal.rows import NewJob, dumped, made, queue_jobs
 
 Holds = Preset | Preferences
 T = TypeVar("T")
@@ -38,7 +38,7 @@ UPDATE people SET path = ?, digest = ?, written = revision, writing = NULL WHERE
 UNWRITTEN = "UPDATE people SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
 
 
-class SqlPeopleStore:
+class SqlPeopleStore(QueueingStore):
     """Reading costs one indexed read. A change is durable, with the job that writes its file, when it returns."""
 
     def __init__(
@@ -49,9 +49,7 @@ class SqlPeopleStore:
         on_due: Callable[[int], None] = lambda due: None,
         on_change: Callable[[str, str, str], None] = lambda space, kind, key: None,
     ) -> None:
-        self._database = database
-        self._clock = clock
-        self._on_due = on_due
+        super().__init__(database, clock=clock, on_due=on_due)
         self._on_change = on_change
         self._known: dict[tuple[str, str, str], str | None] = {}
         """What was read, until anything is written: a chat asks the same at every turn."""
@@ -69,8 +67,8 @@ class SqlPeopleStore:
         place = (space, kind, key)
         if place not in self._known:
             before = self._writes
-            found = await self._database.read(VALUE, place)
-            value = found[0]["value_json"] if found else None
+            found = await self._database.one(VALUE, place)
+            value = None if found is None else found["value_json"]
             if before != self._writes:
                 return value
             if len(self._known) >= _MOST_KNOWN:
@@ -166,8 +164,8 @@ class SqlPeopleStore:
         self._on_change(space, PREFERENCES, user_id)
 
     async def file(self, path: str) -> PeopleFile | None:
-        found = await self._database.read(f"{FILES} WHERE path = ?", (path,))
-        return _file_of(found[0]) if found else None
+        found = await self._database.one(f"{FILES} WHERE path = ?", (path,))
+        return None if found is None else _file_of(found)
 
     async def files(self) -> list[PeopleFile]:
         """Every one, by path."""
@@ -321,10 +319,11 @@ def _file_of(row: dict[str, Any]) -> PeopleFile:
         holds = _preset_of(row["space"], value)
     elif value is not None:
         holds = _preferences_of(row["space"], row["key"], value)
-    return PeopleFile(row["path"], holds, row["revision"], row["written"], row["digest"], row["writing"])
+    return made(PeopleFile, row, holds=holds)
 
 
 KEY_COLUMNS = "key_id, space, user_id, name, created, revoked"
+ADD_KEY = f"INSERT INTO api_keys (hash, {KEY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class SqlKeyStore:
@@ -345,13 +344,9 @@ class SqlKeyStore:
         return self._in_force.get(secret_hash)
 
     async def add(self, key: ApiKey, secret_hash: str) -> None:
-        def insert(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                f"INSERT INTO api_keys (hash, {KEY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (secret_hash, key.key_id, key.space, key.user_id, key.name, key.created, key.revoked),
-            )
-
-        await self._database.write(insert)
+        await self._database.execute(
+            ADD_KEY, (secret_hash, key.key_id, key.space, key.user_id, key.name, key.created, key.revoked)
+        )
         await self.load()
 
     async def list_keys(self) -> list[ApiKey]:
@@ -365,13 +360,9 @@ class SqlKeyStore:
 
     async def revoke(self, key_id: str, now: int) -> ApiKey:
         """In force no longer from the moment this returns."""
-
-        def revoke(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "UPDATE api_keys SET revoked = coalesce(revoked, ?) WHERE key_id = ?", (now, key_id)
-            )
-
-        await self._database.write(revoke)
+        await self._database.execute(
+            "UPDATE api_keys SET revoked = coalesce(revoked, ?) WHERE key_id = ?", (now, key_id)
+        )
         await self.load()
         for key in await self.list_keys():
             if key.key_id == key_id:
@@ -380,4 +371,4 @@ class SqlKeyStore:
 
 
 def _key_of(row: Mapping[str, Any]) -> ApiKey:
-    return ApiKey(row["key_id"], row["space"], row["user_id"], row["name"], row["created"], row["revoked"])
+    return made(ApiKey, row)

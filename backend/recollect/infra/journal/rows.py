@@ -2,13 +2,14 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from recollect.domain import identity
 from recollect.domain.model import JsonObject, Memcell, Thread, Turn
 from recollect.domain.strategy import CAUSES
+from recollect.errors import NotFound
 
 THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count, pinned"
 TURN_COLUMNS = (
@@ -24,20 +25,30 @@ FIRST_OPEN = """coalesce((
 """The first place of a thread whose turn is still being written."""
 
 
+T = TypeVar("T")
+
+
+def made(cls: Callable[..., T], row: Mapping[str, Any], **given: Any) -> T:
+    """A dataclass whose fields are columns of the same names, except for those that are `given`."""
+    names: Mapping[str, Any] = cls.__dataclass_fields__  # type: ignore[attr-defined]
+    return cls(**{name: row[name] for name in names if name not in given}, **given)
+
+
+def thread_columns(connection: sqlite3.Connection, space: str, thread_id: str, columns: str = "pk") -> Any:
+    """These columns of a thread. Raises NotFound."""
+    sql = f"SELECT {columns} FROM threads WHERE space = ? AND thread_id = ?"
+    row = connection.execute(sql, (space, thread_id)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}")
+    return row
+
+
 def thread_of(row: Mapping[str, Any]) -> Thread:
-    return Thread(
-        space=row["space"],
-        thread_id=row["thread_id"],
-        user_id=row["user_id"],
-        created=row["created"],
-        updated=row["updated"],
-        agent_id=row["agent_id"],
-        title=row["title"],
+    return made(
+        Thread,
+        row,
         tags=tuple(json.loads(row["tags_json"])),
-        preset=row["preset"],
-        backend=row["backend"],
         incognito=bool(row["incognito"]),
-        turn_count=row["turn_count"],
         pinned=bool(row["pinned"]),
     )
 

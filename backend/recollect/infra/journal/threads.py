@@ -8,7 +8,7 @@ from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import TRANSCRIBE, vault_lane
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadPlace, Turn
 from recollect.errors import AlreadyExists, NotFound
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, QueueingStore
 from recollect.infra.journal.forgetting import forget_turns
 from recollect.infra.journal.rows import (
     THREAD_COLUMNS,
@@ -50,7 +50,7 @@ SELECT {TURN_COLUMNS} FROM (
 ORDER BY position"""
 
 
-class SqlThreadStore:
+class SqlThreadStore(QueueingStore):
     """`THREADS`: readers never create or change anything; what was added is visible to the next reader."""
 
     def __init__(
@@ -64,18 +64,16 @@ class SqlThreadStore:
         on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
     ) -> None:
         """`on_forget` is told before a thread's turns go: whatever works on them has to end."""
-        self._database = database
-        self._clock = clock
+        super().__init__(database, clock=clock, on_due=on_due)
         self._schedule = schedule
-        self._on_due = on_due
         self._on_change = on_change
         self._on_forget = on_forget
 
     async def get_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> Thread | None:
-        found = await self._database.read(
+        found = await self._database.one(
             f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
         )
-        return thread_of(found[0]) if found else None
+        return None if found is None else thread_of(found)
 
     async def list_threads(
         self,
@@ -153,12 +151,12 @@ class SqlThreadStore:
         )
 
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE) -> Turn | None:
-        found = await self._database.read(
+        found = await self._database.one(
             f"SELECT {TURN_COLUMNS} FROM turns WHERE position = ? AND thread_pk ="
             " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
             (turn_number(turn_id), space, thread_id),
         )
-        return turn_of(found[0]) if found else None
+        return None if found is None else turn_of(found)
 
     async def idle_incognito(self, before: int) -> list[Thread]:
         """Incognito threads, of every space, whose newest message came before that time."""
@@ -184,13 +182,11 @@ class SqlThreadStore:
                 backend=thread.backend,
                 incognito=thread.incognito,
             )
-            return (
-                None
-                if thread.incognito
-                else self._queue_transcript(connection, thread.space, thread.thread_id)
-            )
+            if thread.incognito:
+                return None
+            return self._queue_transcript(connection, thread.space, thread.thread_id)
 
-        self._notify(await self._database.write(create))
+        await self._change(create)
         return await self._existing(thread.space, thread.thread_id)
 
     async def update_thread(
@@ -214,7 +210,7 @@ class SqlThreadStore:
                 raise NotFound(f"there is no thread {thread_id!r}")
             return None if changed[0] else self._queue_transcript(connection, space, thread_id)
 
-        self._notify(await self._database.write(update))
+        await self._change(update)
         self._on_change(space, thread_id)
         return await self._existing(space, thread_id)
 
@@ -287,10 +283,6 @@ class SqlThreadStore:
         if thread is None:
             raise NotFound(f"there is no thread {thread_id!r}")
         return thread
-
-    def _notify(self, due: int | None) -> None:
-        if due is not None:
-            self._on_due(due)
 
 
 def _position(connection: sqlite3.Connection, space: str, thread_id: str, turn_id: str) -> int:

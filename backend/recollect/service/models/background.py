@@ -34,6 +34,12 @@ class ThreadModel:
     """None: the backend's own."""
 
 
+def background_seconds(timeout: float, lease: float) -> tuple[float, float]:
+    """How long a call may take, and how long it may wait at the gate: together less than a job's lease."""
+    answering = min(timeout, lease / 2)
+    return answering, min(45.0, lease * 0.9 - answering)
+
+
 ModelFor = Callable[[str, str], Awaitable[ThreadModel]]
 """By space and thread: the model for background work where one is configured, else the one the thread chats with."""
 
