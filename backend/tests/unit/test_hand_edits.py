@@ -136,17 +136,11 @@ async def test_an_edit_that_the_watcher_saw_is_a_revision(house: House) -> None:
     assert await house.is_sound()
 
 
-async def test_an_edit_that_the_watcher_missed_is_found_by_the_sweep(house: House) -> None:
+@pytest.mark.parametrize("found_by", ["sweep", "catch_up"])
+async def test_an_edit_that_the_watcher_missed_is_found(house: House, found_by: str) -> None:
     await house.talk("t1", "t2")
     house.edit(part_of("t1"), "t1 says 1", "Porto")
-    await house.sweep()
-    assert (await house.turns())[1].content == "Porto"
-
-
-async def test_catching_up_ends_when_everything_is_taken_in(house: House) -> None:
-    await house.talk("t1", "t2")
-    house.edit(part_of("t1"), "t1 says 1", "Porto")
-    await house.edits.catch_up(house.journal.jobs)
+    await (house.sweep() if found_by == "sweep" else house.edits.catch_up(house.journal.jobs))
     assert (await house.turns())[1].content == "Porto"
 
 
@@ -171,27 +165,34 @@ async def test_a_second_edit_of_a_marked_turn_is_left_as_the_person_wrote_it(hou
     assert house.vault.files[part_of("t1")] == theirs
 
 
-async def test_our_own_writes_queue_nothing(house: House) -> None:
+@pytest.mark.parametrize("remembered", [True, False], ids=["since the start", "by its digest"])
+async def test_our_own_writes_queue_nothing(house: House, remembered: bool) -> None:
     await house.talk("t1", "t2")
+    if not remembered:
+        house.vault._own.clear()
     await house.edits.look_at([part_of("t1"), part_of("t2")])
-    assert await house.looks_asked_for() == []
-
-
-async def test_a_file_that_was_ours_before_the_start_is_recognised_by_its_digest(house: House) -> None:
-    await house.talk("t1", "t2")
-    house.vault._own.clear()
-    await house.edits.look_at([part_of("t1")])
     await house.edits.sweep()
     assert await house.looks_asked_for() == []
 
 
-async def test_a_title_is_taken_in(house: House) -> None:
+async def test_title_and_tags_are_taken_in(house: House) -> None:
     await house.talk("t1", "t2")
-    house.edit(part_of("t1"), "part: 1\n", "part: 1\ntitle: Porto\n")
+    house.edit(part_of("t1"), "part: 1\n", "part: 1\ntitle: Porto\ntags: [family, trip]\n")
     await house.see(part_of("t1"))
     thread = await house.journal.threads.get_thread("t1")
     assert thread is not None
-    assert (thread.title, house.conflicts) == ("Porto", [])
+    assert (thread.title, thread.tags, house.conflicts) == ("Porto", ("family", "trip"), [])
+    assert await house.is_sound()
+
+
+async def test_an_older_copy_that_comes_back_is_an_edit_like_any_other(house: House) -> None:
+    await house.talk("t1", "t2")
+    saved = house.vault.files[part_of("t1")]
+    house.edit(part_of("t1"), "t1 says 1", "Porto")
+    await house.see(part_of("t1"))
+    house.vault.files[part_of("t1")] = saved
+    await house.see(part_of("t1"))
+    assert ((await house.turns())[1].content, house.conflicts) == ("t1 says 1", [])
     assert await house.is_sound()
 
 
@@ -201,10 +202,11 @@ async def test_a_title_is_taken_in(house: House) -> None:
         lambda text: text + "\nmy own remark\n",
         lambda text: text.removeprefix("---\n"),
         lambda text: text.replace("part: 1\n", "part: 1\naliases: [x]\n"),
+        lambda text: text.replace("- id: ", "- id: x", 1),
         lambda text: text[: text.rindex("## user")],
         lambda text: "nothing of it left",
     ],
-    ids=["stray text", "front matter", "a property", "a turn gone", "all gone"],
+    ids=["stray text", "front matter", "a property", "message id", "a turn gone", "all gone"],
 )
 async def test_what_cannot_be_taken_in_is_kept_beside_and_our_form_restored(
     house: House, change: Callable[[str], str]
@@ -316,12 +318,17 @@ async def test_a_file_that_is_gone_is_restored_and_reported(house: House) -> Non
     assert house.reports.restored == 1
 
 
-async def test_too_many_files_gone_are_asked_about_until_they_are_back(house: House) -> None:
+@pytest.mark.parametrize("left", [None, ""], ids=["gone", "emptied"])
+async def test_too_many_files_gone_are_asked_about_until_they_are_back(
+    house: House, left: str | None
+) -> None:
     await house.talk(*(f"t{number}" for number in range(9)))
     gone = {path: house.vault.files.pop(path) for path in [part_of(f"t{number}") for number in range(3)]}
+    kept = {} if left is None else dict.fromkeys(gone, left)
+    house.vault.files.update(kept)
     await house.sweep()
     assert (house.edits.problem() or "").startswith("3 of 9 files vanished from the vault at once")
-    assert not gone.keys() & house.vault.files.keys()
+    assert {path: text for path, text in house.vault.files.items() if path in gone} == kept
     house.vault.files.update(gone)
     await house.sweep()
     assert house.edits.problem() is None
@@ -438,25 +445,14 @@ async def test_losses_that_a_person_accepts_are_let_go(house: House) -> None:
 # Notes
 
 
-async def test_a_new_note_is_known_and_told(house: House) -> None:
+async def test_a_note_is_told_when_it_is_new_or_edited_and_not_otherwise(house: House) -> None:
     house.vault.files[NOTE] = "Marta moves"
-    await house.see(NOTE)
+    for _ in range(2):
+        await house.see(NOTE)
+    await house.sweep()
     (note,) = await house.notes.known()
     assert (note.path, note.owner, note.digest) == (NOTE, ANN, text_digest("Marta moves"))
     assert house.noted == [{ANN}]
-
-
-async def test_a_note_that_did_not_change_is_not_told_again(house: House) -> None:
-    house.vault.files[NOTE] = "Marta moves"
-    await house.see(NOTE)
-    await house.see(NOTE)
-    await house.sweep()
-    assert house.noted == [{ANN}]
-
-
-async def test_an_edited_note_is_told(house: House) -> None:
-    house.vault.files[NOTE] = "Marta moves"
-    await house.sweep()
     house.vault.files[NOTE] = "Marta stays"
     await house.sweep()
     assert (await house.notes.known())[0].digest == text_digest("Marta stays")
@@ -580,4 +576,17 @@ async def test_an_edit_that_cannot_be_looked_at_now_is_looked_at_again(house: Ho
     await eventually(house.work)
     assert (await house.turns())[1].content == "Porto"
     await eventually(lambda: house.edits.problem() is None)
+    await house.edits.stop()
+
+
+@pytest.mark.parametrize("text", [None, "recollect: 1\nkind: transcript\n"], ids=["gone", "damaged"])
+async def test_a_transcript_whose_place_was_never_learned_is_left_to_a_sweep_at_once(
+    house: House, text: str | None
+) -> None:
+    await house.edits.start()
+    await eventually(lambda: house.edits.sweeps == 1)
+    if text is not None:
+        house.vault.files[part_of("t1")] = text
+    house.watcher.tell(part_of("t1"))
+    await eventually(lambda: house.edits.sweeps == 2)
     await house.edits.stop()
