@@ -116,12 +116,3 @@ async def test_our_own_writes_are_never_taken_for_a_persons(tmp_path: Path) -> N
 async def keep_sweeping(app: App) -> None:
     while True:
         await app.hand_edits.sweep()
-
-
-async def test_an_edit_counts_as_a_revision_of_its_thread(tmp_path: Path) -> None:
-    """So the index sees that what it holds is older."""
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 2)
-        await edited(home, home.app.vault.root / "default/users/me/threads/t0/0001.md")
-        found = await home.app.database.read("SELECT revision FROM threads ORDER BY thread_id")
-        assert [row["revision"] for row in found] == [1, 0]
