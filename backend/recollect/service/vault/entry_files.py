@@ -12,7 +12,6 @@ from recollect.domain.job import Job, Unfinished
 from recollect.domain.markdown.entry_document import is_bare, read_document, section_digest, splice
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
 from recollect.domain.vault_file import FileStamp, VaultFile
-from recollect.errors import StorageUnavailable
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlNoteStore
@@ -118,8 +117,7 @@ class EntryFiles:
         )
 
     async def _look(self, path: str) -> VaultFile | None:
-        if not self.vault.is_there():
-            raise StorageUnavailable(self.vault.problem())
+        self.vault.refuse_if_missing()
         return await self.vault.look(path, ENTRY_FILE_BYTES)
 
     async def _write(self, file: EntryFileState, found: VaultFile | None) -> None:

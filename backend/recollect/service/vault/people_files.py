@@ -15,7 +15,6 @@ from recollect.domain.people import (
     render_people_file,
 )
 from recollect.domain.vault_file import FileStamp, VaultFile
-from recollect.errors import StorageUnavailable
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.vault import Vault
 from recollect.service.vault.transcripts import EditReports
@@ -44,8 +43,7 @@ class PeopleFiles:
 
     async def settle(self, path: str) -> None:
         """Write what is in force and not in its file yet; else take in what a person wrote."""
-        if not self.vault.is_there():
-            raise StorageUnavailable(self.vault.problem())
+        self.vault.refuse_if_missing()
         known = await self.store.file(path)
         if known is not None and not known.is_written:
             await self._write(known)
