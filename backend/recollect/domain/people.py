@@ -22,6 +22,7 @@ from recollect.domain.markdown.front_matter import (
 from recollect.domain.markdown.sections import quote, unquote
 from recollect.domain.paths import file_name
 from recollect.domain.prompt import is_time_zone
+from recollect.domain.vault_file import WrittenFile
 from recollect.errors import InvalidInput
 
 PRESET = "preset"
@@ -289,7 +290,7 @@ PEOPLE_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class PeopleFile:
+class PeopleFile(WrittenFile):
     """One such file, as the journal knows it."""
 
     path: str
@@ -300,18 +301,11 @@ class PeopleFile:
     written: int = 0
     """The revision that the file holds."""
     digest: str | None = None
-    """Of the file as it was last written or taken in."""
     writing: str | None = None
-    """Digests of what may have been put in place since."""
 
     @property
     def is_written(self) -> bool:
         return self.written == self.revision
-
-    @property
-    def digests(self) -> frozenset[str]:
-        """Of all that we may have put in place, or have taken in."""
-        return frozenset([*([self.digest] if self.digest else []), *(self.writing or "").split()])
 
 
 def render_people_file(holds: Preset | Preferences) -> str:

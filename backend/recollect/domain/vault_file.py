@@ -85,8 +85,31 @@ def loss_in_words(transcripts: int, notes: int, gone_transcripts: int, gone_note
     )
 
 
+_MOST_ANNOUNCED = 50
+
+
+class WrittenFile:
+    """Mixin of files that we write: which contents on the disk are our own."""
+
+    __slots__ = ()
+    digest: str | None
+    """SHA-256 of the file as it was last written or taken in; None before the first time."""
+    writing: str | None
+    """SHA-256 of all that may have been put in place since, with spaces between: writes that a kill interrupted."""
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Of all that we may have put in place, or have taken in."""
+        return frozenset([*([self.digest] if self.digest else []), *(self.writing or "").split()])
+
+    def announcing(self, digest: str) -> str:
+        """`writing` with one more digest, the newest ones only."""
+        announced = [*(known for known in (self.writing or "").split() if known != digest), digest]
+        return " ".join(announced[-_MOST_ANNOUNCED:])
+
+
 @dataclass(frozen=True, slots=True)
-class StoredPart:
+class StoredPart(WrittenFile):
     """One part of a transcript as it was last written, or is about to be."""
 
     part: int
@@ -94,9 +117,7 @@ class StoredPart:
     last_position: int
     header_revision: int
     digest: str | None = None
-    """SHA-256 of the file as we last put it in place; None before the first time."""
     writing: str | None = None
-    """SHA-256 of all that may have been put in place since, with spaces between: attempts that a kill cut short."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,60 @@
-"""Reads files of the vault, follows links by one rule, and replaces files without losing a concurrent edit."""
+"""What the vault does to the disk: follow links by one rule, read, write durably, replace without losing an edit."""
 
+import asyncio
 import codecs
 import ctypes
 import errno
+import functools
 import hashlib
+import logging
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from recollect.domain.paths import is_markdown, is_note
 from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, VaultFile
+from recollect.errors import StorageUnavailable
+from recollect.failpoints import FailPoints
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_log = logging.getLogger("recollect.vault")
+
+
+def in_thread(
+    done: str, what: str = "the vault"
+) -> Callable[[Callable[P, R]], Callable[P, Coroutine[Any, Any, R]]]:
+    """Run a method off the event loop; an OSError becomes StorageUnavailable: `what` cannot be `done`."""
+
+    def decorated(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+        @functools.wraps(method)
+        async def off_loop(*args: P.args, **named: P.kwargs) -> R:
+            try:
+                return await asyncio.to_thread(method, *args, **named)
+            except OSError as error:
+                raise unavailable(error, done, what) from error
+
+        return off_loop
+
+    return decorated
+
+
+def unavailable(error: OSError, done: str, what: str = "the vault") -> StorageUnavailable:
+    """Names no path: paths hold the names of users and threads, and health shows this to anybody."""
+    reason = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the disk is read-only",
+        errno.EACCES: "permission is denied",
+        errno.EPERM: "permission is denied",
+    }.get(error.errno or 0, error.strerror or str(error))
+    return StorageUnavailable(f"{what} cannot be {done}: {reason}")
 
 
 class VaultLinks:
@@ -192,6 +233,57 @@ def _below(root: Path, folder: str, links: VaultLinks, *, hidden: bool) -> Itera
             continue  # It went after the folder was read, or is a link to nothing.
         except OSError:
             yield path, UNREADABLE
+
+
+def make_folder(folder: Path) -> None:
+    """With its parents, durable when this returns."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for new in reversed(missing):
+        new.mkdir(exist_ok=True)
+        sync(new.parent)
+
+
+def write_synced(file: Path, content: bytes, fail_points: FailPoints) -> None:
+    with file.open("wb") as opened:
+        opened.write(content)
+        fail_points.reach("vault.written_beside")
+        opened.flush()
+        os.fsync(opened.fileno())
+    fail_points.reach("vault.synced")
+
+
+def sync(path: Path) -> None:
+    """Make a file durable, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def copy_beside(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        # Not every disk has hard links. One that fills up midway must not leave half of it in its place.
+        beside = name_while_written(target)
+        try:
+            shutil.copyfile(source, beside)
+            sync(beside)
+            beside.rename(target)
+        except OSError:
+            discard(beside)
+            raise
+
+
+def discard(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("%s could not be removed: %s; it goes with a later write into its folder", path, error)
 
 
 BESIDE = ".tmp"

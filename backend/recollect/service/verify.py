@@ -182,7 +182,7 @@ def _is_unfinished(part: StoredPart, state: TranscriptState) -> bool:
 def _is_as_we_left_it(part: StoredPart, text: str | None) -> bool:
     if text is None:
         return part.digest is None
-    return text_digest(text) in {part.digest, *(part.writing or "").split()}
+    return text_digest(text) in part.digests
 
 
 def _is_ours(path: str) -> bool:

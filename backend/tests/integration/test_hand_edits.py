@@ -1,13 +1,12 @@
 """People edit, remove and add files of the vault while a real server runs, and while none does."""
 
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.http_client import QUICK, add, contents, coverage, drained, message, thread_path, turns
+from tests.http_client import QUICK, add, contents, coverage, drained, message
 from tests.processes import Server, recollect, recollect_json, wait_until
 
 SEEN_SECONDS = 2.0
@@ -73,100 +72,6 @@ def test_an_edited_turn_is_a_revision_within_two_seconds(
         assert is_sound(server.home)
 
 
-def test_an_edit_made_while_no_server_runs_is_taken_in_at_the_start(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with Server(home, QUICK) as server:
-        talk(server, "t1", "t2")
-        server.stop()
-    edit(part_of(home, "t1"), "t1 says 2", "I meant Porto")
-    with Server(home, QUICK) as server:
-        wait_until(
-            lambda: contents(server.client, "t1")[2] == "I meant Porto", "the edit in the journal", seconds=5
-        )
-        drained(server.client)
-        assert conflicts(home) == []
-        assert is_sound(home)
-
-
-def test_a_title_changed_by_hand_is_the_threads_title(tmp_path: Path) -> None:
-    with Server(tmp_path / "home", QUICK) as server:
-        talk(server, "t1", "t2")
-        edit(part_of(server.home, "t1"), "part: 1\n", "part: 1\ntitle: Porto\ntags: [family, trip]\n")
-        wait_until(
-            lambda: server.client.get(thread_path("t1")).json()["title"] == "Porto",
-            "the title",
-            seconds=SEEN_SECONDS,
-        )
-        drained(server.client)
-        assert server.client.get(thread_path("t1")).json()["tags"] == ["family", "trip"]
-        assert conflicts(server.home) == []
-        assert is_sound(server.home)
-
-
-def test_a_turn_removed_by_hand_is_restored_and_reported(tmp_path: Path) -> None:
-    with Server(tmp_path / "home", QUICK) as server:
-        talk(server, "t1", "t2")
-        file = part_of(server.home, "t1")
-        whole = file.read_text()
-        start, end = (
-            whole.index(f"## user · ann · {time}") for time in ("2026-02-02T02:40:01", "2026-02-02T02:40:02")
-        )
-        save_in_place(file, whole[:start] + whole[end:])
-        wait_until(lambda: file.read_text() == whole, "the turn is back", seconds=SEEN_SECONDS)
-        drained(server.client)
-        assert "turns removed by hand are back: t-2" in server.errors()
-        assert [kept.read_text() for kept in conflicts(server.home)] == [whole[:start] + whole[end:]]
-        assert is_sound(server.home)
-
-
-def test_a_file_removed_by_hand_is_restored_and_reported(tmp_path: Path) -> None:
-    with Server(tmp_path / "home", QUICK) as server:
-        talk(server, "t1", "t2", "t3")
-        file = part_of(server.home, "t1")
-        whole = file.read_text()
-        file.unlink()
-        wait_until(file.exists, "the file is back", seconds=SEEN_SECONDS)
-        drained(server.client)
-        assert file.read_text() == whole
-        assert "0001.md: was removed by hand and is written anew" in server.errors()
-        assert is_sound(server.home)
-
-
-def test_a_folder_renamed_by_hand_is_restored_and_the_copy_is_noted(tmp_path: Path) -> None:
-    with Server(tmp_path / "home", QUICK) as server:
-        talk(server, "t1", "t2", "t3")
-        folder = part_of(server.home, "t1").parent
-        folder.rename(folder.with_name("my-t1"))
-        wait_until(lambda: part_of(server.home, "t1").exists(), "the file is back", seconds=SEEN_SECONDS)
-        drained(server.client)
-        assert part_of(server.home, "my-t1").exists()
-        assert any("my-t1/0001.md" in note for note in recollect_json(server.home, "verify")["notes"])
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("\n## user", "\nmy own remark\n\n## user"),
-        ("---\nrecollect: 1", "recollect: 1"),
-        ("- id: ", "- id: x"),
-    ],
-    ids=["stray text", "front matter", "message id"],
-)
-def test_what_cannot_be_taken_in_is_kept_beside(tmp_path: Path, old: str, new: str) -> None:
-    with Server(tmp_path / "home", QUICK) as server:
-        talk(server, "t1", "t2")
-        file = part_of(server.home, "t1")
-        whole = file.read_text()
-        edit(file, old, new)
-        theirs = file.read_text()
-        wait_until(lambda: file.read_text() == whole, "our form is back", seconds=SEEN_SECONDS)
-        drained(server.client)
-        assert [kept.read_text() for kept in conflicts(server.home)] == [theirs]
-        assert contents(server.client, "t1") == [f"t1 says {n}" for n in range(4)]
-        assert "not taken in" in server.errors()
-        assert is_sound(server.home)
-
-
 @pytest.mark.slow
 def test_edits_amid_new_messages_are_all_in_the_journal_or_kept_beside(tmp_path: Path) -> None:
     """A person edits one turn after another, whenever some more messages came in, and the file is written anew."""
@@ -225,29 +130,6 @@ def test_a_kill_amid_taking_in_leaves_one_revision_and_no_conflict(tmp_path: Pat
         assert is_sound(home)
 
 
-def test_a_rebuild_brings_back_edits_and_their_mark(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with Server(home, QUICK) as server:
-        talk(server, "t1", "t2")
-        edit(part_of(home, "t1"), "t1 says 2", "I meant Porto")
-        wait_until(
-            lambda: contents(server.client, "t1")[2] == "I meant Porto", "the edit", seconds=SEEN_SECONDS
-        )
-        drained(server.client)
-        before, digest = turns(server.client, "t1"), coverage(server.client)["digest"]
-        server.stop()
-    text = part_of(home, "t1").read_text()
-    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
-        (home / name).unlink(missing_ok=True)
-    assert recollect(home, "rebuild").returncode == 0
-    with Server(home, QUICK) as server:
-        drained(server.client)
-        assert turns(server.client, "t1") == before
-        assert coverage(server.client)["digest"] == digest
-        assert part_of(home, "t1").read_text() == text
-        assert is_sound(home)
-
-
 def test_a_rebuild_over_a_journal_takes_in_what_was_edited_before(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Server(home, QUICK) as server:
@@ -256,23 +138,3 @@ def test_a_rebuild_over_a_journal_takes_in_what_was_edited_before(tmp_path: Path
     edit(part_of(home, "t1"), "t1 says 2", "I meant Porto")
     assert recollect(home, "rebuild").returncode == 0
     assert "- edited: yes\n\n> I meant Porto" in part_of(home, "t1").read_text()
-
-
-def test_a_copy_of_the_vault_taken_back_brings_old_words_back(tmp_path: Path) -> None:
-    """An older version of a file that comes back is an edit like any other."""
-    home = tmp_path / "home"
-    with Server(home, QUICK) as server:
-        talk(server, "t1", "t2")
-        file = part_of(home, "t1")
-        shutil.copy(file, tmp_path / "saved.md")
-        edit(file, "t1 says 2", "I meant Porto")
-        wait_until(
-            lambda: contents(server.client, "t1")[2] == "I meant Porto", "the edit", seconds=SEEN_SECONDS
-        )
-        drained(server.client)
-        shutil.copy(tmp_path / "saved.md", file)
-        wait_until(
-            lambda: contents(server.client, "t1")[2] == "t1 says 2", "the old words", seconds=SEEN_SECONDS
-        )
-        drained(server.client)
-        assert is_sound(home)

@@ -1,7 +1,6 @@
 """Files that vanish in numbers are asked about, and our own writes are never taken for a person's."""
 
 import asyncio
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -71,24 +70,6 @@ async def test_repairing_answers_the_question(tmp_path: Path) -> None:
         assert len(files_of(home.app)) == 10
 
 
-async def test_a_vault_that_is_emptied_is_asked_about_however_small(tmp_path: Path) -> None:
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 1)
-        files_of(home.app)[0].unlink()
-        await eventually(lambda: asks(home.app), seconds=SEEN_SECONDS + 1)
-        await home.drain()
-        assert files_of(home.app) == []
-
-
-async def test_files_cut_to_nothing_are_as_good_as_gone(tmp_path: Path) -> None:
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 10)
-        for file in files_of(home.app)[:4]:
-            file.write_text("")
-        await home.app.hand_edits.sweep()
-        assert "4 of 10 files" in (home.app.hand_edits.problem() or "")
-
-
 async def test_a_vault_that_is_renamed_away_and_back_is_as_it_was(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as home:
         await talk(home, 5)
@@ -105,22 +86,6 @@ async def test_a_vault_that_is_renamed_away_and_back_is_as_it_was(tmp_path: Path
         assert (await health(home.app)).degraded == []
         assert home.app.transcriber.reports.restored == 0
         await edited(home, root / "default/users/me/threads/t0/0001.md")
-
-
-async def test_an_empty_folder_in_the_vaults_place_is_not_the_vault(tmp_path: Path) -> None:
-    """A disk that is not mounted leaves its mount point."""
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 5)
-        root = home.app.vault.root
-        root.rename(tmp_path / "elsewhere")
-        root.mkdir()
-        await home.app.hand_edits.sweep()
-        await home.add("t0", "more")
-        assert list(root.iterdir()) == []
-        root.rmdir()
-        (tmp_path / "elsewhere").rename(root)
-        await edited(home, root / "default/users/me/threads/t1/0001.md")
-        assert home.app.transcriber.reports.restored == 0
 
 
 async def edited(home: Home, file: Path) -> None:
@@ -151,52 +116,3 @@ async def test_our_own_writes_are_never_taken_for_a_persons(tmp_path: Path) -> N
 async def keep_sweeping(app: App) -> None:
     while True:
         await app.hand_edits.sweep()
-
-
-async def test_an_edit_counts_as_a_revision_of_its_thread(tmp_path: Path) -> None:
-    """So the index sees that what it holds is older."""
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 2)
-        await edited(home, home.app.vault.root / "default/users/me/threads/t0/0001.md")
-        found = await home.app.database.read("SELECT revision FROM threads ORDER BY thread_id")
-        assert [row["revision"] for row in found] == [1, 0]
-
-
-async def test_notes_are_known_within_two_seconds(tmp_path: Path) -> None:
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 3)
-        folder = home.app.vault.root / "default/users/ann/notes/trips"
-        folder.mkdir(parents=True)
-        (folder / "porto.md").write_text("Marta moves to Porto.")
-
-        async def paths() -> list[str]:
-            return [note.path for note in await home.app.notes.known("default/users/ann")]
-
-        async def known_as(*names: str) -> bool:
-            return await paths() == [f"default/users/ann/notes/trips/{name}" for name in names]
-
-        await eventually(lambda: known_as("porto.md"), seconds=SEEN_SECONDS)
-        (folder / "porto.md").rename(folder / "lisbon.md")
-        await eventually(lambda: known_as("lisbon.md"), seconds=SEEN_SECONDS)
-        (folder / "lisbon.md").unlink()
-        await eventually(known_as, seconds=SEEN_SECONDS)
-
-
-async def test_a_sweep_of_an_unchanged_vault_reads_no_file(tmp_path: Path) -> None:
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 5)
-    async with opened(tmp_path / "home") as home:
-        vault, read = home.app.vault, []
-        for file in files_of(home.app):
-            old = file.stat().st_mtime - 60
-            os.utime(file, (old, old))
-        await home.app.hand_edits.sweep()
-        look = vault._look
-
-        def counted(path: str, limit: int | None = None) -> object:
-            read.append(path)
-            return look(path, limit)
-
-        vault._look = counted  # type: ignore[method-assign,assignment]
-        await home.app.hand_edits.sweep()
-        assert read == []

@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.images import (
-    GONE,
     data_url,
     image_name,
-    image_parts,
-    is_content_of,
     is_image_name,
     put_back,
     reference,
@@ -48,11 +45,6 @@ def test_all_but_the_address_of_a_part_stays() -> None:
     taken = take_out([TEXT, part])
     assert taken.parts == [TEXT, {**image(reference(NAME), detail="high"), "cache": True}]
     assert part["image_url"]["url"] == URL
-
-
-def test_the_same_image_twice_is_one_file() -> None:
-    taken = take_out([image(URL), image(URL)])
-    assert taken.images == {NAME: PIXEL}
 
 
 @pytest.mark.parametrize(
@@ -92,28 +84,6 @@ def test_what_is_no_image_is_refused_and_named(part: dict[str, Any]) -> None:
         take_out([TEXT, part])
     assert refused.value.field == "parts[1]"
     assert refused.value.message.startswith("parts[1]: ")
-
-
-def test_a_reference_stays_and_is_told_apart() -> None:
-    taken = take_out([TEXT, image(reference(NAME))])
-    assert (taken.parts[1], taken.images) == (image(reference(NAME)), {})
-    assert taken.referred == {NAME: "parts[1]"}
-
-
-def test_what_is_gone_is_told_in_words() -> None:
-    messages: list[dict[str, Any]] = [
-        {"role": "user", "content": [TEXT, image(reference(NAME))]},
-        {"role": "assistant", "content": "A cat."},
-    ]
-    assert list(image_parts(messages)) == [image(reference(NAME))]
-    shown = put_back(messages, {})
-    assert shown == [{"role": "user", "content": [TEXT, {"type": "text", "text": GONE}]}, messages[1]]
-    assert messages[0]["content"][1] == image(reference(NAME))
-
-
-def test_a_file_that_was_exchanged_is_not_what_its_name_says() -> None:
-    assert is_content_of(NAME, PIXEL)
-    assert not is_content_of(NAME, PIXEL + b"!")
 
 
 @pytest.mark.parametrize("name", ["", "a.png", f"../{NAME}", f"{NAME}.md", NAME.upper(), f"{NAME}\n"])

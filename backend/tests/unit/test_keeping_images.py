@@ -6,14 +6,11 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.images import data_url, image_name, reference
-from recollect.domain.job import PURGE
 from recollect.domain.model import Append, JsonObject, NewTurn
 from recollect.domain.paths import transcript_path
-from recollect.errors import InvalidInput, NotFound, StorageUnavailable
-from recollect.failpoints import FailPoints
+from recollect.errors import StorageUnavailable
 from recollect.infra.image_files import ImageFiles
 from recollect.infra.journal.files import SqlImageReferences
-from recollect.service.forget.forget import Purger
 from recollect.service.vault.images import Images, add_turn_with_images
 from tests.contract.journals import Journal
 from tests.fakes import START
@@ -47,14 +44,6 @@ async def show(journal: Journal, images: Images, thread: str = "t1", user: str =
     await add_turn_with_images(journal.threads, images, Caller(), thread, user, turn)
 
 
-async def test_what_is_shown_is_kept_and_the_turn_refers_to_it(
-    journal: Journal, images: Images, store: ImageFiles
-) -> None:
-    await show(journal, images)
-    (turn,) = await journal.threads.get_history("t1")
-    assert (turn.parts, await store.read(*KEY)) == ([picture(reference(NAME))], CAT)
-
-
 async def test_a_turn_is_not_accepted_where_its_image_cannot_be_kept(
     journal: Journal, images: Images, vault: PersonsVault
 ) -> None:
@@ -62,21 +51,6 @@ async def test_a_turn_is_not_accepted_where_its_image_cannot_be_kept(
     with pytest.raises(StorageUnavailable):
         await show(journal, images)
     assert await journal.threads.get_thread("t1") is None
-
-
-async def test_nothing_is_kept_for_a_thread_that_is_anothers(
-    journal: Journal, images: Images, store: ImageFiles
-) -> None:
-    await journal.threads.append(Append("default", "t1", [NewTurn("user", "hi", START, "bob")], "bob"))
-    with pytest.raises(NotFound):
-        await show(journal, images)
-    assert await store.names("default", "ann") == set()
-
-
-async def test_a_reference_to_anothers_image_is_refused(journal: Journal, images: Images) -> None:
-    await show(journal, images, user="bob")
-    with pytest.raises(InvalidInput, match=r"^parts\[0\]: there is no image"):
-        await add_turn_with_images(journal.threads, images, Caller(), "t2", "ann", showing(reference(NAME)))
 
 
 async def test_an_image_that_is_about_to_be_shown_again_is_not_forgotten(
@@ -103,32 +77,6 @@ async def test_an_image_that_only_a_transcript_still_shows_is_kept(
     vault.files.clear()
     await images.forget_unused("default", "ann")
     assert await store.names("default", "ann") == set()
-
-
-async def test_the_purge_of_a_thread_takes_its_images(
-    journal: Journal, images: Images, store: ImageFiles, vault: PersonsVault
-) -> None:
-    purger = Purger(journal.transcripts, vault, FailPoints(), forget_images=images.forget_unused)
-    journal.jobs.handlers = {PURGE: purger.handle}
-    await show(journal, images)
-    await show(journal, images, "t2", "bob")
-    await journal.threads.delete_thread("t1")
-    await journal.jobs.run_due()
-    assert (await store.names("default", "ann"), await store.names("default", "bob")) == (set(), {NAME})
-
-
-async def test_a_prompt_is_opened_and_its_request_written_down_with_references(
-    journal: Journal, images: Images
-) -> None:
-    await show(journal, images)
-    gone = image_name(b"gone", "png")
-    messages = [{"role": "user", "content": [picture(reference(NAME)), picture(reference(gone))]}]
-    opened = await images.opened("default", "ann", messages)
-    assert opened.messages[0]["content"][0] == picture(data_url(NAME, CAT))
-    assert opened.receipt() == {"images": {"missing": [reference(gone)]}}
-    written = opened.referring({"model": "m", "messages": opened.messages})
-    assert written is not None
-    assert written["messages"][0]["content"][0] == picture(reference(NAME))
 
 
 async def test_a_short_image_is_not_taken_for_other_words_of_a_request(

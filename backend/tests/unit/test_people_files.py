@@ -11,34 +11,23 @@ from recollect.domain.job import PEOPLE
 from recollect.domain.people import Preferences, Preset, parse_preset, render_preferences, render_preset
 from recollect.service.rebuild import RebuildReport, rebuild_people
 from recollect.service.vault.people_files import PeopleFiles
-from recollect.service.vault.sweep import HandEdits
-from recollect.service.vault.transcripts import EditReports
 from tests.contract.journals import Journal, sqlite_journal
-from tests.persons_vault import PersonsVault, ToldWatcher
+from tests.persons_vault import PersonsVault
+from tests.unit.vault_house import House as VaultHouse
 
 PIRATE = Preset("default", "Pirate", "Answer like a pirate.", temperature=0.7)
 PATH = "default/presets/pirate.md"
 ANNS = "default/users/ann/preferences.md"
 
 
-class House:
-    """A journal and a vault with their jobs, and a person at the vault."""
+class House(VaultHouse):
+    """With presets and preferences."""
 
     def __init__(self, journal: Journal, vault: PersonsVault) -> None:
-        self.journal, self.vault = journal, vault
-        self.reports = EditReports()
+        super().__init__(journal, vault)
         self.people = journal.people
         self.files = PeopleFiles(self.people, self.vault, self.reports)
-        self.edits = HandEdits(
-            self.journal.transcripts,
-            self.journal.notes,
-            self.vault,
-            ToldWatcher(vault.root),
-            self.reports,
-            clock=self.journal.clock,
-            settle_seconds=0,
-            followers=[self.files],
-        )
+        self.edits = self.editing(self.files)
         self.journal.jobs.handlers = {PEOPLE: self.files.handle}
 
     async def put(self, preset: Preset = PIRATE, *, work: bool = True) -> None:
@@ -49,9 +38,6 @@ class House:
     async def choose(self, **wanted: Any) -> None:
         await self.people.change_preferences("default", "ann", lambda before: replace(before, **wanted))
         await self.work()
-
-    async def work(self) -> None:
-        await self.journal.jobs.run_due()
 
     async def save(self, path: str, text: str) -> None:
         """A person saves a file, the watcher tells, and the jobs that follow run."""
@@ -69,9 +55,6 @@ class House:
         preset = await self.people.preset("default", name)
         return None if preset is None else preset.instructions
 
-    def conflicts(self) -> list[str]:
-        return [path for path in self.vault.files if ".conflict-" in path]
-
 
 @pytest.fixture
 def house(journal: Journal, vault: PersonsVault) -> House:
@@ -83,11 +66,6 @@ async def test_a_preset_is_written_and_a_changed_one_written_anew(house: House) 
     assert house.vault.files == {PATH: render_preset(PIRATE)}
     await house.put(replace(PIRATE, temperature=1.0))
     assert house.vault.files == {PATH: render_preset(replace(PIRATE, temperature=1.0))}
-
-
-async def test_preferences_are_written(house: House) -> None:
-    await house.choose(auto_memory=False)
-    assert house.vault.files == {ANNS: render_preferences(Preferences("default", "ann", auto_memory=False))}
 
 
 async def test_a_deleted_preset_leaves_the_vault(house: House) -> None:
@@ -137,11 +115,6 @@ async def test_a_file_that_cannot_be_read_is_reported_once_and_the_last_good_one
     assert await house.instructions() == PIRATE.instructions
     assert house.vault.files == {PATH: broken}
     assert house.reports.unreadable == 1
-
-
-async def test_a_file_that_was_mended_is_taken_in(house: House) -> None:
-    await house.put()
-    await house.save(PATH, "nonsense")
     await house.save(PATH, render_preset(replace(PIRATE, instructions="Mended.")))
     assert await house.instructions() == "Mended."
 
@@ -150,7 +123,7 @@ async def test_an_unreadable_file_is_kept_beside_when_the_api_changes_the_preset
     await house.put()
     await house.save(PATH, "nonsense")
     await house.put(replace(PIRATE, instructions="Arr."))
-    assert [house.vault.files[path] for path in house.conflicts()] == ["nonsense"]
+    assert house.conflicts == ["nonsense"]
     assert parse_preset(house.vault.files[PATH], space="", name="")[0].instructions == "Arr."
 
 
@@ -159,7 +132,7 @@ async def test_where_both_changed_it_the_api_wins_and_the_persons_version_is_kep
     house.vault.files[PATH] = theirs = render_preset(replace(PIRATE, instructions="By hand."))
     await house.put(replace(PIRATE, instructions="By the API."))
     assert await house.instructions() == "By the API."
-    assert [house.vault.files[path] for path in house.conflicts()] == [theirs]
+    assert house.conflicts == [theirs]
 
 
 async def test_a_conflict_file_is_no_preset(house: House) -> None:
@@ -173,9 +146,9 @@ async def test_properties_of_the_persons_own_are_kept_beside_before_the_file_is_
     await house.put()
     theirs = render_preset(PIRATE).replace("kind: preset\n", "kind: preset\naliases: [arr]\n")
     await house.save(PATH, theirs)
-    assert house.conflicts() == []
+    assert house.conflicts == []
     await house.put(replace(PIRATE, persona="Hook"))
-    assert [house.vault.files[path] for path in house.conflicts()] == [theirs]
+    assert house.conflicts == [theirs]
 
 
 async def test_a_preset_that_a_person_made_is_in_force(house: House) -> None:
@@ -217,8 +190,11 @@ async def test_a_preset_whose_file_a_person_removed_is_gone(house: House) -> Non
     assert len(await house.people.presets("default")) == 9
 
 
-async def test_preferences_whose_file_a_person_removed_are_the_defaults_again(house: House) -> None:
+async def test_preferences_are_written_and_the_defaults_again_once_a_person_removed_their_file(
+    house: House,
+) -> None:
     await house.choose(auto_memory=False)
+    assert house.vault.files == {ANNS: render_preferences(Preferences("default", "ann", auto_memory=False))}
     await house.remove(ANNS)
     assert await house.people.preferences("default", "ann") == Preferences("default", "ann")
 
@@ -250,7 +226,7 @@ async def test_what_was_written_when_we_died_is_known_as_ours(house: House) -> N
     await house.people.announce(PATH, text_digest(text))
     house.vault.files[PATH] = text
     await house.put(replace(PIRATE, instructions="Newer."))
-    assert house.conflicts() == []
+    assert house.conflicts == []
 
 
 async def test_the_vault_alone_brings_presets_and_preferences_back(house: House, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from recollect.domain.model import Entry, JsonObject
+from recollect.domain.vault_file import WrittenFile
 
 EPISODES = "episodes"
 FACTS = "facts"
@@ -180,7 +181,7 @@ def owner_words(owner: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryFileState:
+class EntryFileState(WrittenFile):
     """One file of entries."""
 
     path: str
@@ -192,18 +193,11 @@ class EntryFileState:
     written: int = 0
     """The revision that it holds."""
     digest: str | None = None
-    """Of the file as it was last written or taken in."""
     writing: str | None = None
-    """Digests of what may have been put in place since."""
 
     @property
     def is_written(self) -> bool:
         return self.written == self.revision
-
-    @property
-    def digests(self) -> frozenset[str]:
-        """Of all that we may have put in place, or have taken in."""
-        return frozenset([*([self.digest] if self.digest else []), *(self.writing or "").split()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,8 +113,7 @@ class SkillShelf:
 
         Raises StorageUnavailable where the whole vault is away.
         """
-        if not self.vault.is_there():
-            raise StorageUnavailable(self.vault.problem())
+        self.vault.refuse_if_missing()
         gone = [
             seen
             for seen in await self.files.seen(f"{owner}/skills/")

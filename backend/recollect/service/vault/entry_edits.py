@@ -60,7 +60,7 @@ class EntryTaker:
         Unless `confirmed`, what vanished is looked for once more a little later.
         """
         try:
-            space, document = await self._read(path, found)
+            space, document = await read_entries(self.store, path, found)
         except ValueError as error:
             self._refuse(path, found.digest, str(error))
             return False
@@ -100,21 +100,6 @@ class EntryTaker:
                 await _unless_changed(self.entries.apply(change))
             self.reports.tell(path, f"was removed by hand: {len(gone)} entries are gone, {len(moved)} moved")
         await self.store.removed(path)
-
-    async def _read(self, path: str, found: VaultFile) -> tuple[str, EntryDocument]:
-        """Raises ValueError, in words."""
-        if not found.is_whole:
-            raise ValueError("the file is not UTF-8 text, or far too long")
-        owner = entry_owner(path)
-        document = await asyncio.to_thread(read_document, path, found.text, found.modified)
-        if document.kind not in (None, entry_kind_of(path)):
-            raise ValueError(f"its front matter says that it holds {document.kind}")
-        if document.owner not in (None, owner_words(owner)):
-            raise ValueError("its front matter names another owner")
-        space = await self.store.space_of(owner)
-        if space is None:
-            raise ValueError("nobody is known to have this folder")
-        return space, document
 
     async def _apply(
         self,
@@ -178,13 +163,7 @@ class EntryTaker:
             if is_new and await finder.came_from_forgotten(space, owner, entry):
                 refused.append(f"{entry.entry_id} {_FORGOTTEN}")
             elif is_new:
-                new = KnownEntry(space, owner, kind, as_theirs(entry, None), path=path)
-                sources = await finder.sources(space, owner, entry)
-                arrived.append(
-                    replace(
-                        new, sources=sources, cell=entry.extra.get("cell", ""), strategy=strategy_of(entry)
-                    )
-                )
+                arrived.append(await entry_in_file(finder, space, path, each, mark=True))
             elif known is not None and known.owner != owner:
                 refused.append(f"{entry.entry_id} is another owner's")
             elif known is not None and not (entry.entry_id in leaving and await self._is_waiting(known)):
@@ -288,6 +267,43 @@ class EntryTaker:
         if wrong:
             more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
             self.reports.not_read(path, f"not taken in: {'; '.join(wrong[:_SHOWN])}{more}")
+
+
+async def read_entries(store: SqlEntryFileStore, path: str, found: VaultFile) -> tuple[str, EntryDocument]:
+    """The space that a file of entries is in, and what it says.
+
+    Raises ValueError, in words, where it can't be read, or says that it belongs elsewhere.
+    """
+    if not found.is_whole:
+        raise ValueError("the file is not UTF-8 text, or far too long")
+    owner = entry_owner(path)
+    document = await asyncio.to_thread(read_document, path, found.text, found.modified)
+    if document.kind not in (None, entry_kind_of(path)):
+        raise ValueError(f"its front matter says that it holds {document.kind}")
+    if document.owner not in (None, owner_words(owner)):
+        raise ValueError("its front matter names another owner")
+    space = await store.space_of(owner)
+    if space is None:
+        raise ValueError("nobody is known to have this folder")
+    return space, document
+
+
+async def entry_in_file(
+    finder: SourceFinder, space: str, path: str, written: WrittenEntry, *, mark: bool
+) -> KnownEntry:
+    """An entry that the journal does not have yet. With `mark` it is marked as a person's words."""
+    owner, kind, entry = entry_owner(path), entry_kind_of(path), written.entry
+    assert kind is not None
+    return KnownEntry(
+        space,
+        owner,
+        kind,
+        as_theirs(entry, None) if mark else entry,
+        await finder.sources(space, owner, entry),
+        entry.extra.get("cell", ""),
+        strategy_of(entry),
+        path,
+    )
 
 
 async def _unless_changed(applied: Awaitable[None]) -> None:

@@ -12,7 +12,6 @@ from recollect.domain.job import Job, Unfinished
 from recollect.domain.markdown.entry_document import is_bare, read_document, section_digest, splice
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
 from recollect.domain.vault_file import FileStamp, VaultFile
-from recollect.errors import StorageUnavailable
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlNoteStore
@@ -20,10 +19,10 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.entries import FollowUp, nothing_follows
 from recollect.service.vault.entry_edits import SETTLE_MS, EntryTaker
+from recollect.service.vault.reader import queue_changed, written_digests
 from recollect.service.vault.transcripts import EditReports
 
 _EMPTY = hashlib.sha256(b"").hexdigest()
-_MOST_ANNOUNCED = 50
 _MOST_ROUNDS = 5
 
 
@@ -118,8 +117,7 @@ class EntryFiles:
         )
 
     async def _look(self, path: str) -> VaultFile | None:
-        if not self.vault.is_there():
-            raise StorageUnavailable(self.vault.problem())
+        self.vault.refuse_if_missing()
         return await self.vault.look(path, ENTRY_FILE_BYTES)
 
     async def _write(self, file: EntryFileState, found: VaultFile | None) -> None:
@@ -168,13 +166,12 @@ class EntryFiles:
     async def _announce(
         self, file: EntryFileState, digest: str, here: list[FiledEntry], kept: frozenset[str]
     ) -> None:
-        announced = [*(item for item in (file.writing or "").split() if item != digest), digest]
         filing: dict[str, str] = {}
         for each in here:
             mine = section_digest(each.known.entry)
             if each.known.entry_id not in kept and each.digests != {mine}:
                 filing[each.known.entry_id] = mine
-        await self.store.announce(file.path, " ".join(announced[-_MOST_ANNOUNCED:]), filing)
+        await self.store.announce(file.path, file.announcing(digest), filing)
 
     async def _links(self, file: EntryFileState, here: list[FiledEntry]) -> Links:
         """Where the entries stand that those of a file name."""
@@ -217,23 +214,10 @@ class EntryFiles:
         return is_entry_path(path)
 
     async def known(self) -> dict[str, str]:
-        """The files that should stand in the vault, and the digests of what they held last."""
-        files = await self.store.files()
-        return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
+        return await written_digests(self.store)
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        """Have those taken in that a person changed. Returns the stamps of those that need not be read again."""
-        stamps: dict[str, FileStamp] = {}
-        for path in paths:
-            found = await self.vault.look(path, ENTRY_FILE_BYTES)
-            if found is None:
-                continue
-            file = await self.store.file(path)
-            if _is_foreign(file, found):
-                await self.store.queue(path)
-            elif found.stamp is not None and found.digest != _EMPTY:
-                stamps[path] = found.stamp
-        return stamps
+        return await queue_changed(self.store, self.vault, paths, ENTRY_FILE_BYTES, ignored=[_EMPTY])
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these, or moved them: what they held is looked for elsewhere before it goes."""

@@ -1,20 +1,19 @@
 """Brings entries and deletions back into an empty journal from their files alone."""
 
-import asyncio
 from dataclasses import dataclass, field
 
-from recollect.domain.entries.entry import EntryChange, KnownEntry, owner_words
+from recollect.domain.entries.entry import EntryChange
 from recollect.domain.forgetting import buried_path, is_buried_path, parse_buried, render_buried
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
-from recollect.domain.markdown.entry_document import EntryDocument, read_document, section_digest
-from recollect.domain.markdown.revision import as_theirs
-from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
+from recollect.domain.markdown.entry_document import section_digest
+from recollect.domain.paths import ENTRY_FILE_BYTES, entry_owner, is_entry_path
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
-from recollect.service.sources import SourceFinder, strategy_of
+from recollect.service.sources import SourceFinder
+from recollect.service.vault.entry_edits import entry_in_file, read_entries
 
 
 @dataclass(slots=True)
@@ -56,12 +55,12 @@ async def _import_file(
     found = await vault.look(path, ENTRY_FILE_BYTES)
     if found is None:
         return
-    if not found.is_whole:
-        raise ValueError("the file is not UTF-8 text, or far too long")
-    document = await asyncio.to_thread(read_document, path, found.text, found.modified)
-    space = await _space(store, path, document)
+    space, document = await read_entries(store, path, found)
     known = []
-    for entry in await _known(finder, space, path, document):
+    for written in document.written.values():
+        if not written.is_intact:
+            continue
+        entry = await entry_in_file(finder, space, path, written, mark=not written.has_id)
         if (other := taken.setdefault((space, entry.entry_id), path)) != path:
             result.problems.append(f"{path}: {entry.entry_id} stands in {other} too; this one was left out")
         elif await finder.came_from_forgotten(space, entry.owner, entry.entry):
@@ -75,36 +74,6 @@ async def _import_file(
     result.files += 1
     result.entries += len(known)
     result.problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
-
-
-async def _space(store: SqlEntryFileStore, path: str, document: EntryDocument) -> str:
-    """Raises ValueError, in words, where the file is not what its place says."""
-    owner = entry_owner(path)
-    if document.kind not in (None, entry_kind_of(path)) or document.owner not in (None, owner_words(owner)):
-        raise ValueError("its front matter names another place")
-    space = await store.space_of(owner)
-    if space is None:
-        raise ValueError("nobody is known to have this folder")
-    return space
-
-
-async def _known(finder: SourceFinder, space: str, path: str, document: EntryDocument) -> list[KnownEntry]:
-    owner, kind = entry_owner(path), entry_kind_of(path)
-    assert kind is not None
-    return [
-        KnownEntry(
-            space,
-            owner,
-            kind,
-            each.entry if each.has_id else as_theirs(each.entry, None),
-            await finder.sources(space, owner, each.entry),
-            each.entry.extra.get("cell", ""),
-            strategy_of(each.entry),
-            path,
-        )
-        for each in document.written.values()
-        if each.is_intact
-    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,10 @@ from recollect.domain.people import (
     render_people_file,
 )
 from recollect.domain.vault_file import FileStamp, VaultFile
-from recollect.errors import StorageUnavailable
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.vault import Vault
+from recollect.service.vault.reader import queue_changed, written_digests
 from recollect.service.vault.transcripts import EditReports
-
-_MOST_ANNOUNCED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +42,7 @@ class PeopleFiles:
 
     async def settle(self, path: str) -> None:
         """Write what is in force and not in its file yet; else take in what a person wrote."""
-        if not self.vault.is_there():
-            raise StorageUnavailable(self.vault.problem())
+        self.vault.refuse_if_missing()
         known = await self.store.file(path)
         if known is not None and not known.is_written:
             await self._write(known)
@@ -68,8 +65,7 @@ class PeopleFiles:
         else:
             text = render_people_file(known.holds)
             digest = text_digest(text)
-            announced = [*(item for item in (known.writing or "").split() if item != digest), digest]
-            await self.store.announce(path, " ".join(announced[-_MOST_ANNOUNCED:]))
+            await self.store.announce(path, known.announcing(digest))
             await self._keep_what_is_beside(known)
             conflict = await self.vault.write(path, text, known.digests | {digest})
             await self.store.record(path, known.revision, digest)
@@ -113,23 +109,10 @@ class PeopleFiles:
         return is_people_file(path)
 
     async def known(self) -> dict[str, str]:
-        """The files that should stand in the vault, and the digests of what they held last."""
-        files = await self.store.files()
-        return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
+        return await written_digests(self.store)
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        """Have those taken in that a person changed. Returns the stamps of those that need not be read again."""
-        stamps: dict[str, FileStamp] = {}
-        for path in paths:
-            found = await self.vault.look(path, PEOPLE_BYTES)
-            if found is None:
-                continue
-            known = await self.store.file(path)
-            if known is None or found.digest not in known.digests:
-                await self.store.queue(path)
-            elif found.stamp is not None:
-                stamps[path] = found.stamp
-        return stamps
+        return await queue_changed(self.store, self.vault, paths, PEOPLE_BYTES)
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these: a preset is no longer there, preferences are the defaults again."""

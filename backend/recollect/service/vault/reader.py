@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from recollect.domain.vault_file import FileStamp, Listing, VaultFile
 from recollect.errors import StorageUnavailable
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.vault import Vault
 
 _log = logging.getLogger("recollect.edits")
@@ -70,6 +72,37 @@ class VaultReader:
             what = "1 link is" if links == 1 else f"{links:,} links are"
             said.append(f"{what} not followed, out of an owner's folder or in a circle")
         return f"{'; '.join(said)}: the log says which" if said else None
+
+
+async def written_digests(store: SqlEntryFileStore | SqlPeopleStore) -> dict[str, str]:
+    """The files that should be in the vault, and the digests of what they held last."""
+    files = await store.files()
+    return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
+
+
+async def queue_changed(
+    store: SqlEntryFileStore | SqlPeopleStore,
+    vault: Vault,
+    paths: Iterable[str],
+    limit: int,
+    *,
+    ignored: Collection[str] = (),
+) -> dict[str, FileStamp]:
+    """Queue the files that a person changed. Returns the stamps of those that need not be read again.
+
+    A file whose digest is `ignored` is neither.
+    """
+    stamps: dict[str, FileStamp] = {}
+    for path in paths:
+        found = await vault.look(path, limit)
+        if found is None or found.digest in ignored:
+            continue
+        file = await store.file(path)
+        if file is None or found.digest not in file.digests:
+            await store.queue(path)
+        elif found.stamp is not None:
+            stamps[path] = found.stamp
+    return stamps
 
 
 class FileFollower(Protocol):

@@ -217,7 +217,7 @@ class HandEdits:
         elif found is None or found.digest == _EMPTY:
             # One of many, perhaps: the sweep counts them before any is written anew.
             self._sweep_now.set()
-        elif found.digest not in {part.digest, *(part.writing or "").split()}:
+        elif found.digest not in part.digests:
             await self._queue(place)
 
     def _learn_place(self, path: str, text: str) -> KnownPart | None:

@@ -68,54 +68,6 @@ class EditReports:
             self.not_read(path, f"not taken in: {_some(revision.refused)}")
 
 
-@dataclass(frozen=True, slots=True)
-class HandEditTaker:
-    """After it has taken in a person's version of a part, nothing of that version is in their file alone."""
-
-    store: SqlTranscriptStore
-    vault: Vault
-    fail_points: FailPoints
-    reports: EditReports
-    on_revised: Callable[[str, str], None]
-
-    async def take_in(self, state: TranscriptState, part: StoredPart, path: str, found: VaultFile) -> None:
-        """Bring the journal up to what the person wrote; what it can't hold is kept as a conflict file."""
-        space, thread_id = state.thread.space, state.thread.thread_id
-        revision = await self._compared(state, part, found)
-        if await self.store.state(space, thread_id) is None:
-            return  # The thread was deleted meanwhile: nothing of it is kept, and its file goes.
-        self.fail_points.reach("edits.seen")
-        if revision.turns or revision.header:
-            revised = await self.store.revise(space, thread_id, revision.turns, revision.header)
-            self.fail_points.reach("edits.taken_in")
-            self.on_revised(space, thread_id)
-        else:
-            revised = 0
-        if not revision.is_complete:
-            await self.vault.keep_copy(path, found.digest)
-        self.reports.taken_in(path, revision, revised)
-
-    async def _compared(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> Revision:
-        if not found.is_whole:
-            return Revision(refused=["the file is not UTF-8 text"])
-        space, thread_id = state.thread.space, state.thread.thread_id
-        is_last = state.last_part is None or part.part >= state.last_part.part
-        # The file may hold turns of an attempt that was cut short before it was recorded.
-        last = part.last_position + _NEWER_TURNS if is_last else part.last_position
-        placed = await self.store.turns(space, thread_id, part.first_position, last)
-        cells = await self.store.cells(space, thread_id, part.first_position, last)
-        turns = tuple(item.turn for item in placed)
-        ours = TranscriptPart(state.thread, part.part, turns, tuple(cells))
-        return await asyncio.to_thread(
-            lambda: compare(
-                parse_part(found.text),
-                ours,
-                expected=sum(item.position <= part.last_position for item in placed),
-                header_is_current=part.header_revision == state.header_revision,
-            )
-        )
-
-
 def _some(items: list[str]) -> str:
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return "; ".join(items[:_SHOWN]) + more
@@ -124,7 +76,6 @@ def _some(items: list[str]) -> str:
 PART_CHARS = 32 * 1024
 """A part is closed before it exceeds this, so writing the newest turns costs the same in any thread."""
 _TURNS_AT_ONCE = 200
-_MOST_ANNOUNCED = 50
 _MOST_EDITS = 5
 """A person who saves faster than we can take in finds the rest in a conflict file."""
 
@@ -206,7 +157,7 @@ class Transcriber:
             return
         path = _path(state, part)
         found = await self.vault.look(path)
-        if found is not None and found.digest not in _digests(part):
+        if found is not None and found.digest not in part.digests:
             await self.rewrite(state, part)
         elif found is None and restore:
             await self.store.forget_part(space, thread_id, number)
@@ -220,13 +171,12 @@ class Transcriber:
     async def _put(self, state: TranscriptState, part: StoredPart, turns: list[PlacedTurn]) -> None:
         """Write a part that holds these turns. What a person changed in its file is taken in before."""
         space, thread_id = state.thread.space, state.thread.thread_id
-        ours = _digests(part)
+        ours = part.digests
         for _ in range(_MOST_EDITS):
             found = await self._write(state, part, turns, ours)
             if found is None:
                 return
-            taker = HandEditTaker(self.store, self.vault, self.fail_points, self.reports, self.on_revised)
-            await taker.take_in(state, part, _path(state, part), found)
+            await self._take_in(state, part, found)
             ours |= {found.digest}
             newest = await self.store.state(space, thread_id)
             if newest is None:
@@ -236,6 +186,43 @@ class Transcriber:
             state = newest
             turns = await self.store.turns(space, thread_id, part.first_position, _last(part, turns))
         await self._write(state, part, turns, ours, insist=True)
+
+    async def _take_in(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> None:
+        """Bring the journal up to what a person wrote; what it can't hold is kept as a conflict file.
+
+        After this, nothing of their version is in their file alone.
+        """
+        space, thread_id, path = state.thread.space, state.thread.thread_id, _path(state, part)
+        revision = await self._compared(state, part, found)
+        if await self.store.state(space, thread_id) is None:
+            return  # The thread was deleted meanwhile: nothing of it is kept, and its file goes.
+        self.fail_points.reach("edits.seen")
+        revised = 0
+        if revision.turns or revision.header:
+            revised = await self.store.revise(space, thread_id, revision.turns, revision.header)
+            self.fail_points.reach("edits.taken_in")
+            self.on_revised(space, thread_id)
+        if not revision.is_complete:
+            await self.vault.keep_copy(path, found.digest)
+        self.reports.taken_in(path, revision, revised)
+
+    async def _compared(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> Revision:
+        if not found.is_whole:
+            return Revision(refused=["the file is not UTF-8 text"])
+        is_last = state.last_part is None or part.part >= state.last_part.part
+        # The file may hold turns of a write that was interrupted before it was recorded.
+        last = part.last_position + _NEWER_TURNS if is_last else part.last_position
+        where = state.thread.space, state.thread.thread_id, part.first_position, last
+        placed, cells = await self.store.turns(*where), await self.store.cells(*where)
+        turns = tuple(item.turn for item in placed)
+        return await asyncio.to_thread(
+            lambda: compare(
+                parse_part(found.text),
+                TranscriptPart(state.thread, part.part, turns, tuple(cells)),
+                expected=sum(item.position <= part.last_position for item in placed),
+                header_is_current=part.header_revision == state.header_revision,
+            )
+        )
 
     async def _write(
         self,
@@ -255,12 +242,11 @@ class Transcriber:
         cells = await self.store.cells(space, thread_id, part.first_position, last)
         text = await asyncio.to_thread(render, state.thread, part.part, turns, cells)
         digest = text_digest(text)
-        announced = [*(known for known in (part.writing or "").split() if known != digest), digest]
         part = replace(
             part,
             last_position=last,
             header_revision=state.header_revision,
-            writing=" ".join(announced[-_MOST_ANNOUNCED:]),
+            writing=part.announcing(digest),
         )
         await self.store.announce(space, thread_id, part)
         if insist:
@@ -290,11 +276,6 @@ def _size(turn: Turn) -> int:
 
 def _next_position(state: TranscriptState) -> int:
     return 1 if state.last_part is None else state.last_part.last_position + 1
-
-
-def _digests(part: StoredPart) -> frozenset[str]:
-    """Of all that we may have put in place."""
-    return frozenset([*([part.digest] if part.digest else []), *(part.writing or "").split()])
 
 
 def _path(state: TranscriptState, part: StoredPart) -> str:
