@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from recollect.entrypoints.headers import SPACE_HEADER
+from recollect.entrypoints import SPACE_HEADER
 from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
 from recollect.infra.home_lock import current_holder
 from recollect.service.coordination import Progress
