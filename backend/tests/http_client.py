@@ -41,6 +41,20 @@ class Home:
         receipts: list[Json] = answer["receipts"]
         return receipts
 
+    async def make_key(self, user: str | None = None, space: str = "default") -> dict[str, str]:
+        """The headers of a new key; from the first one on, every request needs one."""
+        body = {"space": space, "user_id": user}
+        made = await self.client.post("/api/v1/keys", json=body, headers=bearer(self.app.lock.token))
+        return bearer(made.raise_for_status().json()["secret"])
+
+    @asynccontextmanager
+    async def keyed(
+        self, user: str | None = None, space: str = "default"
+    ) -> AsyncIterator[httpx2.AsyncClient]:
+        """A client with a key of its own."""
+        async with client_of(self.app, **await self.make_key(user, space)) as client:
+            yield client
+
     async def drain(self) -> None:
         """Until every job that is due, and every job it queues, has run. However slow: as long as any of them ends."""
         async with self.app.jobs.paused():

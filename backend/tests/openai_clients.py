@@ -1,15 +1,41 @@
-"""OpenAI's own client in tests, talking to a server of Recollect's."""
+"""OpenAI's own client in tests, talking to a server of Recollect's; its fixtures are imported by name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
 import httpx2
+import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletion
 
+from tests.chatting import with_backend
 from tests.http_client import Json
+from tests.processes import Server
+from tests.standin_engines import StandInEngine
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[StandInEngine]:
+    with StandInEngine("llama.cpp") as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine(running: StandInEngine) -> StandInEngine:
+    running.control()
+    return running
+
+
+@pytest.fixture(scope="module")
+def server(running: StandInEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Its background work goes to a model of its own, so that every chat the engine sees is a test's."""
+    home = tmp_path_factory.mktemp("openai") / "home"
+    with StandInEngine("vllm") as tasks:
+        settings = with_backend(running.base_url, TASKS__BASE_URL=tasks.base_url, CHAT__ORPHAN_SECONDS="5")
+        with Server(home, settings) as server:
+            yield server
 
 
 def openai_client(address: str, *, key: str = "sk-none", user: str | None = None, retries: int = 0) -> OpenAI:

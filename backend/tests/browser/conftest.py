@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -44,6 +45,13 @@ def model() -> Iterator[StandInModel]:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, model: StandInModel) -> Iterator[Site]:
     with Site(tmp_path_factory.mktemp("site") / "home", model) as site:
+        yield site
+
+
+@pytest.fixture
+def own_site(tmp_path: Path, model: StandInModel) -> Iterator[Site]:
+    """For a test after which others could not go on: as soon as there is a key, everybody needs one."""
+    with Site(tmp_path / "home", model) as site:
         yield site
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +16,7 @@ from tests.processes import Server, StandInModel, wait_until
 MAY_8 = 1_778_227_200_000
 """2026-05-08T08:00:00Z"""
 MINUTE = 60_000
+BATCH = 500
 SOON = {"RECOLLECT_STRATEGIES__PROFILE__IDLE_SECONDS": "0.05"}
 """A profile waits for facts to come to rest: not here."""
 REFUSED = "Failed to load resource"
@@ -48,6 +49,21 @@ class Site(Server):
         flushed = self.post("memory/flush", session_id=thread, user_id=user, timeout=30)
         assert flushed["status"] == "done", flushed
         wait_until(lambda: self._is_settled(user), "every message indexed, every job done")
+
+    def talk(self, user: str, thread: str, number: int) -> None:
+        """`turn number 1.` and so on, by the user and the assistant in turn, as of a conversation had elsewhere."""
+        messages = [
+            {
+                "sender_id": user,
+                "role": "user" if place % 2 else "assistant",
+                "timestamp": MAY_8 + place * MINUTE,
+                "content": f"turn number {place}.",
+            }
+            for place in range(1, number + 1)
+        ]
+        for first in range(0, number, BATCH):
+            batch = messages[first : first + BATCH]
+            self.post("memory/add", session_id=thread, user_id=user, messages=batch)
 
     def _is_settled(self, user: str) -> bool:
         counts = self.get("coverage", user_id=user)
@@ -133,5 +149,5 @@ class Visit:
             self.mishaps.append(f"a request to {request.url}")
 
 
-def texts_of(found: Sequence[Json]) -> list[str]:
-    return [str(each["text"]) for each in found]
+Visits = Callable[..., Visit]
+"""What the fixture `visit` gives: `visit(site, "ann")` opens a window."""

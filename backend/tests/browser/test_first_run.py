@@ -1,29 +1,20 @@
 """The first time: an empty page that says what this is and which model it found; a key where one is wanted."""
 
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.axe import grave_problems
-from tests.browser.site import Site, Visit
+from tests.browser.site import Site, Visits
 from tests.processes import StandInModel
-
-Visits = Callable[..., Visit]
-
-
-@pytest.fixture
-def empty(tmp_path: Path, model: StandInModel) -> Iterator[Site]:
-    with Site(tmp_path / "home", model) as site:
-        yield site
 
 
 def test_an_empty_page_says_what_this_is_which_model_it_found_and_offers_a_first_message(
-    empty: Site, visit: Visits
+    own_site: Site, visit: Visits
 ) -> None:
-    page = visit(empty).open()
+    page = visit(own_site).open()
     expect(page.get_by_role("heading", name="Welcome to Recollect")).to_be_visible()
     expect(page.get_by_text("Recollect keeps every conversation")).to_be_visible()
     expect(page.get_by_text("Model: stand-in, on your own hardware")).to_be_visible()
@@ -48,9 +39,9 @@ def test_a_model_that_does_not_answer_is_named_with_what_to_do(
 
 
 @pytest.mark.slow
-def test_a_key_is_asked_for_where_the_server_wants_one(empty: Site, visit: Visits) -> None:
-    secret = empty.key_for("ann")
-    page = visit(empty).open()
+def test_a_key_is_asked_for_where_the_server_wants_one(own_site: Site, visit: Visits) -> None:
+    secret = own_site.key_for("ann")
+    page = visit(own_site).open()
     key = page.get_by_label("API key")
     for wrong in ("rk_…", "rk_wrong"):
         key.fill(wrong)

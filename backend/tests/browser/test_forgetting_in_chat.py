@@ -1,17 +1,14 @@
 """Forgetting a message, a chat or a note on the page: what goes along is said before, and then it is gone, in every tab."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.site import Site, Visit
+from tests.browser.site import Site, Visits
 from tests.processes import StandInModel, wait_until
 
 pytestmark = pytest.mark.slow
-
-Visits = Callable[..., Visit]
 
 
 def ask_to_forget(page: Page, text: str) -> None:

@@ -1,19 +1,16 @@
 """The Health page: coverage, jobs with retry, models, the cache as a plot, the index, what is degraded."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.jobs import bury_a_job
-from tests.browser.site import Site, Visit
+from tests.browser.site import Site, Visits
 from tests.processes import StandInModel, wait_until
 
 pytestmark = pytest.mark.slow
-
-Visits = Callable[..., Visit]
 
 
 def test_coverage_models_and_index_are_shown(site: Site, visit: Visits) -> None:

@@ -2,19 +2,16 @@
 
 import base64
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.site import Site, Visit
+from tests.browser.site import Site, Visits
 from tests.http_client import Json
 from tests.processes import StandInModel
 
 pytestmark = pytest.mark.slow
 
-Visits = Callable[..., Visit]
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -58,16 +55,10 @@ def test_an_image_is_shown_with_its_message_and_stays_when_that_is_edited(
     assert turns[2]["content"] == "And what is that?"
 
 
-@pytest.fixture
-def locked(tmp_path: Path, model: StandInModel) -> Iterator[Site]:
-    with Site(tmp_path / "home", model) as site:
-        yield site
-
-
-def test_an_image_is_shown_where_the_server_wants_a_key(locked: Site, visit: Visits) -> None:
-    say(locked, "iris", "iris-1", "What is this?", picture())
-    seen = visit(locked)
-    seen.keep("key", locked.key_for("iris"))
+def test_an_image_is_shown_where_the_server_wants_a_key(own_site: Site, visit: Visits) -> None:
+    say(own_site, "iris", "iris-1", "What is this?", picture())
+    seen = visit(own_site)
+    seen.keep("key", own_site.key_for("iris"))
     assert shown_pictures(seen.open("chat", "iris-1")) == [1]
 
 

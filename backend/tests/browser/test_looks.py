@@ -1,19 +1,18 @@
 """Every page in light and dark, on a phone, by keyboard, and as axe-core sees it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.axe import grave_problems
 from tests.browser.demo import CHAT, LAST_ANSWER, USER, DemoSite
-from tests.browser.site import Visit
+from tests.browser.site import Visit, Visits
 from tests.processes import StandInModel
 
 pytestmark = pytest.mark.slow
 
-Visits = Callable[..., Visit]
 PHONE = {"width": 390, "height": 844}
 PAGES = {
     "an empty chat": ("chat", "Recollect keeps every conversation"),
@@ -153,19 +152,6 @@ def test_the_keyboard_alone_leads_to_a_memory_and_back(site: DemoSite, visit: Vi
     expect(rows.nth(1)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("article")).to_be_visible()
-
-
-def test_pages_ask_no_other_host_and_the_first_load_is_small(
-    browser: Browser, site: DemoSite, visit: Visits
-) -> None:
-    seen = visit(site, USER)
-    sizes: dict[str, int] = {}
-    seen.page.on(
-        "requestfinished", lambda request: sizes.__setitem__(request.url, request.sizes()["responseBodySize"])
-    )
-    show(seen, "chat")
-    total = sum(sizes.values())
-    assert total < 200_000, f"{total} bytes: {sorted(sizes.items(), key=lambda item: -item[1])[:5]}"
 
 
 def test_the_keyboard_alone_renames_a_chat_and_focus_comes_back(site: DemoSite, visit: Visits) -> None:

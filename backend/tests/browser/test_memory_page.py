@@ -1,18 +1,16 @@
 """The Memory page: browse, search with reasons, read with quotes, edit, pin, undo, forget, bring notes along."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.site import MAY_8, Site, Visit
+from tests.browser.site import MAY_8, Site, Visit, Visits
 from tests.processes import wait_until
 from tests.tool_tasks import tool_task
 
 DAY = 86_400_000
-Visits = Callable[..., Visit]
 
 
 def show(visit: Visit, text: str) -> Page:

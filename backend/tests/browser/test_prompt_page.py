@@ -1,17 +1,14 @@
 """The Prompt page: what was sent for any answer, in its blocks, beside the prompt before it; and the meter below answers."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.site import MAY_8, MINUTE, Site, Visit
+from tests.browser.site import MAY_8, MINUTE, Site, Visits
 from tests.cache_chat import NO_BACKGROUND_WORK
 from tests.processes import StandInModel, wait_until
-
-Visits = Callable[..., Visit]
 
 
 def take_in(site: Site, user: str, thread: str, number: int) -> None:

@@ -1,14 +1,11 @@
 """What one conversation said is recalled in another, with its sources; corrections and forgetting reach the next prompt."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.site import Site, Visit
-
-Visits = Callable[..., Visit]
+from tests.browser.site import Site, Visits
 
 
 def ask(page: Page, text: str) -> None:

@@ -11,14 +11,13 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from tests.browser.seed_many import USER, entry_name
-from tests.browser.site import Site, Visit
+from tests.browser.site import Site, Visits
 from tests.forking import BACKEND
 from tests.http_client import Json
 from tests.processes import StandInModel
 
 pytestmark = pytest.mark.slow
 
-Visits = Callable[..., Visit]
 THREADS, ENTRIES = 5_000, 50_000
 FIRST_LOAD_BYTES = 200_000
 LONGEST_TASK_MS = 100

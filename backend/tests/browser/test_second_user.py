@@ -1,27 +1,16 @@
 """A second user sees nothing of the first: not in lists, not by address, not in search, prompt or health."""
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
-from tests.browser.site import Site, Visit
-from tests.processes import StandInModel
+from tests.browser.site import Site, Visits
 
-Visits = Callable[..., Visit]
 SECRET = "Ravensburg"
 
 
-@pytest.fixture
-def site(tmp_path: Path, model: StandInModel) -> Iterator[Site]:
-    """One of its own: as soon as there is a key, everybody needs one."""
-    with Site(tmp_path / "home", model) as site:
-        yield site
-
-
-def test_a_second_user_sees_nothing_of_the_first(site: Site, visit: Visits) -> None:
+def test_a_second_user_sees_nothing_of_the_first(own_site: Site, visit: Visits) -> None:
+    site = own_site
     site.remember("ann", "anns-thread", f"I live in {SECRET}.")
     site.post("threads/anns-chat/messages", user_id="ann", content=f"Tell me about {SECRET}.")
     site.post("memory/notes", user_id="ann", name="secret.md", text=f"{SECRET} again")

@@ -1,18 +1,16 @@
 """Streams: seen as they come, joined again after a reload, in several tabs, stopped where somebody wants."""
 
 import re
-from collections.abc import Callable
 from copy import copy
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.bad_line import BadLine
-from tests.browser.site import Site, Visit
+from tests.browser.site import Site, Visits
 from tests.http_client import Json
 from tests.processes import StandInModel, wait_until
 
-Visits = Callable[..., Visit]
 WORDS = [f"word{number:02}" for number in range(40)]
 ANSWER = " ".join(WORDS)
 """More than thirty pieces of the stand-in's."""

@@ -1,7 +1,6 @@
 """HTML, SVG and script in messages, memories, titles, ids and notes are shown as text and never become markup."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,12 +8,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.jobs import bury_a_job
-from tests.browser.site import Site, Visit
+from tests.browser.site import Site, Visits
 from tests.processes import StandInModel
 
 pytestmark = pytest.mark.slow
 
-Visits = Callable[..., Visit]
 HOSTILE = (
     '<script>window.broken = 1</script><img src="x" onerror="window.broken = 2"><svg onload="window.broken = 3">'
     '<a href="javascript:window.broken=4">go</a></svg><b>bold</b>'

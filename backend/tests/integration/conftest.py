@@ -1,8 +1,18 @@
-"""What tests measured is shown at the end of a run, whichever process ran them."""
+"""A home in this process for tests that need no other; and what tests measured, shown at the end of a run."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.cache_figures import TABLE_ROW, table
+from tests.http_client import Home, opened
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    async with opened(tmp_path / "home") as home:
+        yield home
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,8 +1,6 @@
 """Who gets in, and how far: hosts, origins, keys, users and spaces."""
 
-import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +10,6 @@ import pytest
 from recollect.entrypoints.http.server import openapi_document
 from tests.http_client import Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import Server, recollect, recollect_json
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    async with opened(tmp_path / "home") as home:
-        yield home
-
-
-async def make_key(home: Home, space: str = "default", user: str | None = None) -> str:
-    answer = await home.client.post(
-        "/api/v1/keys", json={"space": space, "user_id": user}, headers=bearer(home.app.lock.token)
-    )
-    secret: str = answer.raise_for_status().json()["secret"]
-    return secret
-
-
-@asynccontextmanager
-async def keyed(
-    home: Home, space: str = "default", user: str | None = None
-) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client with a key of its own."""
-    async with client_of(home.app, **bearer(await make_key(home, space, user))) as client:
-        yield client
 
 
 async def add(client: httpx2.AsyncClient, session: str, text: str, **fields: Any) -> httpx2.Response:
@@ -86,14 +61,11 @@ class TestHosts:
 
 class TestOrigins:
     @pytest.mark.parametrize(
-        "origin", ["http://127.0.0.1:8600", "HTTP://127.0.0.1:8600", "http://127.0.0.1:8600/"]
+        "origin",
+        ["http://127.0.0.1:8600", "HTTP://127.0.0.1:8600", "http://127.0.0.1:8600/", "http://[::1]:8600"],
     )
     async def test_the_servers_own_page_is_let_in(self, home: Home, origin: str) -> None:
-        headers = {"Host": "127.0.0.1:8600", "Origin": origin}
-        assert (await home.client.get("/health", headers=headers)).status_code == 200
-
-    async def test_its_own_page_over_ipv6_is_let_in(self, home: Home) -> None:
-        headers = {"Host": "[::1]:8600", "Origin": "http://[::1]:8600"}
+        headers = {"Host": "[::1]:8600" if "[" in origin else "127.0.0.1:8600", "Origin": origin}
         assert (await home.client.get("/health", headers=headers)).status_code == 200
 
     @pytest.mark.parametrize(
@@ -119,10 +91,6 @@ class TestOrigins:
             answer = await home.client.get("/health", headers={"Origin": "https://APP.example"})
         assert answer.status_code == 200
 
-    async def test_a_request_without_an_origin_is_let_in(self, home: Home) -> None:
-        answer = await home.client.get("/api/v1/threads")
-        assert ("origin" in answer.request.headers, answer.status_code) == (False, 200)
-
 
 class TestKeys:
     async def test_without_keys_everybody_on_this_machine_is_the_operator_of_default(
@@ -136,33 +104,30 @@ class TestKeys:
     async def test_without_keys_a_clients_placeholder_does_no_harm(self, home: Home) -> None:
         assert (await home.client.get("/api/v1/threads", headers=bearer("sk-none"))).status_code == 200
 
-    async def test_an_unknown_key_is_refused_even_where_none_is_wanted(self, home: Home) -> None:
-        assert (await home.client.get("/api/v1/threads", headers=bearer("rk_unknown"))).status_code == 401
-
     @pytest.mark.parametrize(
         "headers", [{}, bearer("wrong"), bearer("rk_wrong"), {"Authorization": "Basic eDp5"}]
     )
     async def test_after_the_first_key_a_request_without_one_is_refused(
         self, home: Home, headers: dict[str, str]
     ) -> None:
-        await make_key(home)
+        await home.make_key()
         answer = await home.client.get("/api/v1/threads", headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "key_required")
         assert answer.headers["www-authenticate"] == "Bearer"
 
     async def test_after_the_first_key_nothing_is_stored_without_one(self, home: Home) -> None:
-        await make_key(home)
+        await home.make_key()
         assert (await add(home.client, "t1", "x")).status_code == 401
-        async with keyed(home) as client:
+        async with home.keyed() as client:
             assert (await client.get("/api/v1/coverage")).json()["messages"] == 0
 
     async def test_after_the_first_key_liveness_stays_open(self, home: Home) -> None:
-        await make_key(home)
+        await home.make_key()
         assert (await home.client.get("/health/live")).status_code == 200
 
     async def test_health_names_no_thread_and_no_user_to_those_without_a_key(self, home: Home) -> None:
-        await make_key(home)
-        async with keyed(home, user="ann") as client, home.app.jobs.paused():
+        await home.make_key()
+        async with home.keyed("ann") as client, home.app.jobs.paused():
             await add(client, "very-private", "x")
             await home.app.database.write(
                 lambda connection: (
@@ -175,12 +140,12 @@ class TestKeys:
         assert "very-private" not in shown
 
     async def test_a_key_in_any_case_of_bearer_opens(self, home: Home) -> None:
-        secret = await make_key(home)
-        answer = await home.client.get("/api/v1/threads", headers={"Authorization": f"bearer {secret}"})
+        headers = {name: value.replace("Bearer", "bearer") for name, value in (await home.make_key()).items()}
+        answer = await home.client.get("/api/v1/threads", headers=headers)
         assert answer.status_code == 200
 
     async def test_a_revoked_key_is_refused_at_once(self, home: Home) -> None:
-        await make_key(home)
+        await home.make_key()
         operator = bearer(home.app.lock.token)
         made = (await home.client.post("/api/v1/keys", json={"user_id": "ann"}, headers=operator)).json()
         async with client_of(home.app, **bearer(made["secret"])) as client:
@@ -205,7 +170,7 @@ class TestKeys:
         if who == "nobody in particular":
             answer = await home.client.request(method, path, json=body)
         else:
-            async with keyed(home, user="ann" if who == "a user's key" else None) as client:
+            async with home.keyed("ann" if who == "a user's key" else None) as client:
                 answer = await client.request(method, path, json=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "refused")
 
@@ -272,7 +237,7 @@ async def call(
 class TestUsers:
     @pytest.fixture
     async def alice(self, home: Home) -> AsyncIterator[httpx2.AsyncClient]:
-        async with keyed(home, user="alice") as client:
+        async with home.keyed("alice") as client:
             yield client
 
     @pytest.fixture
@@ -281,7 +246,7 @@ class TestUsers:
         await add(alice, "alices", "a secret of Alice's")
         await alice.post("/api/v1/memory/flush", json={"session_id": "alices"})
         await add(alice, "alices", "another secret")
-        async with keyed(home, user="bob") as client:
+        async with home.keyed("bob") as client:
             yield client
 
     @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
@@ -356,23 +321,16 @@ class TestUsers:
         await add(bob, "bobs", "x")
         assert (await bob.get("/api/v1/coverage")).json()["messages"] == 1
 
-    async def test_jobs_show_ones_own_threads_alone(
+    async def test_jobs_show_ones_own_threads_alone_page_by_page(
         self, home: Home, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
     ) -> None:
         async with home.app.jobs.paused():
             await add(alice, "alices", "more")
             await add(bob, "bobs", "x")
-            listed = (await bob.get("/api/v1/jobs")).json()["jobs"]
-        assert {job["thread_id"] for job in listed} == {"bobs"}
-
-    async def test_pages_of_jobs_are_not_cut_short_by_others_jobs(
-        self, home: Home, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
-    ) -> None:
-        async with home.app.jobs.paused():
-            await add(alice, "alices", "more")
-            await add(bob, "bobs", "x")
-            listed = (await bob.get("/api/v1/jobs", params={"limit": 1})).json()["jobs"]
-        assert [job["thread_id"] for job in listed] == ["bobs"]
+            listed = [
+                (await bob.get("/api/v1/jobs", params={"limit": limit})).json()["jobs"] for limit in (100, 1)
+            ]
+        assert [{job["thread_id"] for job in page} for page in listed] == [{"bobs"}, {"bobs"}]
 
     async def test_anothers_job_is_answered_as_one_that_never_was(
         self, home: Home, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
@@ -389,7 +347,7 @@ class TestUsers:
         self, home: Home, bob: httpx2.AsyncClient
     ) -> None:
         await add(bob, "bobs", "x")
-        async with keyed(home) as operator:
+        async with home.keyed() as operator:
             listed = (await operator.get("/api/v1/threads")).json()["threads"]
         assert {thread["thread_id"] for thread in listed} == {"alices", "bobs"}
 
@@ -397,12 +355,12 @@ class TestUsers:
 class TestSpaces:
     @pytest.fixture
     async def red(self, home: Home) -> AsyncIterator[httpx2.AsyncClient]:
-        async with keyed(home, "red") as client:
+        async with home.keyed(space="red") as client:
             yield client
 
     @pytest.fixture
     async def blue(self, home: Home) -> AsyncIterator[httpx2.AsyncClient]:
-        async with keyed(home, "blue") as client:
+        async with home.keyed(space="blue") as client:
             yield client
 
     async def test_one_thread_id_in_two_spaces_is_two_threads(
@@ -423,26 +381,16 @@ class TestSpaces:
         ]
         assert statuses == ["accepted", "accepted"]
 
-    @pytest.mark.parametrize("path", ["threads/t1", "threads/t1/turns"])
-    async def test_a_thread_of_another_space_is_not_found(
-        self, red: httpx2.AsyncClient, blue: httpx2.AsyncClient, path: str
-    ) -> None:
-        await add(red, "t1", "said in red")
-        assert (await blue.get(f"/api/v1/{path}")).status_code == 404
-
-    @pytest.mark.parametrize("path", ["threads", "jobs"])
-    async def test_lists_of_another_space_are_empty(
-        self, home: Home, red: httpx2.AsyncClient, blue: httpx2.AsyncClient, path: str
+    async def test_another_space_sees_nothing_of_it(
+        self, home: Home, red: httpx2.AsyncClient, blue: httpx2.AsyncClient
     ) -> None:
         async with home.app.jobs.paused():
             await add(red, "t1", "said in red")
-            assert (await blue.get(f"/api/v1/{path}")).json() == {path: []}
-
-    async def test_coverage_stays_in_its_space(
-        self, red: httpx2.AsyncClient, blue: httpx2.AsyncClient
-    ) -> None:
-        await add(red, "t1", "said in red")
-        assert (await blue.get("/api/v1/coverage")).json()["messages"] == 0
+            for path in ("threads/t1", "threads/t1/turns"):
+                assert (await blue.get(f"/api/v1/{path}")).status_code == 404
+            for path in ("threads", "jobs"):
+                assert (await blue.get(f"/api/v1/{path}")).json() == {path: []}
+            assert (await blue.get("/api/v1/coverage")).json()["messages"] == 0
 
     async def test_forgetting_in_one_space_leaves_the_other(
         self, home: Home, red: httpx2.AsyncClient, blue: httpx2.AsyncClient
@@ -486,12 +434,6 @@ class TestKeysFromTheCommandLine:
             recollect(home, "keys", "revoke", made["key_id"])
             assert server.client.get("/api/v1/threads", headers=headers).status_code == 401
 
-    def test_the_command_line_still_gets_in_when_keys_are_in_force(self, tmp_path: Path) -> None:
-        home = tmp_path / "home"
-        with Server(home):
-            recollect_json(home, "keys", "create")
-            assert recollect_json(home, "threads") == {"threads": []}
-
     def test_the_lock_file_with_the_operators_token_is_its_owners_alone(self, tmp_path: Path) -> None:
         with Server(tmp_path / "home"):
             assert (tmp_path / "home" / "recollect.lock").stat().st_mode & 0o077 == 0
@@ -508,8 +450,3 @@ class TestKeysFromTheCommandLine:
         with Server(home, arguments=["--host", "0.0.0.0"]) as server:
             assert server.client.get("/api/v1/threads").status_code == 401
             assert server.client.get("/api/v1/threads", headers=bearer(secret)).status_code == 200
-
-    def test_the_answer_to_a_foreign_host_comes_in_the_envelope(self, tmp_path: Path) -> None:
-        with Server(tmp_path / "home") as server:
-            answer = server.client.get("/health", headers={"Host": "evil.example"})
-        assert json.loads(answer.text)["error"]["field"] == "Host"

@@ -90,15 +90,6 @@ def test_batches_sent_at_once_to_one_thread_are_all_covered_once_and_in_order(
     covered_once(server, session, sent)
 
 
-@pytest.mark.parametrize("ids", [True, False], ids=["given ids", "made ids"])
-@pytest.mark.slow
-def test_sixteen_threads_at_once_keep_their_messages_apart(server: Server, ids: bool) -> None:
-    sent = {f"of-16-{ids}-{number}": batches(f"{number}", 2, 3, ids=ids) for number in range(16)}
-    at_once(server, [adding(session, batch) for session, given in sent.items() for batch in given])
-    for session, given in sent.items():
-        covered_once(server, session, given)
-
-
 def test_duplicates_sent_at_once_are_stored_once_and_reported(server: Server) -> None:
     (batch,) = batches("duplicates", 1, 4, ids=True)
     answers = at_once(server, [adding("duplicates", batch)] * 16)
@@ -117,12 +108,6 @@ def test_flushes_between_adds_double_nothing(server: Server) -> None:
     add(server.client, "flushed", sent[0])
     at_once(server, [*(adding("flushed", batch) for batch in sent[1:]), *[flush] * 6])
     covered_once(server, "flushed", sent)
-
-
-def test_a_reader_sees_a_message_as_soon_as_it_is_answered(server: Server) -> None:
-    for number in range(20):
-        add(server.client, "read at once", [message(f"text {number}")])
-        assert contents(server.client, "read at once")[-1] == f"text {number}"
 
 
 def test_after_all_of_it_the_vault_equals_the_journal(server: Server) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.entries.entry import CASES, PROFILE, EntryChange, KnownEntry
 from recollect.domain.markdown.front_matter import write_time
-from tests.http_client import START, Home, Json, bearer, client_of, opened
+from tests.http_client import START, Home, Json, opened
 from tests.unit.made_entries import DAY, WHEN, known
 
 ENTRIES = "/api/v1/memory/entries"
@@ -218,10 +218,7 @@ class TestChanging:
 
 
 async def test_anothers_entry_is_not_found_by_any_route(home: Home) -> None:
-    made = await home.client.post(
-        "/api/v1/keys", json={"user_id": "bob"}, headers=bearer(home.app.lock.token)
-    )
-    async with client_of(home.app, **bearer(made.json()["secret"])) as bob:
+    async with home.keyed("bob") as bob:
         listed = (await bob.get(ENTRIES)).json()
         answers = [
             await bob.get(f"{ENTRIES}/fa-1"),

@@ -5,15 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from recollect.domain.entries.entry import PROFILE, EntryChange
-from recollect.entrypoints.cli.main import cli
 from tests.http_client import QUICK, opened
 from tests.processes import Server, recollect, recollect_json
 from tests.unit.made_entries import DAY, WHEN, known
 
-COMMANDS = ["entries", "skills", "show", "edit", "pin", "unpin", "delete", "history", "undo", "why"]
 BOB = "default/users/bob"
 FILLED = [
     known("fa-1", turns=("t-1",), extra={"subject": "Ann"}),
@@ -175,9 +172,3 @@ def test_why_prints_the_chain_down_to_the_words(home: Path) -> None:
 def test_an_id_that_leads_elsewhere_is_none(home: Path, strange: str) -> None:
     refused = recollect(home, "show", strange)
     assert (refused.returncode, refused.stdout) == (1, "")
-
-
-def test_help_has_examples() -> None:
-    commands = get_command(cli).commands  # type: ignore[attr-defined]
-    epilogs = {name: commands[name].epilog for name in COMMANDS}
-    assert [name for name, epilog in epilogs.items() if f"recollect {name}" not in epilog] == []

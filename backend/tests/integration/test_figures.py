@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.http_client import Home, bearer, client_of, opened
+from tests.http_client import Home, opened
 from tests.processes import StandInModel
 from tests.standin_engines import StandInEngine
 
@@ -58,8 +58,5 @@ async def test_tokens_cached_and_evaluated_are_counted_by_backend(tmp_path: Path
 async def test_the_size_of_the_index_is_the_operators_to_know(home: Home) -> None:
     index = (await home.client.get("/api/v1/index")).raise_for_status().json()
     assert (index["waiting_words"], index["model"]) == (0, None)
-    made = await home.client.post(
-        "/api/v1/keys", json={"user_id": "bob"}, headers=bearer(home.app.lock.token)
-    )
-    async with client_of(home.app, **bearer(made.json()["secret"])) as bob:
+    async with home.keyed("bob") as bob:
         assert (await bob.get("/api/v1/index")).status_code == 403

@@ -38,13 +38,10 @@ ODD_IDS = {
     "a slash": "a/b",
     "an encoded slash": "a%2Fb",
     "a question mark": "who?#me&you=1",
+    "three dots": "...",
+    "encoded dots": "%2e%2e",
+    "dots and a slash": "./.",
 }
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    async with opened(tmp_path / "home") as home:
-        yield home
 
 
 def error_of(answer: httpx2.Response) -> Json:
@@ -80,10 +77,6 @@ class TestThreads:
         made = (await home.client.post("/api/v1/threads", json={"thread_id": "t1", "title": "x"})).json()
         assert (await home.client.get("/api/v1/threads/t1")).json() == made
 
-    async def test_a_thread_that_is_not_there_is_not_found(self, home: Home) -> None:
-        answer = await home.client.get("/api/v1/threads/none")
-        assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
-
     async def test_threads_are_listed_page_by_page_until_there_is_no_next(self, home: Home) -> None:
         for number in range(5):
             await home.client.post("/api/v1/threads", json={"thread_id": f"t{number}"})
@@ -96,12 +89,6 @@ class TestThreads:
                 break
             query["after"] = page["next"]
         assert seen == ["t0", "t1", "t2", "t3", "t4"]
-
-    async def test_a_list_holds_only_the_threads_of_the_user_it_names(self, home: Home) -> None:
-        for user in ("ann", "bob"):
-            await home.client.post("/api/v1/threads", json={"thread_id": f"of-{user}", "user_id": user})
-        listed = (await home.client.get("/api/v1/threads", params={"user_id": "bob"})).json()
-        assert [thread["thread_id"] for thread in listed["threads"]] == ["of-bob"]
 
     async def test_a_change_leaves_what_it_does_not_name(self, home: Home) -> None:
         body = {"thread_id": "t1", "title": "old", "tags": ["kept"], "preset": "default"}
@@ -117,13 +104,6 @@ class TestThreads:
         assert answer.json() == {"thread_id": "t1", "forgotten": 2}
         assert (await home.client.get("/api/v1/threads/t1")).status_code == 404
         assert (await home.coverage())["forgotten"] == 2
-
-    async def test_no_word_of_a_deleted_thread_is_left_under_the_home(self, home: Home) -> None:
-        await home.add("t1", "an unmistakable sentence")
-        await home.drain()
-        await home.client.delete("/api/v1/threads/t1")
-        await home.drain()
-        assert files_with(home, b"unmistakable") == []
 
     async def test_deleting_twice_under_one_id_forgets_both_owners_words(self, home: Home) -> None:
         await home.add("t1", "ann's unmistakable sentence", user_id="ann")
@@ -202,22 +182,8 @@ class TestTurns:
         answer = await home.client.get("/api/v1/threads/t1/turns", params={"before": before})
         assert (answer.status_code, error_of(answer)["field"]) == (404, "before")
 
-    async def test_turns_of_a_thread_that_is_not_there_are_not_found(self, home: Home) -> None:
-        assert (await home.client.get("/api/v1/threads/none/turns")).status_code == 404
-
 
 class TestMemory:
-    async def test_every_message_gets_a_receipt(self, home: Home) -> None:
-        receipts = await home.add("t1", "one", "two")
-        assert [(receipt["turn_id"], receipt["status"]) for receipt in receipts] == [
-            ("t-1", "accepted"),
-            ("t-2", "accepted"),
-        ]
-
-    async def test_an_add_is_answered_with_202(self, home: Home) -> None:
-        body = {"session_id": "t1", "messages": [message("one")]}
-        assert (await home.client.post("/api/v1/memory/add", json=body)).status_code == 202
-
     async def test_made_ids_name_session_time_and_number(self, home: Home) -> None:
         (receipt,) = await home.add("t1", "one")
         assert receipt["message_id"] == f"m_t1_{START}_1"
@@ -234,10 +200,6 @@ class TestMemory:
         await home.client.delete("/api/v1/threads/t1")
         (receipt,) = (await home.client.post("/api/v1/memory/add", json=body)).json()["receipts"]
         assert (receipt["status"], receipt["turn_id"]) == ("forgotten", None)
-
-    async def test_a_new_session_without_a_user_belongs_to_me(self, home: Home) -> None:
-        await home.add("t1", "one")
-        assert (await home.client.get("/api/v1/threads/t1")).json()["user_id"] == "me"
 
     async def test_tags_of_an_add_join_those_of_the_thread(self, home: Home) -> None:
         await home.add("t1", "one", tags=["a", "b"])
@@ -278,10 +240,6 @@ class TestMemory:
             await home.client.post("/api/v1/memory/flush", json={"session_id": "t1", "timeout": 0})
         await home.drain()
         assert (await home.coverage())["celled"] == 2
-
-    async def test_a_flush_of_a_session_that_is_not_there_is_not_found(self, home: Home) -> None:
-        answer = await home.client.post("/api/v1/memory/flush", json={"session_id": "none"})
-        assert answer.status_code == 404
 
 
 class TestOperations:
@@ -350,10 +308,6 @@ class TestOperations:
         assert answer.status_code in {404, 422}
         assert error_of(answer)["message"]
 
-    async def test_liveness_says_the_version(self, home: Home) -> None:
-        answer = await home.client.get("/health/live")
-        assert (answer.status_code, answer.json()["status"]) == (200, "alive")
-
     async def test_a_sound_server_is_ready_with_nothing_degraded(self, home: Home) -> None:
         answer = await home.client.get("/health")
         assert (answer.status_code, answer.json()["status"], answer.json()["degraded"]) == (200, "ok", [])
@@ -373,21 +327,8 @@ class TestOperations:
         assert answer.headers["content-type"].startswith("text/plain")
         assert 'recollect_messages_total{status="accepted"} 1.0' in answer.text.splitlines()
 
-    async def test_the_openapi_document_names_every_route_of_the_design(self, home: Home) -> None:
-        document = (await home.client.get("/openapi.json")).json()
-        assert set(document["paths"]) >= {
-            "/api/v1/threads", "/api/v1/threads/{thread_id}", "/api/v1/threads/{thread_id}/turns",
-            "/api/v1/memory/add", "/api/v1/memory/flush", "/api/v1/coverage", "/api/v1/jobs",
-            "/api/v1/jobs/{job_id}/retry", "/health", "/health/live", "/metrics",
-        }  # fmt: skip
-
-    async def test_a_route_that_is_not_there_answers_in_the_envelope(self, home: Home) -> None:
-        answer = await home.client.get("/api/v1/nowhere")
-        assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
-
-    async def test_a_method_that_is_not_there_answers_in_the_envelope(self, home: Home) -> None:
-        answer = await home.client.put("/api/v1/threads")
-        assert (answer.status_code, error_of(answer)["code"]) == (405, "method_not_allowed")
+    async def test_the_openapi_document_is_served(self, home: Home) -> None:
+        assert "/api/v1/memory/add" in (await home.client.get("/openapi.json")).json()["paths"]
 
 
 async def bury_one(home: Home) -> Job:
@@ -554,11 +495,6 @@ class TestBodyLimit:
         async with opened(tmp_path / "home", limits={"body_bytes": 2048}) as home:
             yield home
 
-    async def test_a_body_that_says_it_is_too_large_is_refused(self, small: Home) -> None:
-        body = {"session_id": "t1", "messages": [message("x" * 2048)]}
-        answer = await small.client.post("/api/v1/memory/add", json=body)
-        assert (answer.status_code, error_of(answer)["field"]) == (413, "body")
-
     @pytest.mark.parametrize("path", ["memory/add", "memory/flush", "threads", "threads/t1/turns"])
     async def test_a_chunked_body_that_turns_out_too_large_is_refused_and_not_stored(
         self, small: Home, path: str
@@ -593,6 +529,9 @@ class TestIds:
         (transcript,) = home.app.settings.vault_path.rglob("*.md")
         assert transcript.resolve().is_relative_to(home.app.settings.vault_path.resolve())
         assert not [path for path in home.app.settings.home.parent.iterdir() if path.name != "home"]
+        await home.client.patch(thread_path(odd), json={"title": "found"})
+        forgotten = await home.client.delete(thread_path(odd))
+        assert forgotten.json() == {"thread_id": odd, "forgotten": 2}
 
     async def test_ids_that_differ_in_case_alone_have_files_of_their_own(self, home: Home) -> None:
         await home.add("Notes", "upper")
@@ -600,14 +539,6 @@ class TestIds:
         await home.drain()
         folders = {path.parent.name.casefold() for path in home.app.settings.vault_path.rglob("*.md")}
         assert len(folders) == 2
-
-    @pytest.mark.parametrize("name", ODD_IDS)
-    async def test_any_id_can_be_changed_and_forgotten_by_its_path(self, home: Home, name: str) -> None:
-        odd = ODD_IDS[name]
-        await home.add(odd, "one")
-        await home.client.patch(thread_path(odd), json={"title": "found"})
-        answer = await home.client.delete(thread_path(odd))
-        assert answer.json() == {"thread_id": odd, "forgotten": 1}
 
 
 class FailingThreads:
@@ -624,19 +555,16 @@ class TestUnexpectedErrors:
         async with client_of(home.app) as client:
             yield client
 
-    async def test_a_500_carries_an_id_and_no_traceback(self, broken: httpx2.AsyncClient) -> None:
-        answer = await broken.post("/api/v1/memory/add", json=a_message())
-        error = error_of(answer)
-        assert (answer.status_code, error["code"]) == (500, "internal")
-        assert error["id"] in error["message"]
-        assert "ZeroDivisionError" not in answer.text
-
-    async def test_the_id_of_a_500_is_in_the_log(
+    async def test_a_500_carries_an_id_that_is_in_the_log_and_no_traceback(
         self, home: Home, broken: httpx2.AsyncClient, capfd: pytest.CaptureFixture[str]
     ) -> None:
         with logging_to_stderr(home.app.settings):
-            error = error_of(await broken.post("/api/v1/memory/add", json=a_message()))
+            answer = await broken.post("/api/v1/memory/add", json=a_message())
+        error = error_of(answer)
         assert f"unexpected error {error['id']}: ZeroDivisionError" in capfd.readouterr().err
+        assert (answer.status_code, error["code"]) == (500, "internal")
+        assert error["id"] in error["message"]
+        assert "ZeroDivisionError" not in answer.text
 
     async def test_the_traceback_of_a_500_is_not_formatted_on_the_event_loop(
         self, home: Home, broken: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch

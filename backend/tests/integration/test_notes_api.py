@@ -1,22 +1,15 @@
 """Notes over HTTP: put into the vault as they are, found by search, replaced only when that is asked for."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from tests.eventually import eventually
-from tests.http_client import Home, Json, bearer, client_of, opened
+from tests.http_client import Home, Json
 
 NOTES = "/api/v1/memory/notes"
 TEXT = "# Porto\r\n\nMarta lives in the *Rua das Flores*.\n"
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    async with opened(tmp_path / "home", embedding={"kind": "none"}) as home:
-        yield home
 
 
 async def bring(
@@ -126,10 +119,7 @@ async def test_a_note_that_is_edited_before_its_file_is_removed_is_kept(home: Ho
 
 async def test_anothers_notes_are_not_there(home: Home) -> None:
     name = (await bring(home)).json()["name"]
-    made = await home.client.post(
-        "/api/v1/keys", json={"user_id": "bob"}, headers=bearer(home.app.lock.token)
-    )
-    async with client_of(home.app, **bearer(made.json()["secret"])) as bob:
+    async with home.keyed("bob") as bob:
         assert (await bob.get(NOTES)).json() == {"notes": []}
         refused = [
             await bob.get(f"{NOTES}/{name}"),

@@ -12,17 +12,20 @@ from openai import OpenAI
 from tests.chatting import prompt, say, turns, with_backend
 from tests.http_client import Json, thread_path
 from tests.openai_clients import (
-    Answered,
     ResendingClient,
     ask,
     assistant_says,
+    engine,
     openai_client,
+    running,
+    server,
     system_says,
     user_says,
 )
 from tests.processes import Server, recollect_json, wait_until
 from tests.standin_engines import StandInEngine
 
+__all__ = ["engine", "running", "server"]
 WEATHER = {
     "type": "function",
     "function": {
@@ -30,32 +33,7 @@ WEATHER = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     },
 }
-ORPHAN_SECONDS = "5"
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInEngine]:
-    with StandInEngine("llama.cpp") as engine:
-        yield engine
-
-
-@pytest.fixture
-def engine(running: StandInEngine) -> StandInEngine:
-    running.control()
-    return running
-
-
-@pytest.fixture(scope="module")
-def server(running: StandInEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Its background work goes to a model of its own, so that every chat the engine sees is a test's."""
-    home = tmp_path_factory.mktemp("door") / "home"
-    with StandInEngine("vllm") as tasks:
-        settings = with_backend(
-            running.base_url, TASKS__BASE_URL=tasks.base_url, CHAT__ORPHAN_SECONDS=ORPHAN_SECONDS
-        )
-        with Server(home, settings) as server:
-            yield server
 
 
 @pytest.fixture
@@ -297,11 +275,6 @@ def test_a_backend_that_is_down_is_told_in_words(tmp_path: Path) -> None:
     assert (caught.value.status_code, caught.value.code) == (503, "backend_down")
 
 
-def test_a_server_that_is_not_there_is_a_connection_error() -> None:
-    with openai_client("http://127.0.0.1:9") as client, pytest.raises(openai.APIConnectionError):
-        ask(client, [user_says("hello")])
-
-
 def test_a_refusal_is_not_tried_again(server: Server, engine: StandInEngine, user: str) -> None:
     engine.control("status", status=403, message="not for you")
     before = len(engine.chats())
@@ -405,14 +378,6 @@ def test_two_users_with_the_same_history_never_meet(server: Server, engine: Stan
 
 
 # --- threads that are recognised ----------------------------------------------------------------------------
-
-
-def test_a_client_that_resends_its_history_stays_in_its_thread(
-    resending: ResendingClient, server: Server
-) -> None:
-    found = {resending.say(f"message {number}").thread for number in range(4)}
-    assert len(found) == 1
-    assert texts(server, found.pop()) == [message["content"] for message in resending.history]
 
 
 def test_its_prompts_only_grow_and_its_cache_survives(
@@ -631,33 +596,23 @@ def test_a_key_of_a_request_joins_the_turn_it_opened(client: OpenAI, server: Ser
     assert len(turns(server.client, first.thread)) == 4
 
 
-def test_an_opening_that_was_never_answered_is_taken_up_again(
-    client: OpenAI, server: Server, engine: StandInEngine, user: str
+@pytest.mark.parametrize("before", [[], ["hello"]], ids=["an opening", "a later message"])
+def test_what_was_never_answered_is_taken_up_again_and_said_once(
+    client: OpenAI, server: Server, engine: StandInEngine, user: str, before: list[str]
 ) -> None:
-    answered = ask_in_vain(client, engine, [user_says("hello")])
-    assert threads_of(server, user) == [answered.thread]
-    roles = [turn["role"] for turn in turns(server.client, answered.thread)]
-    assert roles == ["user", *["assistant"] * 4]
-
-
-def test_a_later_message_that_was_never_answered_is_said_once(
-    client: OpenAI, server: Server, engine: StandInEngine, user: str
-) -> None:
-    first = ask(client, [user_says("hello")])
-    history = [user_says("hello"), assistant_says(first.text), user_says("go on")]
-    answered = ask_in_vain(client, engine, history)
-    assert threads_of(server, user) == [answered.thread] == [first.thread]
-    roles = [turn["role"] for turn in turns(server.client, answered.thread)]
-    assert roles == ["user", "assistant", "user", *["assistant"] * 4]
-
-
-def ask_in_vain(client: OpenAI, engine: StandInEngine, messages: list[Json]) -> Answered:
-    """Three times, and then it is answered."""
+    history = [
+        message for text in before for message in (user_says(text), assistant_says(f"You said: {text}"))
+    ]
+    for text in before:
+        ask(client, [user_says(text)])
     engine.control("status", status=500, times=3)
     for _ in range(3):
         with pytest.raises(openai.InternalServerError):
-            ask(client, messages)
-    return ask(client, messages)
+            ask(client, [*history, user_says("go on")])
+    answered = ask(client, [*history, user_says("go on")])
+    assert threads_of(server, user) == [answered.thread]
+    roles = [turn["role"] for turn in turns(server.client, answered.thread)]
+    assert roles == [*(message["role"] for message in history), "user", *["assistant"] * 4]
 
 
 def test_a_client_that_lost_its_connection_joins_its_answer(

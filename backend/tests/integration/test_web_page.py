@@ -1,22 +1,15 @@
 """The web page's files, as the server hands them out. In this process, without a socket."""
 
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from recollect.entrypoints.http.routes.web import FOLDER
-from tests.http_client import Home, opened
+from tests.http_client import Home
 
 FIRST_LOAD_BYTES = 200_000
 IMPORTED = re.compile(r'(?:from|import)\s*"(\.{1,2}/[^"]+\.js)"')
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    async with opened(tmp_path / "home") as home:
-        yield home
 
 
 async def test_the_page_allows_its_own_files_and_nothing_else(home: Home) -> None:

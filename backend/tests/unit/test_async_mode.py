@@ -11,28 +11,20 @@ pytestmark = pytest.mark.slow
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
+FAILING = {
+    "1 failed": "async def test_wrong(): assert False\n",
+    "DeprecationWarning: old": "import warnings\ndef test_old(): warnings.warn('old', DeprecationWarning)\n",
+    "was never awaited": "async def work(): ...\nasync def test_forgetful(): work()\n",
+}
+
+
 def run_pytest(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     """Runs `source` as a test file of its own, under this project's settings."""
     file = folder / "test_sample.py"
     file.write_text(source, encoding="utf-8")
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-c",
-            PYPROJECT,
-            "--rootdir",
-            folder,
-            "-p",
-            "no:cacheprovider",
-            file,
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ["-c", str(PYPROJECT), "--rootdir", str(folder), "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, str(file)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_marked_and_unmarked_async_tests_both_run(tmp_path: Path) -> None:
@@ -52,21 +44,9 @@ def test_marked_and_unmarked_async_tests_both_run(tmp_path: Path) -> None:
     assert (tmp_path / "ran").read_text(encoding="utf-8").split() == ["unmarked", "marked"]
 
 
-def test_a_failing_async_test_fails(tmp_path: Path) -> None:
-    result = run_pytest(tmp_path, "async def test_wrong(): assert False\n")
-    assert result.returncode == 1
-    assert "1 failed" in result.stdout
-
-
-def test_a_warning_is_an_error(tmp_path: Path) -> None:
-    result = run_pytest(
-        tmp_path, "import warnings\ndef test_old(): warnings.warn('old', DeprecationWarning)\n"
-    )
-    assert result.returncode == 1
-    assert "DeprecationWarning: old" in result.stdout
-
-
-def test_a_coroutine_that_is_never_awaited_is_an_error(tmp_path: Path) -> None:
-    result = run_pytest(tmp_path, "async def work(): ...\nasync def test_forgetful(): work()\n")
-    assert result.returncode == 1
-    assert "was never awaited" in result.stdout
+@pytest.mark.parametrize("words", FAILING)
+def test_a_failing_async_test_a_warning_and_a_coroutine_never_awaited_are_errors(
+    tmp_path: Path, words: str
+) -> None:
+    result = run_pytest(tmp_path, FAILING[words])
+    assert (result.returncode, words in result.stdout) == (1, True)

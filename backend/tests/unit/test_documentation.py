@@ -220,31 +220,31 @@ def error_kinds(
 # --- commands -----------------------------------------------------------------------------------------------
 
 
-def commands() -> dict[str, set[str]]:
-    """Every command that does something by itself, with its long options."""
-    found: dict[str, set[str]] = {}
+@cache
+def epilogs() -> dict[str, tuple[str, set[str]]]:
+    """Every command that does something by itself, with the end of its help and its long options."""
+    found: dict[str, tuple[str, set[str]]] = {}
 
     def walk(command: Any, name: str) -> None:
         children = getattr(command, "commands", {})
         if not children or command.invoke_without_command:
-            found[name] = {
-                option for parameter in command.params for option in parameter.opts if option.startswith("--")
-            }
+            options = {option for parameter in command.params for option in parameter.opts}
+            found[name] = command.epilog or "", {option for option in options if option.startswith("--")}
         for child_name, child in children.items():
             walk(child, f"{name} {child_name}")
 
-    walk(get_command(cli), "recollect")
-    return {name: options for name, options in found.items() if name != "recollect"}
+    for name, command in get_command(cli).commands.items():  # type: ignore[attr-defined]
+        walk(command, f"recollect {name}")
+    return found
 
 
-def test_the_walk_finds_commands_and_groups() -> None:
-    assert {
-        "recollect serve",
-        "recollect jobs",
-        "recollect jobs retry",
-        "recollect keys list",
-    } <= commands().keys()
-    assert "recollect keys" not in commands()
+def commands() -> dict[str, set[str]]:
+    return {name: options for name, (_, options) in epilogs().items()}
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_the_help_of_a_command_has_an_example(command: str) -> None:
+    assert re.match(rf"Examples?: (.*\|  )?(\S.* \| )?{command}\b", epilogs()[command][0])
 
 
 def test_every_command_has_a_heading_in_its_page_and_every_such_heading_a_command() -> None:

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack, contextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 
-from recollect.entrypoints.cli.options import settings_for
+from recollect.entrypoints.cli.options import Home, Json, Space, settings_for
+from recollect.entrypoints.cli.render import print_json
 from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
@@ -42,30 +42,27 @@ _PIECE_SECONDS = 0.2
 def chat(
     thread: Annotated[
         str | None,
-        typer.Argument(help="The thread; one that does not exist is opened. - or unset: a new one."),
+        typer.Argument(help="The thread; one that does not exist is opened. Default, or -: a new one."),
     ] = None,
     message: Annotated[
         list[str] | None,
-        typer.Argument(help="Say this, print the answer and leave; else standard input, if piped."),
+        typer.Argument(
+            help="Send this, print the answer and leave. Default: what is piped in, else a dialogue."
+        ),
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Whose thread; unset: its owner, or me.")] = None,
+    user: Annotated[str | None, typer.Option(help="Whose thread; default: its owner, or me.")] = None,
     preset: Annotated[str | None, typer.Option(help="The thread's preset from now on.")] = None,
     model: Annotated[str | None, typer.Option(help="The model to ask.")] = None,
     backend: Annotated[str | None, typer.Option(help="The backend to ask.")] = None,
     no_memory: Annotated[
-        bool, typer.Option("--no-memory", help="Neither recall nor remember what is said.")
+        bool, typer.Option("--no-memory", help="Use no memories, and make none of what is said.")
     ] = False,
     incognito: Annotated[
         bool, typer.Option("--incognito", help="A new thread that is forgotten when you leave.")
     ] = False,
-    space: Annotated[str, typer.Option("--space", help="The space to act in.")] = "default",
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", help="Folder of journal and vault; else RECOLLECT_HOME, else ~/.recollect."),
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the whole answer as JSON, for scripts.")
-    ] = False,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
 ) -> None:
     """Talk with a model that remembers, in the terminal."""
     from recollect.entrypoints.cli.conversation import Screen, Wishes
@@ -95,8 +92,6 @@ def _said(message: list[str] | None, *, json: bool) -> str | None:
 
 
 def _say_once(loop: "_Loop", conversation: "Conversation", text: str, *, json: bool) -> None:
-    from recollect.entrypoints.cli.render import print_json
-
     answer, stopped = _answered(loop, conversation, text, show=not json)
     if json:
         print_json(answer)
@@ -167,7 +162,7 @@ def _conversation(
     settings: "Settings", space: str, screen: "Screen", wishes: "Wishes", thread: str | None
 ) -> Iterator[tuple["_Loop", "Conversation"]]:
     """Incognito threads are forgotten at the end, whatever it is."""
-    from recollect.entrypoints.cli.client import live_client
+    from recollect.entrypoints.cli.client import home_client
     from recollect.entrypoints.cli.conversation import Conversation
     from recollect.infra.home_lock import current_holder
 
@@ -176,7 +171,7 @@ def _conversation(
     with _Loop() as loop:
         stack = AsyncExitStack()
         try:
-            client = loop.run(stack.enter_async_context(live_client(settings, space)))
+            client = loop.run(stack.enter_async_context(home_client(settings, space)))
             conversation = Conversation(client, screen, wishes, thread)
             try:
                 yield loop, conversation

@@ -4,15 +4,15 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
 
-from recollect.entrypoints.headers import SPACE_HEADER
+from recollect.entrypoints import SPACE_HEADER
 from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
 from recollect.infra.home_lock import current_holder
 from recollect.service.coordination import Progress
@@ -20,6 +20,9 @@ from recollect.settings import Settings
 
 _IN_PROCESS = "http://127.0.0.1"
 _INDEX_DELAY_MS = 3_000
+_SILENCE_SECONDS = 60.0
+"""An answer that is on its way gives a sign of life every quarter of a minute."""
+Json = dict[str, Any]
 
 
 class HomeClient:
@@ -28,59 +31,71 @@ class HomeClient:
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
-    async def call(self, method: str, path: str, **options: Any) -> Any:
-        response = await self._send(method, path, **options)
+    async def call(self, method: str, path: str, params: Json | None = None, json: Json | None = None) -> Any:
+        """One request; parameters that are None are left out."""
+        params = {name: value for name, value in (params or {}).items() if value is not None}
+        with _told_in_words():
+            response = await self._client.request(method, path, params=params, json=json)
+        if response.is_error:
+            raise _error(response.json())
         return response.json()
 
-    async def call_with_progress(
-        self, path: str, body: dict[str, Any], progress: Callable[[int, int], None]
-    ) -> dict[str, Any]:
+    async def call_with_progress(self, path: str, body: Json, progress: Progress) -> Json:
         """For routes that answer in lines: progress first, the result at the end."""
-        try:
-            async with self._client.stream("POST", path, json=body) as response:
+        async with aclosing(self._lines(path, body)) as lines:
+            async for line in lines:
+                data = json.loads(line)
+                if "error" in data:
+                    raise _error(data)
+                if "result" in data:
+                    result: Json = data["result"]
+                    return result
+                progress(data["done"], data["total"])
+        raise ServerUnreachable("the server broke off before it was done; see its log")
+
+    async def events(self, path: str, body: Json) -> AsyncGenerator[tuple[str, Json]]:
+        """Server-sent events as they come, each with its name."""
+        name = ""
+        async with aclosing(self._lines(path, body, timeout=_SILENCE_SECONDS)) as lines:
+            async for line in lines:
+                field, _, value = line.partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    yield name, json.loads(value)
+
+    async def _lines(self, path: str, body: Json, **options: Any) -> AsyncGenerator[str]:
+        with _told_in_words():
+            async with self._client.stream("POST", path, json=body, **options) as response:
                 if response.is_error:
                     await response.aread()
                     raise _error(response.json())
                 async for line in response.aiter_lines():
-                    data = json.loads(line)
-                    if "error" in data:
-                        raise _error(data)
-                    if "result" in data:
-                        result: dict[str, Any] = data["result"]
-                        return result
-                    progress(data["done"], data["total"])
-        except httpx2.TransportError as error:
-            raise _unreachable(error) from error
-        raise ServerUnreachable("the server broke off before it was done; see its log")
-
-    async def _send(self, method: str, path: str, **options: Any) -> httpx2.Response:
-        try:
-            response = await self._client.request(method, path, **options)
-        except httpx2.TransportError as error:
-            raise _unreachable(error) from error
-        if response.is_error:
-            raise _error(response.json())
-        return response
+                    yield line
 
 
 @asynccontextmanager
-async def home_client(settings: Settings, space: str | None = None) -> AsyncIterator[HomeClient]:
-    """Talk to the running server, or open the home here for as long as the command takes."""
-    headers = {SPACE_HEADER: quote(space)} if space else {}
+async def home_client(
+    settings: Settings, space: str | None = None, *, briefly: bool = False
+) -> AsyncIterator[HomeClient]:
+    """Talk to the server that runs on this home, or open the home here until the block ends.
+
+    `briefly`: for a command that is done at once and leaves indexing to the next server.
+    """
     holder = current_holder(settings.home)
     if holder is not None:
         if holder.address is None:
             raise HomeInUse(f"process {holder.pid} is using {settings.home}; try again when it is done")
-        async with _client(holder.address, holder.token, headers) as client:
+        async with _client(holder.address, holder.token, space) as client:
             yield HomeClient(client)
         return
-    # Imported here: a command that talks to a server needs none of it, and it takes most of a second.
+    # Imported here: talking to a server needs none of it, and it takes most of a second.
     from recollect.app import open_app
     from recollect.entrypoints.http.server import create_server
 
-    async with open_app(_unhurried(settings)) as app:
-        transport = httpx2.ASGITransport(app=create_server(app))
-        async with _client(_IN_PROCESS, app.lock.token, headers, transport) as client:
+    async with open_app(_unhurried(settings) if briefly else settings) as app:
+        transport = StreamingAsgiTransport(create_server(app))
+        async with _client(_IN_PROCESS, app.lock.token, space, transport) as client:
             yield HomeClient(client)
 
 
@@ -90,87 +105,28 @@ def _unhurried(settings: Settings) -> Settings:
     return settings.model_copy(update={"index": index})
 
 
-def path_of(collection: str, identifier: str) -> str:
-    """Where something lies whose id a person typed: it must not lead anywhere else."""
-    if identifier in {"", ".", ".."}:
-        raise InvalidInput(f"{identifier!r} is no id")
-    return f"{collection}/{quote(identifier, safe='')}"
-
-
 def _client(
-    address: str,
-    token: str,
-    headers: dict[str, str],
-    transport: httpx2.AsyncBaseTransport | None = None,
+    address: str, token: str, space: str | None, transport: httpx2.AsyncBaseTransport | None = None
 ) -> httpx2.AsyncClient:
-    headers = {"Authorization": f"Bearer {token}", **headers}
+    headers = {"Authorization": f"Bearer {token}", **({SPACE_HEADER: quote(space)} if space else {})}
     return httpx2.AsyncClient(
         base_url=address, headers=headers, timeout=600, transport=transport, trust_env=False
     )
 
 
-def _unreachable(error: httpx2.TransportError) -> ServerUnreachable:
-    return ServerUnreachable(f"the server does not answer: {str(error) or type(error).__name__}")
+@contextmanager
+def _told_in_words() -> Iterator[None]:
+    try:
+        yield
+    except httpx2.TransportError as error:
+        told = str(error) or type(error).__name__
+        raise ServerUnreachable(f"the server does not answer: {told}") from error
 
 
-def _error(body: dict[str, Any]) -> RecollectError:
+def _error(body: Json) -> RecollectError:
     detail = body.get("error", {})
     kind = {"not_found": NotFound, "invalid": InvalidInput}.get(detail.get("code", ""), RecollectError)
     return kind(detail.get("message", "the server answered with an error"), field=detail.get("field"))
-
-
-_SILENCE_SECONDS = 60.0
-"""An answer that is on its way gives a sign of life every quarter of a minute."""
-
-
-class LiveClient(HomeClient):
-    """Speaks the HTTP API, answers in events included."""
-
-    def __init__(self, client: httpx2.AsyncClient, address: str | None) -> None:
-        super().__init__(client)
-        self._http = client
-        self.address = address
-        """Of the server; None where the home was opened in this process."""
-
-    async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
-        """Each with its name, as they come."""
-        try:
-            async with self._http.stream("POST", path, json=body, timeout=_SILENCE_SECONDS) as response:
-                if response.is_error:
-                    await response.aread()
-                    raise _refusal(response)
-                name = ""
-                async for line in response.aiter_lines():
-                    field, _, value = line.partition(": ")
-                    if field == "event":
-                        name = value
-                    elif field == "data":
-                        yield name, json.loads(value)
-        except httpx2.TransportError as error:
-            raise ServerUnreachable(
-                f"the server does not answer any more: {str(error) or type(error).__name__}"
-            ) from error
-
-
-@asynccontextmanager
-async def live_client(settings: Settings, space: str | None = None) -> AsyncIterator[LiveClient]:
-    """Talk to the server that runs on this home, or open the home here until the conversation ends."""
-    headers = {SPACE_HEADER: quote(space)} if space else {}
-    holder = current_holder(settings.home)
-    if holder is not None:
-        if holder.address is None:
-            raise HomeInUse(f"process {holder.pid} is using {settings.home}; try again when it is done")
-        async with _live_client(holder.address, holder.token, headers) as client:
-            yield LiveClient(client, holder.address)
-        return
-    # Imported here: talking to a server needs none of it, and it takes most of a second.
-    from recollect.app import open_app
-    from recollect.entrypoints.http.server import create_server
-
-    async with open_app(settings) as app:
-        transport = StreamingAsgiTransport(create_server(app))
-        async with _live_client(_IN_PROCESS, app.lock.token, headers, transport) as client:
-            yield LiveClient(client, None)
 
 
 class StreamingAsgiTransport(httpx2.AsyncBaseTransport):
@@ -191,11 +147,11 @@ class _Exchange(httpx2.AsyncByteStream):
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
-        self._sent: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._sent: asyncio.Queue[Json | None] = asyncio.Queue()
         self._gone = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, app: Any, scope: dict[str, Any]) -> None:
+    def begin(self, app: Any, scope: Json) -> None:
         self._task = asyncio.create_task(app(scope, self._receive, self._sent.put))
         self._task.add_done_callback(lambda _: self._sent.put_nowait(None))
 
@@ -206,7 +162,7 @@ class _Exchange(httpx2.AsyncByteStream):
             raise ServerUnreachable("it answered nothing")
         return message["status"], list(message.get("headers", []))
 
-    async def _receive(self) -> dict[str, Any]:
+    async def _receive(self) -> Json:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -226,7 +182,7 @@ class _Exchange(httpx2.AsyncByteStream):
             await self._task
 
 
-def _scope(request: httpx2.Request) -> dict[str, Any]:
+def _scope(request: httpx2.Request) -> Json:
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -243,29 +199,12 @@ def _scope(request: httpx2.Request) -> dict[str, Any]:
     }
 
 
-def _live_client(
-    address: str,
-    token: str,
-    headers: dict[str, str],
-    transport: httpx2.AsyncBaseTransport | None = None,
-) -> httpx2.AsyncClient:
-    headers = {"Authorization": f"Bearer {token}", **headers}
-    return httpx2.AsyncClient(
-        base_url=address, headers=headers, timeout=600, transport=transport, trust_env=False
-    )
-
-
-def _refusal(response: httpx2.Response) -> RecollectError:
-    detail = response.json().get("error", {})
-    return RecollectError(detail.get("message", "the server answered with an error"))
-
-
 STATUSES = ("accepted", "duplicate", "forgotten")
 _BATCH = 100
 _BATCH_BYTES = 1_000_000
 
 
-def messages_of(text: str | None, file: Path | None, *, role: str, sender: str) -> list[dict[str, Any]]:
+def messages_of(text: str | None, file: Path | None, *, role: str, sender: str) -> list[Json]:
     if (text is None) == (file is None):
         raise InvalidInput("give either a message or --file, as in: recollect add 'Hello' --session t1")
     if file is not None:
@@ -275,10 +214,10 @@ def messages_of(text: str | None, file: Path | None, *, role: str, sender: str) 
 
 
 async def add_all(
-    client: HomeClient, session: str, user: str | None, messages: list[dict[str, Any]], progress: Progress
-) -> list[dict[str, Any]]:
+    client: HomeClient, session: str, user: str | None, messages: list[Json], progress: Progress
+) -> list[Json]:
     """Add in batches, in order; returns a receipt per message."""
-    receipts: list[dict[str, Any]] = []
+    receipts: list[Json] = []
     for batch in _batches(messages):
         body = {"session_id": session, "user_id": user, "messages": batch}
         answer = await client.call("POST", "/api/v1/memory/add", json=body)
@@ -287,9 +226,9 @@ async def add_all(
     return receipts
 
 
-def _batches(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batches(messages: list[Json]) -> Iterator[list[Json]]:
     """At most a hundred messages and about a megabyte at a time."""
-    batch: list[dict[str, Any]] = []
+    batch: list[Json] = []
     size = 0
     for message in messages:
         length = len(json.dumps(message))
@@ -302,7 +241,7 @@ def _batches(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield batch
 
 
-def _read_lines(file: Path) -> list[dict[str, Any]]:
+def _read_lines(file: Path) -> list[Json]:
     """Every line is checked before the first is sent, so that a bad one stores nothing."""
     from pydantic import ValidationError
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from recollect.entrypoints.cli.options import path_of
 from recollect.errors import NotFound, RecollectError
 
 if TYPE_CHECKING:
-    from recollect.entrypoints.cli.client import LiveClient
+    from recollect.entrypoints.cli.client import HomeClient
 
 Json = dict[str, Any]
 TASTE = (
@@ -80,7 +81,7 @@ class Screen:
 class Conversation:
     """One thread after another with a home. A thread is opened by the first message that is said in it."""
 
-    def __init__(self, client: "LiveClient", screen: Screen, wishes: Wishes, thread: str | None) -> None:
+    def __init__(self, client: "HomeClient", screen: Screen, wishes: Wishes, thread: str | None) -> None:
         self._client = client
         self._screen = screen
         self._wishes = wishes
@@ -221,8 +222,6 @@ class Conversation:
 
 
 def _path(thread: str, *more: str) -> str:
-    from recollect.entrypoints.cli.client import path_of
-
     return "/".join([path_of("/api/v1/threads", thread), *more])
 
 

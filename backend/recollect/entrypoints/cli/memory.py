@@ -1,96 +1,179 @@
-"""Commands on memories: list, show, edit, pin, delete, undo, why, forget, reprocess."""
+"""Commands on what is remembered: messages, search, memories, forgetting."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from recollect.entrypoints.cli.options import Home, Json, Space, with_home
+from recollect.entrypoints.cli import render
+from recollect.entrypoints.cli.options import (
+    Home,
+    Json,
+    Limit,
+    OwnerFilter,
+    Since,
+    Space,
+    Until,
+    call,
+    path_of,
+    text_of,
+    with_home,
+)
+from recollect.entrypoints.cli.render import moment, print_json, say, show
 
+commands = typer.Typer()
 _ENTRIES = "/api/v1/memory/entries"
-_SKILLS = "/api/v1/memory/skills"
 
 EntryId = Annotated[
     str, typer.Argument(metavar="ID", help="As 'recollect entries' shows it: ep-…, fa-…, sk-…")
 ]
 
 
-def add_commands(cli: typer.Typer) -> None:
-    """Put the commands on entries beside the others."""
-    examples: dict[Callable[..., None], str] = {
-        entries: "Examples: recollect entries --user ann --kind facts  |  recollect entries --since 2026-05-01 --json",
-        skills: "Example: recollect skills --user ann",
-        show: "Example: recollect show fa-3f9a2c71d0b4",
-        edit: "Examples: recollect edit fa-3f9a2c71d0b4 --text 'Ann lives in Porto.'"
-        "  |  recollect edit ep-3f9a2c71d0b4 --title 'The move' --file move.md"
-        "  |  recollect edit sk-3f9a2c71d0b4 --file skill.md",
-        pin: "Example: recollect pin fa-3f9a2c71d0b4",
-        unpin: "Example: recollect unpin fa-3f9a2c71d0b4",
-        delete: "Example: recollect delete fa-3f9a2c71d0b4",
-        history: "Example: recollect history fa-3f9a2c71d0b4",
-        undo: "Examples: recollect undo fa-3f9a2c71d0b4  |  recollect undo fa-3f9a2c71d0b4 --revision 2",
-        why: "Example: recollect why pr-3f9a2c71d0b4",
-    }
-    for command, epilog in examples.items():
-        cli.command(epilog=epilog)(command)
+@commands.command(
+    epilog="Examples: recollect add 'Marta moves to Porto' --session t1 --user ann"
+    "  |  recollect add --file chat.jsonl --session t1"
+)
+def add(
+    text: Annotated[str | None, typer.Argument(help="The message; - reads it from standard input.")] = None,
+    session: Annotated[str, typer.Option(help="The thread that it belongs to.")] = "cli",
+    user: Annotated[str | None, typer.Option(help="Who owns the thread.")] = None,
+    role: Annotated[str, typer.Option(help="user, assistant, system or tool.")] = "user",
+    sender: Annotated[str | None, typer.Option(help="Who spoke; default: the user, or the role.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A file with one message per line, in the JSON of memory/add.")
+    ] = None,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Add one message, or a file of them, to a thread."""
+    from recollect.entrypoints.cli import client as adding
+
+    messages = adding.messages_of(
+        text, file, role=role, sender=sender or (user or "me" if role == "user" else role)
+    )
+    with render.progress_bar("adding") as progress:
+        receipts = with_home(
+            home, lambda client: adding.add_all(client, session, user, messages, progress), space
+        )
+    if json:
+        print_json({"session_id": session, "receipts": receipts})
+        return
+    counts = {status: sum(receipt["status"] == status for receipt in receipts) for status in adding.STATUSES}
+    say(", ".join(f"{count} {status}" for status, count in counts.items() if count))
 
 
+@commands.command(
+    epilog="Examples: recollect search 'when does Marta move?' --user ann"
+    "  |  recollect search 'parse_date' --mode keyword --max-tokens 1000 --json"
+)
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for, in your own words.")],
+    user: Annotated[str | None, typer.Option(help="Whose memory; default: me.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only threads of this agent.")] = None,
+    mode: Annotated[str, typer.Option(help="hybrid, keyword or vector.")] = "hybrid",
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            help="turn, stretch, note, episode, fact, foresight, profile or case; may be repeated.",
+        ),
+    ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="Any of these tags; may be repeated.")
+    ] = None,
+    thread: Annotated[str | None, typer.Option(help="Only this thread.")] = None,
+    since: Since = None,
+    until: Until = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="At most this many hits; default: 10.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="The best hits that fit into this many tokens.")
+    ] = None,
+    neighbours: Annotated[int, typer.Option(min=0, max=20, help="Turns before and after each hit.")] = 0,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Whole texts instead of their best passages.")
+    ] = False,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Search a user's memory; the best hits come first."""
+    body: dict[str, Any] = {
+        "query": query, "user_id": user or (None if agent else "me"), "agent_id": agent, "mode": mode,
+        "types": types or [], "tags": tags or [], "thread_id": thread, "since": moment(since, "--since"),
+        "until": moment(until, "--until"), "top_k": top_k, "max_tokens": max_tokens, "neighbours": neighbours,
+        "passages": not whole,
+    }  # fmt: skip
+    found = call(home, space, "POST", "/api/v1/memory/search", json=body)
+    show(found, lambda found: render.print_hits(found, user or "me"), as_json=json)
+
+
+@commands.command(epilog="Example: recollect threads --user ann --json")
+def threads(
+    user: OwnerFilter = None,
+    limit: Limit = 100,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """List threads."""
+    columns = {
+        "thread": "thread_id", "user": "user_id", "title": "title", "turns": "turn_count", "updated": "updated",
+    }  # fmt: skip
+    found = call(home, space, "GET", "/api/v1/threads", params={"limit": limit, "user_id": user})
+    show(found, lambda found: render.print_records(columns, found["threads"]), as_json=json)
+
+
+@commands.command(
+    epilog="Examples: recollect entries --user ann --kind facts  |  recollect entries --since 2026-05-01 --json"
+)
 def entries(
-    user: Annotated[str | None, typer.Option(help="Whose; unset: everybody's in the space.")] = None,
+    user: OwnerFilter = None,
     agent: Annotated[str | None, typer.Option(help="This agent's cases.")] = None,
     kinds: Annotated[
         list[str] | None,
         typer.Option(
             "--kind",
-            help="episodes, facts, foresight, profile or cases; may be given again. Or skills, alone.",
+            help="episodes, facts, foresight, profile or cases; may be repeated. Or skills, alone.",
         ),
     ] = None,
-    since: Annotated[str | None, typer.Option(help="From this day or time on, UTC: 2026-05-08.")] = None,
-    until: Annotated[str | None, typer.Option(help="Before this day or time, UTC.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
-    after: Annotated[str | None, typer.Option(help="Go on after this entry.")] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 100,
+    after: Annotated[str | None, typer.Option(help="Continue after this entry.")] = None,
     space: Space = "default",
     home: Home = None,
     json: Json = False,
 ) -> None:
     """List memories, the newest first."""
-    from recollect.entrypoints.cli.render import moment, print_entries, print_json
-
-    given = {
+    query = {
         "user_id": user, "agent_id": agent, "kind": kinds or None, "since": moment(since, "--since"),
-        "until": moment(until, "--until"), "after": after,
+        "until": moment(until, "--until"), "after": after, "limit": limit,
     }  # fmt: skip
-    query: dict[str, Any] = {"limit": limit} | {
-        key: value for key, value in given.items() if value is not None
-    }
-    found = with_home(home, lambda client: client.call("GET", _ENTRIES, params=query), space)
-    print_json(found) if json else print_entries(found)
+    show(call(home, space, "GET", _ENTRIES, params=query), render.print_entries, as_json=json)
 
 
-def skills(
-    user: Annotated[str | None, typer.Option(help="Whose; unset: everybody's in the space.")] = None,
-    space: Space = "default",
-    home: Home = None,
-    json: Json = False,
-) -> None:
+@commands.command(epilog="Example: recollect skills --user ann")
+def skills(user: OwnerFilter = None, space: Space = "default", home: Home = None, json: Json = False) -> None:
     """List the skills that agents learned, and their files."""
-    from recollect.entrypoints.cli.render import print_json, print_skills
-
-    query = {} if user is None else {"user_id": user}
-    found = with_home(home, lambda client: client.call("GET", _SKILLS, params=query), space)
-    print_json(found) if json else print_skills(found)
+    found = call(home, space, "GET", "/api/v1/memory/skills", params={"user_id": user})
+    show(found, render.print_skills, as_json=json)
 
 
-def show(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
-    """Print a memory, with the words it came from."""
-    from recollect.entrypoints.cli.render import print_entry, print_json
-
-    entry = _call("GET", entry_id, home, space)
-    print_json(entry) if json else print_entry(entry)
+@commands.command("show", epilog="Example: recollect show fa-3f9a2c71d0b4")
+def show_entry(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
+    """Print a memory, with the messages that it came from."""
+    show(_call("GET", entry_id, home, space), render.print_entry, as_json=json)
 
 
+@commands.command(
+    epilog="Examples: recollect edit fa-3f9a2c71d0b4 --text 'Ann lives in Porto.'"
+    "  |  recollect edit ep-3f9a2c71d0b4 --title 'The move' --file move.md"
+    "  |  recollect edit sk-3f9a2c71d0b4 --file skill.md"
+)
 def edit(
     entry_id: EntryId,
     title: Annotated[str | None, typer.Option(help="A new title, on one line.")] = None,
@@ -98,20 +181,14 @@ def edit(
     file: Annotated[
         str | None, typer.Option(help="A file with the new text; - reads it from standard input.")
     ] = None,
-    when: Annotated[str | None, typer.Option(help="When it happened, UTC: 2026-05-08T14:03.")] = None,
+    when: Annotated[str | None, typer.Option(help="When it happened, in UTC: 2026-05-08T14:03.")] = None,
     revision: Annotated[int | None, typer.Option(min=1, help="Only if it still has this revision.")] = None,
     space: Space = "default",
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Correct a memory. What you write wins over extraction for ever."""
-    from recollect.entrypoints.cli.render import moment
-
-    given = {
-        "title": title,
-        "text": _new_text(text, file),
-        "when": moment(when, "--when"),
-    }
+    """Correct a memory. Extraction never changes what you wrote."""
+    given = {"title": title, "text": text_of(text, file, "--text"), "when": moment(when, "--when")}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not changes:
         raise typer.BadParameter("say what to change: --title, --text, --file or --when")
@@ -120,16 +197,19 @@ def edit(
     _changed(_call("PATCH", entry_id, home, space, json=changes), "is yours now", json)
 
 
+@commands.command(epilog="Example: recollect pin fa-3f9a2c71d0b4")
 def pin(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
-    """Pin a memory: it comes first."""
+    """Pin a memory: it comes before the others."""
     _changed(_call("PATCH", entry_id, home, space, json={"pinned": True}), "is pinned", json)
 
 
+@commands.command(epilog="Example: recollect unpin fa-3f9a2c71d0b4")
 def unpin(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
-    """Let a pinned memory go."""
+    """Take the pin off a memory."""
     _changed(_call("PATCH", entry_id, home, space, json={"pinned": False}), "is no longer pinned", json)
 
 
+@commands.command(epilog="Example: recollect delete fa-3f9a2c71d0b4")
 def delete(
     entry_id: EntryId,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
@@ -137,9 +217,7 @@ def delete(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Forget a memory, with its history: it is never made again, and can't be brought back."""
-    from recollect.entrypoints.cli.render import print_json, say
-
+    """Delete a memory and its history. It is never made again, and can't be brought back."""
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Forget {entry_id} for good?", abort=True)
     gone = _call("DELETE", entry_id, home, space)
@@ -153,81 +231,64 @@ def delete(
         say(f"changed {each}, which named it")
 
 
+@commands.command(epilog="Example: recollect history fa-3f9a2c71d0b4")
 def history(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
-    """Print every version of a memory, and who made it so."""
-    from recollect.entrypoints.cli.render import print_history, print_json
-
-    found = _call("GET", entry_id, home, space, "/history")
-    print_json(found) if json else print_history(found)
+    """Print every version of a memory, and who changed it."""
+    show(_call("GET", entry_id, home, space, "/history"), render.print_history, as_json=json)
 
 
+@commands.command(
+    epilog="Examples: recollect undo fa-3f9a2c71d0b4  |  recollect undo fa-3f9a2c71d0b4 --revision 2"
+)
 def undo(
     entry_id: EntryId,
     revision: Annotated[
-        int | None, typer.Option(min=1, help="Back to this revision; unset: the last change is undone.")
+        int | None, typer.Option(min=1, help="Back to this revision; default: undo the last change.")
     ] = None,
     space: Space = "default",
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Take back the last change of a memory, or all since a revision; undo again to have it back."""
+    """Undo the last change of a memory, or all since a revision; undo again to redo."""
     body = {} if revision is None else {"revision": revision}
     _changed(_call("POST", entry_id, home, space, "/undo", json=body), "is as it was", json)
 
 
+@commands.command(epilog="Example: recollect why pr-3f9a2c71d0b4")
 def why(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
-    """Print where a memory came from: what made it, of which words."""
-    from recollect.entrypoints.cli.render import print_json, print_why
-
-    reason = _call("GET", entry_id, home, space, "/why")
-    print_json(reason) if json else print_why(reason)
+    """Print where a memory came from: what made it, from which messages."""
+    show(_call("GET", entry_id, home, space, "/why"), render.print_why, as_json=json)
 
 
 def _call(
     method: str, entry_id: str, home: Path | None, space: str, more: str = "", **options: Any
 ) -> dict[str, Any]:
-    from recollect.entrypoints.cli.client import path_of
-
-    path = path_of(_ENTRIES, entry_id) + more
-    answer: dict[str, Any] = with_home(home, lambda client: client.call(method, path, **options), space)
-    return answer
+    return call(home, space, method, path_of(_ENTRIES, entry_id) + more, **options)
 
 
 def _changed(entry: dict[str, Any], how: str, json: bool) -> None:
-    from recollect.entrypoints.cli.render import print_json, say
-
     print_json(entry) if json else say(
         f"{entry['id']} {how} (revision {entry['revision']}): {entry['title']}"
     )
 
 
-def _new_text(text: str | None, file: str | None) -> str | None:
-    """What an editor leaves around a text is no part of it."""
-    if text is not None and file is not None:
-        raise typer.BadParameter("give either --text or --file", param_hint="--file")
-    if file == "-":
-        return sys.stdin.read().strip()
-    return text if file is None else Path(file).read_text(encoding="utf-8").strip()
-
-
-FORGET_EPILOG = "Examples: recollect forget t1  |  recollect forget t1 t-12 --with-answers  |  recollect forget --user ann --yes"
-
-
+@commands.command(
+    epilog="Examples: recollect forget t1  |  recollect forget t1 t-12 --with-answers"
+    "  |  recollect forget --user ann --yes"
+)
 def forget(
-    thread: Annotated[str | None, typer.Argument(help="A thread, to be forgotten whole.")] = None,
+    thread: Annotated[str | None, typer.Argument(help="The thread to forget.")] = None,
     turn: Annotated[str | None, typer.Argument(help="Only this turn of the thread: t-12.")] = None,
     user: Annotated[str | None, typer.Option(help="A user, with all that is theirs.")] = None,
     with_answers: Annotated[
-        bool, typer.Option("--with-answers", help="What was answered to the turn goes, too.")
+        bool, typer.Option("--with-answers", help="Forget the answers to the turn, too.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
-    space: Annotated[str, typer.Option("--space", help="The space to act in.")] = "default",
+    space: Space = "default",
     home: Home = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    json: Json = False,
 ) -> None:
     """Forget a message, a thread or a user, with all that came from them. It can't be undone."""
-    from recollect.entrypoints.cli.render import print_json, say
-
     if (thread is None) == (user is None):
         raise typer.BadParameter("name a thread, or a user with --user")
     if turn is None and with_answers:
@@ -235,10 +296,7 @@ def forget(
     what, path = _what(thread, turn, user)
     if not yes:
         typer.confirm(f"Forget {what}, with all that came from it, for good?", abort=True)
-    query = {"answers": "true"} if with_answers else {}
-    forgotten: dict[str, Any] = with_home(
-        home, lambda client: client.call("DELETE", path, params=query), space
-    )
+    forgotten = call(home, space, "DELETE", path, params={"answers": "true" if with_answers else None})
     if json:
         print_json(forgotten)
         return
@@ -247,66 +305,35 @@ def forget(
 
 
 def _what(thread: str | None, turn: str | None, user: str | None) -> tuple[str, str]:
-    """In words, and its address."""
-    from recollect.entrypoints.cli.client import path_of
-
+    """What to forget, in words, and its path."""
     if thread is None:
         return f"the user {user!r}", path_of("/api/v1/users", str(user))
+    path = path_of("/api/v1/threads", thread)
     if turn is None:
-        return f"the thread {thread!r}", path_of("/api/v1/threads", thread)
-    return f"{turn} of the thread {thread!r}", path_of(f"{path_of('/api/v1/threads', thread)}/turns", turn)
+        return f"the thread {thread!r}", path
+    return f"{turn} of the thread {thread!r}", path_of(f"{path}/turns", turn)
 
 
-def print_forgotten(result: dict[str, Any]) -> None:
-    """What was looked at, how much of it, and what was found."""
-    from recollect.entrypoints.cli.render import print_table, say
-
-    say(f"{result['tombstones']} messages were forgotten; looked at:")
-    print_table(("what", "how many"), list(result["looked_at"].items()))
-    say()
-    for text in result["notes"]:
-        say(f"note: {text}")
-    for text in result["problems"]:
-        say(f"FOUND: {text}")
-    say("ok: nothing is left of them" if result["ok"] else "NOT OK")
-
-
-REPROCESS_EPILOG = (
-    "Examples: recollect reprocess --user ann  |  recollect reprocess --thread t1 --strategy facts"
+@commands.command(
+    epilog="Examples: recollect reprocess --user ann  |  recollect reprocess --thread t1 --strategy facts"
     "  |  recollect reprocess --ask-again"
 )
-
-
 def reprocess(
-    user: Annotated[str | None, typer.Option(help="Whose; unset: everybody's in the space.")] = None,
+    user: OwnerFilter = None,
     thread: Annotated[str | None, typer.Option(help="Only this thread.")] = None,
     strategies: Annotated[
         list[str] | None,
-        typer.Option("--strategy", help="episode, facts, foresight or case; may be given again."),
+        typer.Option("--strategy", help="episode, facts, foresight or case; may be repeated."),
     ] = None,
     ask_again: Annotated[
-        bool, typer.Option("--ask-again", help="Ask the model anew, though it has answered before.")
+        bool, typer.Option("--ask-again", help="Don't use the model's cached answers: ask it again.")
     ] = False,
-    space: Annotated[str, typer.Option("--space", help="The space to act in.")] = "default",
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", help="Folder of journal and vault; else RECOLLECT_HOME, else ~/.recollect."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
 ) -> None:
-    """Make the memories of conversations anew. What is made takes the place of what was; your own words stay."""
-    from recollect.entrypoints.cli.render import print_json, say
-
-    body: dict[str, Any] = {
-        "user_id": user,
-        "thread_id": thread,
-        "strategies": strategies or [],
-        "ask_again": ask_again,
-    }
-    queued = with_home(
-        home, lambda client: client.call("POST", "/api/v1/memory/reprocess", json=body), space=space
-    )
-    if json:
-        print_json(queued)
-    else:
-        say(f"{queued['memcells']} memcells, {queued['jobs']} jobs queued; 'recollect jobs' shows what waits")
+    """Make the memories of conversations again. They replace the old ones; what you wrote stays."""
+    body = {"user_id": user, "thread_id": thread, "strategies": strategies or [], "ask_again": ask_again}
+    queued = call(home, space, "POST", "/api/v1/memory/reprocess", json=body)
+    told = f"{queued['memcells']} memcells, {queued['jobs']} jobs queued; 'recollect jobs' shows what waits"
+    print_json(queued) if json else say(told)

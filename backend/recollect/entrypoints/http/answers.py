@@ -1,16 +1,24 @@
 """What answers look like."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from recollect.domain.access import ApiKey
-from recollect.domain.job import Job
-from recollect.domain.model import Coverage, Memcell, Receipt, Thread, Turn
+from recollect.domain.model import Memcell, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.service.recall.search import Found
 from recollect.service.threads import StrategyState
+
+
+class Answer(BaseModel):
+    """An answer that is made of an object whose attributes have the names of its fields."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def of(cls, source: Any) -> Self:
+        return cls.model_validate(source)
 
 
 class ErrorDetail(BaseModel):
@@ -24,7 +32,7 @@ class ErrorAnswer(BaseModel):
     error: ErrorDetail
 
 
-class ThreadAnswer(BaseModel):
+class ThreadAnswer(Answer):
     thread_id: str
     user_id: str
     agent_id: str | None
@@ -38,30 +46,13 @@ class ThreadAnswer(BaseModel):
     turn_count: int
     pinned: bool
 
-    @classmethod
-    def of(cls, thread: Thread) -> "ThreadAnswer":
-        return cls(
-            thread_id=thread.thread_id,
-            user_id=thread.user_id,
-            agent_id=thread.agent_id,
-            title=thread.title,
-            tags=list(thread.tags),
-            preset=thread.preset,
-            backend=thread.backend,
-            incognito=thread.incognito,
-            created=thread.created,
-            updated=thread.updated,
-            turn_count=thread.turn_count,
-            pinned=thread.pinned,
-        )
-
 
 class ThreadsAnswer(BaseModel):
     threads: list[ThreadAnswer]
     next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
 
 
-class TurnAnswer(BaseModel):
+class TurnAnswer(Answer):
     turn_id: str
     message_id: str
     role: str
@@ -75,10 +66,6 @@ class TurnAnswer(BaseModel):
     model: str | None
     timestamp: int
     status: str
-
-    @classmethod
-    def of(cls, turn: Turn) -> "TurnAnswer":
-        return cls(**{name: getattr(turn, name) for name in cls.model_fields})
 
 
 class TurnsAnswer(BaseModel):
@@ -95,24 +82,13 @@ class TurnsAnswer(BaseModel):
     )
 
 
-class ReceiptAnswer(BaseModel):
+class ReceiptAnswer(Answer):
     message_id: str
     turn_id: str | None
     status: Literal["accepted", "duplicate", "forgotten"]
     detail: str | None = None
     indexed: bool = Field(description="In the index, and found by its words from there; false for a new one.")
     embedded: bool = Field(description="Found by its meaning too; false for a new one.")
-
-    @classmethod
-    def of(cls, receipt: Receipt) -> "ReceiptAnswer":
-        return cls(
-            message_id=receipt.message_id,
-            turn_id=receipt.turn_id,
-            status=receipt.status,
-            detail=receipt.detail,
-            indexed=receipt.indexed,
-            embedded=receipt.embedded,
-        )
 
 
 class AddAnswer(BaseModel):
@@ -166,11 +142,7 @@ class SearchAnswer(BaseModel):
             ],
             degraded=found.degraded,
             left_out=found.left_out,
-            searched={
-                "texts": found.rows,
-                "embedded": found.embedded,
-                "from_journal": found.from_journal,
-            },
+            searched={"texts": found.rows, "embedded": found.embedded, "from_journal": found.from_journal},
             timing=found.timing,
         )
 
@@ -197,7 +169,7 @@ def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
     )
 
 
-class StrategyAnswer(BaseModel):
+class StrategyAnswer(Answer):
     strategy: str
     state: str = Field(description="`extracted`, `nothing worth keeping`, `off`, `waiting` or `failed`.")
     detail: dict[str, Any] = Field(
@@ -223,10 +195,7 @@ class MemcellAnswer(BaseModel):
             message_ids=list(message_ids),
             reason=cell.reason,
             state="failed" if "failed" in states else "extracted" if extracted else "celled",
-            strategies=[
-                StrategyAnswer(strategy=each.strategy, state=each.state, detail=each.detail)
-                for each in strategies
-            ],
+            strategies=[StrategyAnswer.of(each) for each in strategies],
         )
 
 
@@ -238,7 +207,7 @@ class FlushAnswer(BaseModel):
     error: str | None = None
 
 
-class ReprocessAnswer(BaseModel):
+class ReprocessAnswer(Answer):
     memcells: int = Field(description="How many memcells are worked on again.")
     jobs: int = Field(description="How many jobs were queued for that.")
 
@@ -248,7 +217,7 @@ class ForgetAnswer(BaseModel):
     forgotten: int = Field(description="How many turns were forgotten.")
 
 
-class CoverageAnswer(BaseModel):
+class CoverageAnswer(Answer):
     messages: int
     buffered: int
     celled: int
@@ -263,12 +232,8 @@ class CoverageAnswer(BaseModel):
     embedded: int
     digest: str
 
-    @classmethod
-    def of(cls, coverage: Coverage) -> "CoverageAnswer":
-        return cls(**{name: getattr(coverage, name) for name in cls.model_fields})
 
-
-class JobAnswer(BaseModel):
+class JobAnswer(Answer):
     job_id: int
     kind: str
     space: str
@@ -279,10 +244,6 @@ class JobAnswer(BaseModel):
     run_at: int
     created: int
     error: str | None
-
-    @classmethod
-    def of(cls, job: Job) -> "JobAnswer":
-        return cls(**{name: getattr(job, name) for name in cls.model_fields})
 
 
 class JobsAnswer(BaseModel):
@@ -311,17 +272,13 @@ class HealthAnswer(BaseModel):
     backends: list[BackendHealth] = Field(description="The models' servers.")
 
 
-class KeyAnswer(BaseModel):
+class KeyAnswer(Answer):
     key_id: str
     space: str
     user_id: str | None
     name: str | None
     created: int
     revoked: int | None
-
-    @classmethod
-    def of(cls, key: ApiKey) -> "KeyAnswer":
-        return cls(**{name: getattr(key, name) for name in cls.model_fields})
 
 
 class NewKeyAnswer(KeyAnswer):

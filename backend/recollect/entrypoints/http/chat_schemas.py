@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from recollect.domain.chat import PromptReceipt
-from recollect.domain.model import JsonObject, NewTurn
+from recollect.domain.model import NewTurn
 from recollect.domain.prompt import is_time_zone
 from recollect.entrypoints.http.answers import TurnAnswer
 from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Tags, Text
@@ -131,19 +131,14 @@ class PromptAnswer(BaseModel):
 
     @classmethod
     def of(cls, receipt: PromptReceipt) -> "PromptAnswer":
-        detail: JsonObject = receipt.detail
-        return cls(
-            turn_id=receipt.turn_id,
-            epoch=receipt.epoch,
-            request=receipt.payload,
-            messages=list(receipt.messages),
-            new_from=receipt.new_from,
-            prefix_digest=detail.get("prefix_digest"),
-            first_difference=detail.get("first_difference"),
-            cause=detail.get("cause"),
-            cached_tokens=detail.get("cached_tokens"),
-            evaluated_tokens=detail.get("evaluated_tokens"),
-            time_to_first_token_ms=detail.get("time_to_first_token_ms"),
-            sent=receipt.at,
-            detail=detail,
-        )
+        own = {
+            "turn_id": receipt.turn_id,
+            "epoch": receipt.epoch,
+            "request": receipt.payload,
+            "messages": receipt.messages,
+            "new_from": receipt.new_from,
+            "sent": receipt.at,
+            "detail": receipt.detail,
+        }
+        # The other fields are those of the receipt's detail, as far as it has them.
+        return cls.model_validate({**dict.fromkeys(cls.model_fields), **receipt.detail, **own})

@@ -10,11 +10,14 @@ from pydantic import AfterValidator
 
 from recollect.app import App
 from recollect.domain.access import Caller
-from recollect.entrypoints.headers import SPACE_HEADER
+from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
 from recollect.errors import InvalidInput
 from recollect.service.people import identify
+
+_NOTED = {"user_id": "user", "thread_id": "thread", "turn_id": "turn"}
+"""Ids in an address, and what the log calls them."""
 
 
 async def get_app(request: Request) -> App:
@@ -23,7 +26,10 @@ async def get_app(request: Request) -> App:
 
 
 async def get_caller(request: Request) -> Caller:
-    """Raises KeyRequired where keys are in force and none, or a wrong one, is given."""
+    """Raises KeyRequired where keys are in force and none, or a wrong one, is given.
+
+    Notes the ids in the request's address for its log line.
+    """
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
     app: App = request.scope["recollect.app"]
@@ -36,8 +42,10 @@ async def get_caller(request: Request) -> Caller:
     )
     if request.scope["query_string"]:
         caller = _narrowed(caller, request)
-    if caller.user_id is not None:
-        note(request, user=caller.user_id)
+    note(request, user=caller.user_id)
+    for name, value in request.path_params.items():
+        if name in _NOTED:
+            note(request, **{_NOTED[name]: _with_slashes(value)[:MAX_ID]})
     return caller
 
 

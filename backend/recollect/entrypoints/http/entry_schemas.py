@@ -1,5 +1,6 @@
 """What requests about entries and skills may hold, and what the answers look like."""
 
+from dataclasses import asdict
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -11,6 +12,7 @@ from recollect.domain.entries.entry import KnownEntry, owner_words
 from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Entry
+from recollect.entrypoints.http.answers import Answer
 from recollect.entrypoints.http.requests import Body, Id, Text, Timestamp, Title
 from recollect.service.entries import DeletedEntry, Deletion, ShownEntry
 from recollect.service.skills.view import ShownSkill
@@ -111,17 +113,13 @@ class QuoteAnswer(BaseModel):
 
     @classmethod
     def of(cls, quote: Quote) -> Self:
-        place = {"thread_id": quote.source.thread_id, "turn_id": quote.source.turn_id}
-        if (turn := quote.turn) is None:
-            return cls(**place, forgotten=True)
+        source, turn = quote.source, quote.turn
+        told = () if turn is None else ("message_id", "role", "sender_id", "timestamp", "content")
         return cls(
-            **place,
-            forgotten=False,
-            message_id=turn.message_id,
-            role=turn.role,
-            sender_id=turn.sender_id,
-            timestamp=turn.timestamp,
-            content=turn.content,
+            thread_id=source.thread_id,
+            turn_id=source.turn_id,
+            forgotten=turn is None,
+            **{name: getattr(turn, name) for name in told},
         )
 
 
@@ -134,6 +132,12 @@ class LinkedEntryAnswer(BaseModel):
     when: int
     until: int | None
 
+    @classmethod
+    def of(cls, relation: str, known: KnownEntry) -> "LinkedEntryAnswer":
+        until = _time(known.entry.extra.get(entry_links.UNTIL))
+        named = dict(NamedEntry.of(known))
+        return cls.model_validate({**named, "relation": relation, "when": known.entry.when, "until": until})
+
 
 class ShownEntryAnswer(EntryAnswer):
     quotes: list[QuoteAnswer]
@@ -145,7 +149,7 @@ class ShownEntryAnswer(EntryAnswer):
             **_fields(shown.known),
             message_ids=shown.message_ids,
             quotes=[QuoteAnswer.of(quote) for quote in shown.quotes],
-            linked=[_linked(relation, known) for relation, known in shown.linked],
+            linked=[LinkedEntryAnswer.of(relation, known) for relation, known in shown.linked],
         )
 
 
@@ -159,13 +163,8 @@ class VersionAnswer(EntryState):
 
     @classmethod
     def of(cls, version: Version) -> "VersionAnswer":
-        return cls(
-            **_state(version.entry),
-            revision=version.revision,
-            actor=version.actor,
-            cause=version.cause,
-            at=version.at,
-        )
+        change = {name: getattr(version, name) for name in ("revision", "actor", "cause", "at")}
+        return cls.model_validate({**_state(version.entry), **change})
 
 
 class HistoryAnswer(BaseModel):
@@ -228,19 +227,15 @@ class ProfileAnswer(BaseModel):
     entries: list[EntryAnswer] = Field(description="The lines of the page, in their order.")
 
 
-class ReasonCell(BaseModel):
+class ReasonCell(Answer):
     memcell_id: str
     turn_ids: list[str]
     reason: str = Field(description="What closed it.")
 
 
-class WhyAnswer(BaseModel):
+class WhyAnswer(NamedEntry):
     """An entry, what made it, and what it was made of."""
 
-    id: str
-    kind: str
-    title: str
-    text: str
     when: int
     edited: bool
     strategy: str | None
@@ -253,39 +248,18 @@ class WhyAnswer(BaseModel):
     )
 
     @classmethod
-    def of(cls, reason: Reason) -> "WhyAnswer":
-        known, cell = reason.known, reason.memcell
+    def told(cls, reason: Reason) -> "WhyAnswer":
         return cls(
-            id=known.entry_id,
-            kind=known.kind,
-            title=known.entry.title,
-            text=known.entry.text,
-            when=known.entry.when,
-            edited=known.is_edited,
+            **dict(NamedEntry.of(reason.known)),
+            when=reason.known.entry.when,
+            edited=reason.known.is_edited,
             strategy=reason.strategy or None,
             model=reason.model,
-            memcell=None
-            if cell is None
-            else ReasonCell(memcell_id=cell.memcell_id, turn_ids=list(cell.turn_ids), reason=cell.reason),
+            memcell=None if reason.memcell is None else ReasonCell.of(reason.memcell),
             quotes=[QuoteAnswer.of(quote) for quote in reason.quotes],
-            made_of=[WhyAnswer.of(each) for each in reason.made_of],
+            made_of=[WhyAnswer.told(each) for each in reason.made_of],
             left_out=reason.left_out,
         )
-
-
-def _linked(relation: str, known: KnownEntry) -> LinkedEntryAnswer:
-    entry = known.entry
-    return LinkedEntryAnswer.model_validate(
-        {
-            "id": known.entry_id,
-            "relation": relation,
-            "kind": known.kind,
-            "title": entry.title,
-            "text": entry.text,
-            "when": entry.when,
-            "until": _time(entry.extra.get(entry_links.UNTIL)),
-        }
-    )
 
 
 def _fields(known: KnownEntry) -> dict[str, object]:
@@ -336,17 +310,8 @@ class SkillAnswer(BaseModel):
 
     @classmethod
     def of(cls, shown: ShownSkill) -> "SkillAnswer":
-        skill = shown.skill
-        return cls(
-            name=skill.name,
-            agent=shown.agent,
-            description=skill.description,
-            tools=list(skill.tools),
-            cases=list(skill.cases),
-            edited=list(skill.edited),
-            path=shown.path,
-            text=shown.text,
-        )
+        own = {"agent": shown.agent, "path": shown.path, "text": shown.text}
+        return cls.model_validate({**asdict(shown.skill), **own})
 
 
 class SkillsAnswer(BaseModel):

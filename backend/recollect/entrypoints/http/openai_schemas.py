@@ -45,11 +45,10 @@ Object = Annotated[JsonObject, AfterValidator(_storable_object)]
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
-PASSED_ON = (
-    "temperature", "top_p", "stop", "seed", "tools", "tool_choice", "parallel_tool_calls", "response_format",
-    "frequency_penalty", "presence_penalty", "logit_bias", "reasoning_effort", "verbosity", "service_tier", "user",
-    "safety_identifier", "prediction", "modalities", "audio", "web_search_options",
-)  # fmt: skip
+HEEDED_HERE = {
+    "model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "metadata",
+}  # fmt: skip
+"""Fields that Recollect reads itself; all others are passed on to the backend."""
 
 
 class Lenient(BaseModel):
@@ -125,7 +124,7 @@ class CompletionBody(Lenient):
 
     def options(self) -> JsonObject:
         """What the backend gets as it was sent."""
-        given = self.model_dump(include=set(PASSED_ON), exclude_unset=True)
+        given = self.model_dump(exclude=HEEDED_HERE, exclude_unset=True)
         return {name: value for name, value in given.items() if value is not None}
 
     def said(self, now: int) -> tuple[dict[int, NewTurn], tuple[str, ...] | None]:
@@ -225,13 +224,8 @@ def what_went_wrong(live: LiveTurn) -> RecollectError | None:
 def completion(live: LiveTurn, asked_model: str) -> JsonObject:
     """An answer that has ended."""
     choices = [
-        {
-            "index": index,
-            "message": _message(live, index),
-            "logprobs": None,
-            "finish_reason": _reason(live, index),
-        }
-        for index in range(len(live.choices))
+        {"index": n, "message": _message(live, n), "logprobs": None, "finish_reason": _reason(live, n)}
+        for n in range(len(live.choices))
     ]
     model = live.turn.model or asked_model
     return {**_head(live, model, "chat.completion"), "choices": choices, "usage": _usage(live)}

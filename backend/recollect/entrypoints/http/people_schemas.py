@@ -4,17 +4,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from recollect.domain.chat import PromptCost
 from recollect.domain.model import Note
 from recollect.domain.people import (
     DEFAULT_PRESET,
     MAX_INSTRUCTIONS,
     MAX_PERSONA,
     MAX_TOKENS,
-    Preferences,
     Preset,
 )
-from recollect.entrypoints.http.requests import Body, Id, Text
+from recollect.entrypoints.http.answers import Answer
+from recollect.entrypoints.http.requests import Body, Id, Text, not_blank
 from recollect.service.operations import BackendView
 from recollect.service.vault.notes import NoteText, name_of
 
@@ -55,7 +54,7 @@ class PresetChanges(Body):
         }
 
 
-class PresetAnswer(BaseModel):
+class PresetAnswer(Answer):
     name: str
     instructions: str
     persona: str | None
@@ -64,10 +63,6 @@ class PresetAnswer(BaseModel):
     model: str | None
     backend: str | None
     revision: str = Field(description="Changes with what is asked of the model, and only then.")
-
-    @classmethod
-    def of(cls, preset: Preset) -> "PresetAnswer":
-        return cls(**{name: getattr(preset, name) for name in cls.model_fields})
 
 
 class PresetsAnswer(BaseModel):
@@ -96,22 +91,12 @@ class PreferenceChanges(Body):
         return self.model_dump(exclude_unset=True)
 
 
-class PreferencesAnswer(BaseModel):
+class PreferencesAnswer(Answer):
     user_id: str
     auto_memory: bool
     auto_skills: bool
     time_zone: str | None
     preset: str | None
-
-    @classmethod
-    def of(cls, preferences: Preferences) -> "PreferencesAnswer":
-        return cls(**{name: getattr(preferences, name) for name in cls.model_fields})
-
-
-def _says_something(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
 
 
 class NoteBody(Body):
@@ -119,9 +104,7 @@ class NoteBody(Body):
 
     user_id: Id | None = Field(None, description="Whose; unset: the key's user, else `me`.")
     name: Id = Field(description="Its file's name, with or without `.md`.")
-    text: Annotated[Text, AfterValidator(_says_something)] = Field(
-        description="Markdown, up to 1,000,000 bytes."
-    )
+    text: Annotated[Text, AfterValidator(not_blank)] = Field(description="Markdown, up to 1,000,000 bytes.")
     replace: bool = Field(False, description="Put it in the place of another note of that name.")
 
 
@@ -140,8 +123,7 @@ class NoteTextAnswer(NoteAnswer):
 
     @classmethod
     def told(cls, found: NoteText) -> "NoteTextAnswer":
-        note = found.note
-        return cls(name=name_of(note), path=note.path, modified=note.modified, text=found.text)
+        return cls(**dict(NoteAnswer.of(found.note)), text=found.text)
 
 
 class NotesAnswer(BaseModel):
@@ -168,12 +150,9 @@ class BackendAnswer(BaseModel):
     def of(cls, view: BackendView) -> "BackendAnswer":
         facts = view.facts
         return cls(
+            **{name: getattr(facts, name, None) for name in ("kind", "local", "context_tokens", "slots")},
             name=view.backend.name,
-            kind=None if facts is None else facts.kind,
-            local=None if facts is None else facts.local,
             models=[] if facts is None else list(facts.models),
-            context_tokens=None if facts is None else facts.context_tokens,
-            slots=None if facts is None else facts.slots,
             pinned_slots=view.pinned,
             label=view.backend.label,
             problem=view.problem,
@@ -184,7 +163,7 @@ class BackendsAnswer(BaseModel):
     backends: list[BackendAnswer] = Field(description="The default first.")
 
 
-class CachedPrompt(BaseModel):
+class CachedPrompt(Answer):
     thread_id: str
     turn_id: str = Field(description="The answer's.")
     at: int
@@ -194,10 +173,6 @@ class CachedPrompt(BaseModel):
     cause: str | None = Field(
         description="Why the prompt was no longer what the cache held; null: it only grew."
     )
-
-    @classmethod
-    def of(cls, cost: PromptCost) -> "CachedPrompt":
-        return cls(**{name: getattr(cost, name) for name in cls.model_fields})
 
 
 class CacheAnswer(BaseModel):

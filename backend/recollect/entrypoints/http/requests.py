@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from recollect.domain.model import MAX_TIMESTAMP, NewTurn, Role
 from recollect.domain.recall.hits import Mode, RowType, Scope, Selection
 from recollect.service.recall.search import Search
+from recollect.service.threads import NewThread
 
 MAX_ID = 512
 MAX_TEXT_DEPTH = 64
@@ -61,7 +62,7 @@ def addressable(identifier: str) -> str:
     return identifier
 
 
-def _not_blank(text: str) -> str:
+def not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
     return text
@@ -119,15 +120,7 @@ class Message(Body):
         return self
 
     def new_turn(self) -> NewTurn:
-        return NewTurn(
-            role=self.role,
-            content=self.content or "",
-            timestamp=self.timestamp,
-            sender_id=self.sender_id,
-            message_id=self.message_id,
-            tool_calls=self.tool_calls,
-            tool_call_id=self.tool_call_id,
-        )
+        return NewTurn(**{**dict(self), "content": self.content or ""})
 
 
 class AddBody(Body):
@@ -159,7 +152,7 @@ class SearchBody(Body):
     """A search within one user's memory."""
 
     query: Annotated[
-        str, Field(min_length=1, max_length=10_000), AfterValidator(_storable), AfterValidator(_not_blank)
+        str, Field(min_length=1, max_length=10_000), AfterValidator(_storable), AfterValidator(not_blank)
     ]
     user_id: Id | None = Field(None, description="Whose memory; unset: the key's user.")
     agent_id: Id | None = Field(
@@ -200,12 +193,7 @@ class SearchBody(Body):
     def search(self) -> Search:
         top_k = self.top_k or (100 if self.max_tokens is not None else 10)
         scope = Scope(
-            types=frozenset(self.types),
-            tags=frozenset(self.tags),
-            thread_id=self.thread_id,
-            agent_id=self.agent_id,
-            since=self.since,
-            until=self.until,
+            frozenset(self.types), frozenset(self.tags), self.thread_id, self.agent_id, self.since, self.until
         )
         selection = Selection(self.mode, scope, top_k, self.max_tokens, self.passages)
         return Search(self.query, self.user_id, self.agent_id, selection, self.neighbours, self.now)
@@ -220,6 +208,9 @@ class ThreadBody(Body):
     preset: Id | None = None
     backend: Id | None = None
     incognito: bool = False
+
+    def new_thread(self) -> NewThread:
+        return NewThread(**{**dict(self), "tags": tuple(dict.fromkeys(self.tags))})
 
 
 class ThreadChanges(Body):
@@ -263,20 +254,8 @@ class TurnBody(Body):
         return self
 
     def new_turn(self, now: int) -> NewTurn:
-        return NewTurn(
-            role=self.role,
-            content=self.content or "",
-            timestamp=now if self.timestamp is None else self.timestamp,
-            sender_id=self.sender_id or "",
-            message_id=self.message_id,
-            parts=self.parts,
-            tool_calls=self.tool_calls,
-            tool_call_id=self.tool_call_id,
-            reasoning=self.reasoning,
-            parent_id=self.parent_id,
-            model=self.model,
-            status=self.status,
-        )
+        given = {name: value for name, value in self if name != "user_id" and value is not None}
+        return NewTurn(**{"content": "", "timestamp": now, "sender_id": "", **given})
 
 
 class KeyBody(Body):

@@ -47,7 +47,7 @@ async def post_message(
     ] = None,
 ) -> Response:
     """One chat turn. A thread that doesn't exist is opened for the user."""
-    note(request, thread=thread_id, user=body.user_id)
+    note(request, user=body.user_id)
     asked = body.request(thread_id, home.clock(), idempotency_key)
     live = await home.chat.handle_chat_turn(caller, asked)
     note(request, turn=live.turn.turn_id)
@@ -59,7 +59,6 @@ async def join_stream(
     home: Home,
     caller: Calling,
     thread_id: PathId,
-    request: Request,
     user_id: UserQuery = None,
     turn_id: Annotated[
         Id | None, Query(description="An answer; unset: the one that streams, else the last.")
@@ -70,7 +69,6 @@ async def join_stream(
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
     """Follow an answer, from its beginning or from an event on; one that has ended is told at once."""
-    note(request, thread=thread_id, user=user_id)
     thread = await owned_thread(home.THREADS, caller, thread_id, user_id)
     offset = None
     if seen := after or last_event_id:
@@ -85,7 +83,7 @@ async def cancel(
 ) -> CancelAnswer:
     """Stop the answer that streams; with `all` the turns that wait, too. What has streamed is kept."""
     wanted = body or CancelBody()
-    note(request, thread=thread_id, user=wanted.user_id)
+    note(request, user=wanted.user_id)
     thread = await owned_thread(home.THREADS, caller, thread_id, wanted.user_id)
     stopped = home.chat.cancel(thread, everything=wanted.all)
     if stopped:
@@ -95,15 +93,9 @@ async def cancel(
 
 @router.get("/{thread_id}/turns/{turn_id}/prompt", responses=documented(404))
 async def get_prompt(
-    home: Home,
-    caller: Calling,
-    thread_id: PathId,
-    turn_id: PathId,
-    request: Request,
-    user_id: UserQuery = None,
+    home: Home, caller: Calling, thread_id: PathId, turn_id: PathId, user_id: UserQuery = None
 ) -> PromptAnswer:
     """What exactly was sent for a turn: of an answer, or of the message that it answers."""
-    note(request, thread=thread_id, user=user_id, turn=turn_id)
     receipt = await prompts.prompt_of(home.THREADS, home.chats, caller, thread_id, user_id, turn_id)
     return PromptAnswer.of(receipt)
 
@@ -149,14 +141,8 @@ _PICTURE: dict[int | str, dict[str, Any]] = {
     responses={**documented(404), **_PICTURE},
 )
 async def get_image(
-    home: Home,
-    caller: Calling,
-    thread_id: PathId,
-    name: PathId,
-    request: Request,
-    user_id: UserQuery = None,
+    home: Home, caller: Calling, thread_id: PathId, name: PathId, user_id: UserQuery = None
 ) -> Response:
     """An image of a thread's owner: `name` is what stands after `vault:images/` in a part."""
-    note(request, thread=thread_id, user=user_id)
     content = await home.images.shown(home.THREADS, caller, thread_id, user_id, name)
     return Response(content, headers=_HEADERS, media_type=media_type(name))

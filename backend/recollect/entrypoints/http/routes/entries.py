@@ -45,7 +45,6 @@ def _verbs(home: App, entry_id: str) -> Entries | SkillEntries:
 async def list_entries(
     home: Home,
     caller: Calling,
-    request: Request,
     user_id: UserQuery = None,
     agent_id: Annotated[Id | None, Query(description="This agent's instead.")] = None,
     kind: Annotated[
@@ -60,7 +59,6 @@ async def list_entries(
     after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
 ) -> EntriesAnswer:
     """What was made of a user's conversations, or of an agent's, the newest first by when it happened."""
-    note(request, user=user_id)
     if since is not None and until is not None and since >= until:
         raise InvalidInput("until: must be after since", field="until")
     wanted = EntryFilter(user_id, agent_id, tuple(dict.fromkeys(kind or ())), since, until)
@@ -76,10 +74,9 @@ async def list_entries(
 
 @router.get("/{entry_id}", responses=documented(404))
 async def get_entry(
-    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> ShownEntryAnswer:
     """One entry, with the words it came from."""
-    note(request, user=user_id)
     return ShownEntryAnswer.of(await _verbs(home, entry_id).get_entry(caller, entry_id, user_id))
 
 
@@ -96,28 +93,25 @@ async def edit_entry(
 
 @router.delete("/{entry_id}", responses=documented(404, 409))
 async def delete_entry(
-    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> DeletedEntryAnswer:
     """Forget an entry, with its history. It is never derived again, and can't be brought back."""
-    note(request, user=user_id)
     return DeletedEntryAnswer.of(await _verbs(home, entry_id).delete_entry(caller, entry_id, user_id))
 
 
 @router.get("/{entry_id}/deletion", responses=documented(404))
 async def preview_deletion(
-    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> DeletionAnswer:
     """What would go along if the entry were deleted. Nothing is changed."""
-    note(request, user=user_id)
     return DeletionAnswer.of(await _verbs(home, entry_id).what_goes(caller, entry_id, user_id))
 
 
 @router.get("/{entry_id}/history", responses=documented(404))
 async def get_history(
-    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> HistoryAnswer:
     """Every version of an entry, and who made it so."""
-    note(request, user=user_id)
     known, versions = await _verbs(home, entry_id).history(caller, entry_id, user_id)
     return HistoryAnswer(
         id=known.entry_id, revision=known.revision, versions=[VersionAnswer.of(each) for each in versions]
@@ -137,22 +131,16 @@ async def undo(
 
 
 @router.get("/{entry_id}/why", responses=documented(404))
-async def why(
-    home: Home, caller: Calling, entry_id: PathId, request: Request, user_id: UserQuery = None
-) -> WhyAnswer:
+async def why(home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None) -> WhyAnswer:
     """The chain from an entry to the words it came from."""
-    note(request, user=user_id)
-    return WhyAnswer.of(await _verbs(home, entry_id).why(caller, entry_id, user_id))
+    return WhyAnswer.told(await _verbs(home, entry_id).why(caller, entry_id, user_id))
 
 
 skills_router = APIRouter(prefix="/api/v1/memory/skills", tags=["memory"])
 
 
 @skills_router.get("", responses=documented(404))
-async def list_skills(
-    home: Home, caller: Calling, request: Request, user_id: UserQuery = None
-) -> SkillsAnswer:
+async def list_skills(home: Home, caller: Calling, user_id: UserQuery = None) -> SkillsAnswer:
     """The skills that were made of a user's conversations with agents, or all of the space."""
-    note(request, user=user_id)
     found = await home.skills.list_skills(caller, user_id)
     return SkillsAnswer(skills=[SkillAnswer.of(shown) for shown in found])

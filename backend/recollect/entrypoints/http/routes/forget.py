@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery
 from recollect.entrypoints.http.entry_schemas import NamedEntry
 from recollect.entrypoints.http.errors import documented
 from recollect.service.forget.forget import (
@@ -55,10 +55,9 @@ class ForgettingAnswer(BaseModel):
 
 @router.get("/threads/{thread_id}/deletion", responses=documented(404))
 async def thread_deletion(
-    home: Home, caller: Calling, thread_id: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
 ) -> ForgettingAnswer:
     """What deleting a thread would take along. Nothing is changed."""
-    note(request, thread=thread_id, user=user_id)
     goes = await what_goes_with_thread(home.THREADS, home.entry_store, caller, thread_id, user_id)
     return ForgettingAnswer.of(thread_id, goes)
 
@@ -69,12 +68,10 @@ async def turn_deletion(
     caller: Calling,
     thread_id: PathId,
     turn_id: PathId,
-    request: Request,
     user_id: UserQuery = None,
     answers: WithAnswers = False,
 ) -> ForgettingAnswer:
     """What forgetting one turn would take along. Nothing is changed. 409: it is still being written."""
-    note(request, thread=thread_id, user=user_id)
     goes = await what_goes_with_turn(
         home.THREADS, home.forgetting, home.entry_store, caller, thread_id, turn_id, user_id, answers=answers
     )
@@ -87,12 +84,10 @@ async def delete_turn(
     caller: Calling,
     thread_id: PathId,
     turn_id: PathId,
-    request: Request,
     user_id: UserQuery = None,
     answers: WithAnswers = False,
 ) -> ForgottenTurnAnswer:
     """Forget one turn and all that came from it. 409: it is still being written; cancel it first."""
-    note(request, thread=thread_id, user=user_id)
     forgotten = await forget_turn(
         home.THREADS, home.forgetting, caller, thread_id, turn_id, user_id, answers=answers
     )
@@ -105,9 +100,8 @@ async def delete_turn(
 
 
 @router.delete("/users/{user_id}", responses=documented(404))
-async def delete_user(home: Home, caller: Calling, user_id: PathId, request: Request) -> ForgottenUserAnswer:
+async def delete_user(home: Home, caller: Calling, user_id: PathId) -> ForgottenUserAnswer:
     """Forget a user: every thread, memory, note, image and preference of theirs. For that user and the operator."""
-    note(request, user=user_id)
     forgotten = await forget_user(home.forgetting, home.people, caller, user_id)
     return ForgottenUserAnswer(
         user_id=user_id,

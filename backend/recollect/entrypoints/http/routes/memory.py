@@ -112,16 +112,15 @@ async def reprocess(home: Home, caller: Calling, body: ReprocessBody, request: R
         strategies=body.strategies,
         ask_again=body.ask_again,
     )
-    return ReprocessAnswer(memcells=queued.memcells, jobs=queued.jobs)
+    return ReprocessAnswer.of(queued)
 
 
 notes_router = APIRouter(prefix="/api/v1/memory/notes", tags=["memory"])
 
 
 @notes_router.get("", responses=documented(404))
-async def list_notes(home: Home, caller: Calling, request: Request, user_id: UserQuery = None) -> NotesAnswer:
+async def list_notes(home: Home, caller: Calling, user_id: UserQuery = None) -> NotesAnswer:
     """A user's notes, by their names."""
-    note(request, user=user_id)
     found = await home.user_notes.list_notes(caller, user_id)
     return NotesAnswer(notes=[NoteAnswer.of(each) for each in found])
 
@@ -141,19 +140,15 @@ async def import_note(
 
 
 @notes_router.get("/{name}", responses=documented(404))
-async def get_note(
-    home: Home, caller: Calling, name: PathId, request: Request, user_id: UserQuery = None
-) -> NoteTextAnswer:
+async def get_note(home: Home, caller: Calling, name: PathId, user_id: UserQuery = None) -> NoteTextAnswer:
     """One note with its text; a slash in its name comes as `%2F`."""
-    note(request, user=user_id)
     return NoteTextAnswer.told(await home.user_notes.get_note(caller, user_id, name))
 
 
 @notes_router.delete("/{name}", responses=documented(404))
 async def delete_note(
-    home: Home, caller: Calling, name: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, name: PathId, user_id: UserQuery = None
 ) -> ForgottenNoteAnswer:
     """Forget a note: its file, what the index holds of it, and the prompts that quoted it."""
-    note(request, user=user_id)
     await forget_note(home.user_notes, home.forgetting, caller, user_id, name)
     return ForgottenNoteAnswer(name=name)

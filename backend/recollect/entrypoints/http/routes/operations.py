@@ -294,10 +294,7 @@ async def get_backends(home: Home, caller: Calling) -> BackendsAnswer:
 
 @figures_router.get("/cache", responses=documented(404))
 async def get_cache(
-    home: Home,
-    caller: Calling,
-    user_id: UserQuery = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    home: Home, caller: Calling, user_id: UserQuery = None, limit: Annotated[int, Query(ge=1, le=1000)] = 200
 ) -> CacheAnswer:
     """How much of their prompts the backends' caches held, answer by answer."""
     found = await home.chats.prompt_costs(caller.space, caller.acting_for(user_id), limit)

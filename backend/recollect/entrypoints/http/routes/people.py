@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from recollect.entrypoints.http.deps import Calling, Home, PathId, note
+from recollect.entrypoints.http.deps import Calling, Home, PathId
 from recollect.entrypoints.http.entry_schemas import EntryAnswer, ProfileAnswer
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.people_schemas import (
@@ -71,28 +71,23 @@ async def delete_preset(home: Home, caller: Calling, name: PathId) -> DeletedPre
 
 
 @router.get("/users/{user_id}/profile", responses=documented(404))
-async def get_profile(home: Home, caller: Calling, user_id: PathId, request: Request) -> ProfileAnswer:
+async def get_profile(home: Home, caller: Calling, user_id: PathId) -> ProfileAnswer:
     """What holds about a user, line by line, for that user and the operator."""
-    note(request, user=user_id)
     found = await home.entries.profile(caller, user_id)
     return ProfileAnswer(user_id=user_id, entries=[EntryAnswer.of(shown) for shown in found])
 
 
 @router.get("/users/{user_id}/preferences", responses=documented(404))
-async def get_preferences(
-    home: Home, caller: Calling, user_id: PathId, request: Request
-) -> PreferencesAnswer:
+async def get_preferences(home: Home, caller: Calling, user_id: PathId) -> PreferencesAnswer:
     """For that user and the operator; the defaults, where nothing was chosen."""
-    note(request, user=user_id)
     return PreferencesAnswer.of(await preferences.get_preferences(home.people, caller, user_id))
 
 
 @router.patch("/users/{user_id}/preferences", responses=documented(404))
 async def change_preferences(
-    home: Home, caller: Calling, user_id: PathId, body: PreferenceChanges, request: Request
+    home: Home, caller: Calling, user_id: PathId, body: PreferenceChanges
 ) -> PreferencesAnswer:
     """Change what is named; null is the default again."""
-    note(request, user=user_id)
     changed = await preferences.change_preferences(home.people, caller, user_id, body.changes())
     return PreferencesAnswer.of(changed)
 

@@ -20,7 +20,7 @@ from recollect.errors import InvalidInput
 from recollect.service import threads
 from recollect.service.chat.receive_stream import receipts_of
 from recollect.service.forget import forget
-from recollect.service.threads import NewThread, Stretch
+from recollect.service.threads import Stretch
 from recollect.service.vault.images import add_turn_with_images
 
 router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
@@ -32,17 +32,7 @@ MOST = 2**62
 @router.post("", status_code=201, responses=documented(409, 404))
 async def create_thread(home: Home, caller: Calling, body: ThreadBody, request: Request) -> ThreadAnswer:
     """Open a thread for a user."""
-    new = NewThread(
-        user_id=body.user_id,
-        thread_id=body.thread_id,
-        agent_id=body.agent_id,
-        title=body.title,
-        tags=tuple(dict.fromkeys(body.tags)),
-        preset=body.preset,
-        backend=body.backend,
-        incognito=body.incognito,
-    )
-    thread = await threads.create_thread(home.THREADS, home.clock, caller, new, home.people)
+    thread = await threads.create_thread(home.THREADS, home.clock, caller, body.new_thread(), home.people)
     note(request, thread=thread.thread_id, user=thread.user_id)
     return ThreadAnswer.of(thread)
 
@@ -80,9 +70,8 @@ async def list_threads(
 
 @router.get("/{thread_id}", responses=documented(404))
 async def get_thread(
-    home: Home, caller: Calling, thread_id: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
 ) -> ThreadAnswer:
-    note(request, thread=thread_id, user=user_id)
     return ThreadAnswer.of(await threads.owned_thread(home.THREADS, caller, thread_id, user_id))
 
 
@@ -91,7 +80,7 @@ async def update_thread(
     home: Home, caller: Calling, thread_id: PathId, body: ThreadChanges, request: Request
 ) -> ThreadAnswer:
     """Change title, tags, preset, backend or the pin; what is not named stays."""
-    note(request, thread=thread_id, user=body.user_id)
+    note(request, user=body.user_id)
     changed = await threads.update_thread(
         home.THREADS, caller, thread_id, body.user_id, body.changes(), home.people
     )
@@ -100,10 +89,9 @@ async def update_thread(
 
 @router.delete("/{thread_id}", responses=documented(404))
 async def delete_thread(
-    home: Home, caller: Calling, thread_id: PathId, request: Request, user_id: UserQuery = None
+    home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
 ) -> ForgetAnswer:
     """Forget a thread and all of its turns. A text-free tombstone of each message stays."""
-    note(request, thread=thread_id, user=user_id)
     count = await forget.delete_thread(home.THREADS, caller, thread_id, user_id)
     return ForgetAnswer(thread_id=thread_id, forgotten=count)
 
@@ -118,7 +106,6 @@ async def get_turns(
     home: Home,
     caller: Calling,
     thread_id: PathId,
-    request: Request,
     user_id: UserQuery = None,
     max_turns: Annotated[
         int | None, Query(ge=0, description="At most so many; unset: a page of 100, with `next`.")
@@ -133,7 +120,6 @@ async def get_turns(
     ] = False,
 ) -> TurnsAnswer | Response:
     """The newest turns, or those before, after or around one; oldest first."""
-    note(request, thread=thread_id, user=user_id)
     if sum(place is not None for place in (before, after, around)) > 1:
         raise InvalidInput("before, after, around: only one of them can be given", field="around")
     most = PAGE if max_turns is None else min(max_turns, MOST)
@@ -171,14 +157,8 @@ def _rendered(turns: list[Turn], extra: dict[str, Any]) -> Response:
 
 @router.get("/{thread_id}/turns/{turn_id}", responses=documented(404))
 async def get_turn(
-    home: Home,
-    caller: Calling,
-    thread_id: PathId,
-    turn_id: PathId,
-    request: Request,
-    user_id: UserQuery = None,
+    home: Home, caller: Calling, thread_id: PathId, turn_id: PathId, user_id: UserQuery = None
 ) -> TurnAnswer:
-    note(request, thread=thread_id, user=user_id, turn=turn_id)
     return TurnAnswer.of(await threads.get_turn(home.THREADS, caller, thread_id, user_id, turn_id))
 
 
@@ -189,7 +169,6 @@ async def add_turn(
     home: Home, caller: Calling, thread_id: OpenedId, body: TurnBody, request: Request, response: Response
 ) -> TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
-    note(request, thread=thread_id)
     stored, new = await add_turn_with_images(
         home.THREADS, home.images, caller, thread_id, body.user_id, body.new_turn(home.clock())
     )

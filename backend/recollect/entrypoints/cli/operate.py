@@ -1,0 +1,203 @@
+"""Commands of whoever runs the server: serve, verify, rebuild, backup, restore, reindex, jobs, keys."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.entrypoints.cli.options import Home, Json, call, call_with_progress, path_of, settings_for
+from recollect.entrypoints.cli.render import (
+    print_forgotten,
+    print_json,
+    print_records,
+    print_reindexed,
+    print_verification,
+    progress_bar,
+    say,
+    show,
+)
+
+commands = typer.Typer()
+jobs_cli = typer.Typer(help="List jobs that are not done, and retry dead ones.", no_args_is_help=False)
+keys_cli = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+
+
+def serve(
+    home: Home = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; any but loopback needs API keys.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")] = None,
+) -> None:
+    """Run the server until Ctrl-C or SIGTERM."""
+    from recollect.app import open_app
+    from recollect.entrypoints.http.server import run_server
+    from recollect.entrypoints.logs import logging_to_stderr
+    from recollect.infra.home_lock import limit_arenas
+
+    limit_arenas()
+    settings = settings_for(home, host=host, port=port)
+    with logging_to_stderr(settings):
+        run_server(open_app(settings))
+
+
+@commands.command(epilog="Examples: recollect verify --json  |  recollect verify --forgotten")
+def verify(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Write files that are missing from the vault.")
+    ] = False,
+    forgotten: Annotated[
+        bool, typer.Option("--forgotten", help="Check instead that nothing is left of what was forgotten.")
+    ] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Check that no message is missing, that the vault equals the journal, and the index the vault.
+
+    The exit code is 1 if a check fails.
+    """
+    body = {"repair": repair, "forgotten": forgotten}
+    result = call_with_progress(home, "verifying", "/api/v1/verify", body)
+    show(result, print_forgotten if forgotten else print_verification, as_json=json)
+    if not result["ok"]:
+        raise typer.Exit(1)
+
+
+@commands.command(epilog="Example: recollect rebuild (stop the server first)")
+def rebuild(home: Home = None, json: Json = False) -> None:
+    """Make the journal again from the vault alone."""
+    from dataclasses import asdict
+
+    from recollect.app import open_home
+    from recollect.service.rebuild import rebuild_home
+
+    settings = settings_for(home)
+    with progress_bar("rebuilding") as progress:
+        report, result = asyncio.run(rebuild_home(settings, open_home, progress))
+    verification = {"ok": result.ok, **asdict(result)}
+    if json:
+        print_json({**asdict(report), "verification": verification})
+    else:
+        say(f"brought back {report.threads} threads, {report.turns} turns, {report.memcells} memcells,")
+        say(
+            f"{report.presets} presets, the preferences of {report.preferences} users, {report.entries} entries"
+        )
+        say(f"and {report.forgotten} tombstones; the vault does not hold: {', '.join(report.lost)}")
+        for problem in report.problems:
+            say(f"PROBLEM: {problem}")
+        print_verification(verification)
+    if not result.ok or report.problems:
+        raise typer.Exit(1)
+
+
+@commands.command(epilog="Example: recollect backup ~/recollect-2026-05-08.tar.gz")
+def backup(
+    target: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Save journal and vault as they are at one moment, while the server runs, and verify the file."""
+    import shutil
+
+    if target.exists():
+        raise typer.BadParameter(f"{target} exists already", param_hint="TARGET")
+    target.absolute().parent.mkdir(parents=True, exist_ok=True)
+    target.touch(exist_ok=False)  # Fails before the work, if it cannot be written.
+    target.unlink()
+    result = call_with_progress(home, "backing up", "/api/v1/backup")
+    shutil.move(result["path"], target)
+    result["path"] = str(target)
+    print_json(result) if json else say(f"saved and verified {result['files']} files in {target}")
+
+
+@commands.command(epilog="Example: recollect restore backup.tar.gz --home ~/.recollect-restored")
+def restore(
+    archive: Annotated[
+        Path, typer.Argument(help="A file made by 'recollect backup'.", exists=True, dir_okay=False)
+    ],
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Unpack a backup into an empty home, and verify it."""
+    from dataclasses import asdict
+
+    from recollect.app import open_home
+    from recollect.service.rebuild import restore_home
+
+    settings = settings_for(home)
+    with progress_bar("restoring") as progress:
+        result = asyncio.run(restore_home(archive, settings, open_home, progress))
+    show({"ok": result.ok, **asdict(result)}, print_verification, as_json=json)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@commands.command(epilog="Example: recollect reindex (while the server runs)")
+def reindex(home: Home = None, json: Json = False) -> None:
+    """Build a new index from journal and vault, verify it, and swap it in; search goes on meanwhile."""
+    show(call_with_progress(home, "indexing", "/api/v1/reindex"), print_reindexed, as_json=json)
+
+
+@jobs_cli.callback(invoke_without_command=True, epilog="Example: recollect jobs --state dead")
+def jobs(
+    context: typer.Context,
+    state: Annotated[str | None, typer.Option(help="queued, running or dead.")] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """List jobs that are not done."""
+    context.obj = home
+    if context.invoked_subcommand is not None:
+        return
+    columns = {
+        "job": "job_id", "kind": "kind", "thread": "thread_id", "state": "state", "attempts": "attempts",
+        "next run": "run_at", "error": "error",
+    }  # fmt: skip
+    found = call(home, None, "GET", "/api/v1/jobs", params={"limit": 1000, "state": state})
+    show(found, lambda found: print_records(columns, found["jobs"]), as_json=json)
+
+
+@jobs_cli.command(epilog="Example: recollect jobs retry 17")
+def retry(
+    context: typer.Context,
+    job_id: Annotated[int, typer.Argument(help="A dead job.")],
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Queue a dead job again; it runs at once."""
+    job = call(home or context.obj, None, "POST", f"/api/v1/jobs/{job_id}/retry")
+    print_json(job) if json else say(f"job {job['job_id']} ({job['kind']}) waits to run again")
+
+
+@keys_cli.command(epilog="Example: recollect keys create --user ann --name laptop")
+def create(
+    space: Annotated[str, typer.Option(help="The space that it opens.")] = "default",
+    user: Annotated[str | None, typer.Option(help="Only for this user of the space.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name to recognise it by.")] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Make a key. It is shown once. As soon as there is a key, every request needs one."""
+    key = call(home, None, "POST", "/api/v1/keys", json={"space": space, "user_id": user, "name": name})
+    print_json(key) if json else say(key["secret"])
+
+
+@keys_cli.command("list", epilog="Example: recollect keys list --json")
+def list_keys(home: Home = None, json: Json = False) -> None:
+    """List keys, without their secrets."""
+    columns = {
+        "key": "key_id", "space": "space", "user": "user_id", "name": "name", "created": "created",
+        "revoked": "revoked",
+    }  # fmt: skip
+    found = call(home, None, "GET", "/api/v1/keys")
+    show(found, lambda found: print_records(columns, found["keys"]), as_json=json)
+
+
+@keys_cli.command(epilog="Example: recollect keys revoke k_1f2e3d4c5b6a")
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="As 'recollect keys list' shows it.")], home: Home = None
+) -> None:
+    """Revoke a key, at once and for good."""
+    key = call(home, None, "DELETE", path_of("/api/v1/keys", key_id))
+    say(f"revoked {key['key_id']}")
