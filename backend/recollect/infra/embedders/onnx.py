@@ -22,7 +22,7 @@ from recollect.infra.embedders.onnx_model import (
     runs,
 )
 from recollect.infra.home_lock import return_free_memory
-from recollect.infra.model_folder import describe
+from recollect.infra.model_setup import describe
 
 _WINDOW = 256
 """Texts that are tokenized, and sorted by length, at a time."""
