@@ -2,10 +2,11 @@
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, plain_name
 from recollect.domain.model import JsonObject
@@ -192,45 +193,43 @@ class Outgoing:
         return self.extras and self.facts.local
 
 
-class AnswerReader(Protocol):
+class AnswerReader(ABC):
     """Reads one answer, event by event. One that is none raises StrangeAnswerError, or a built-in error."""
 
-    @property
-    def begun(self) -> bool:
-        """Whether anything has come that belongs to an answer, be it only its end."""
-        ...
+    begun = False
+    """Whether anything has come that belongs to an answer, even if it is only its end."""
+    complete = False
+    """Every choice has ended; counts may still follow."""
 
-    @property
-    def complete(self) -> bool:
-        """Every choice has ended; counts may still follow."""
-        ...
-
+    @abstractmethod
     def read(self, event: JsonObject) -> Iterator[Delta]: ...
-    def flush(self) -> Iterator[Delta]: ...
+
+    def flush(self) -> Iterator[Delta]:
+        """What was held back until the answer's end."""
+        return iter(())
+
+    @abstractmethod
     def finished(self) -> Finished: ...
 
 
-class Dialect(Protocol):
-    """How one engine is spoken to."""
+class Dialect(ABC):
+    """How one engine is called."""
 
-    @property
-    def route(self) -> str:
-        """Where chats are posted: below the API's root, or, with `/` in front, below the server's."""
-        ...
+    route: str
+    """Where chats are posted: below the API's root, or, with `/` in front, below the server's."""
+    takes_choices = False
+    """Whether one request may ask for several answers."""
 
-    @property
-    def takes_choices(self) -> bool:
-        """Whether one request may ask for several answers."""
-        ...
+    def headers(self, api_key: str | None) -> dict[str, str]:
+        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    def headers(self, api_key: str | None) -> dict[str, str]: ...
-    def framing(self) -> JsonLines: ...
+    def framing(self) -> JsonLines:
+        return ServerSentEvents()
+
+    @abstractmethod
     def payload(self, outgoing: Outgoing) -> JsonObject: ...
+    @abstractmethod
     def reader(self, outgoing: Outgoing) -> AnswerReader: ...
-
-
-def bearer(api_key: str | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
 def session_fields(outgoing: Outgoing) -> JsonObject:

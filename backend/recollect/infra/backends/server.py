@@ -5,7 +5,7 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -225,16 +225,10 @@ class ModelServer:
         """The JSON that a route answers with, in good time. A status that is not 200 raises StatusError."""
         seconds = self._patience.question
         try:
-            async with asyncio.timeout(seconds), self._open(route, headers, body) as response:
+            async with asyncio.timeout(seconds), self.open(route, headers, body) as response:
                 return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
         except TimeoutError:
             raise ModelTooSlow(f"{self.who} did not answer within {seconds:g} s.") from None
-
-    def post(
-        self, route: str, headers: dict[str, str], body: JsonObject
-    ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """An answer whose head is there and says 200; its body is still to come."""
-        return self._open(route, headers, body)
 
     async def chunks(self, response: httpx2.Response, patience: Callable[[], float]) -> AsyncGenerator[bytes]:
         """The pieces of a body as they come; `patience` says how long the next one may take."""
@@ -260,10 +254,12 @@ class ModelServer:
             raise ModelTooSlow(self._silence(self._patience.first_token)) from None
 
     @asynccontextmanager
-    async def _open(
+    async def open(
         self, route: str, headers: dict[str, str], body: JsonObject | None
     ) -> AsyncGenerator[httpx2.Response]:
-        self._check_alive()
+        """An answer whose head has come and says 200; its body is still to come. Other statuses raise StatusError."""
+        if self._monotonic() < self._dead_until:
+            raise self._down("it did not answer a moment ago")
         try:
             async with aclosing(await self._sent_in_time(self._request(route, headers, body))) as response:
                 self._dead_until = 0.0
@@ -359,10 +355,6 @@ class ModelServer:
                         break
                     raise StreamBroken(f"{self.who} sent an answer of more than {limit} bytes.")
         return bytes(body[:limit])
-
-    def _check_alive(self) -> None:
-        if self._monotonic() < self._dead_until:
-            raise self._down("it did not answer a moment ago")
 
     def _down(self, cause: str) -> BackendDown:
         return BackendDown(
