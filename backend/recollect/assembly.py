@@ -34,11 +34,11 @@ from recollect.service.chat.stream import LiveTurns
 from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.forget.purge import IndexForgetter
+from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import Questions
 from recollect.service.models.choice import ThreadModels
-from recollect.service.models.gate import QUIET_SECONDS, Gate
-from recollect.service.models.slots import SlotMaps
+from recollect.service.models.llama_slots import SlotMaps
 from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import MeaningIndexer

@@ -20,6 +20,7 @@ from recollect.errors import (
     StreamBroken,
     UnknownModel,
 )
+from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import (
     MAX_ANSWER_BYTES,
     Answer,
@@ -27,7 +28,6 @@ from recollect.service.models.background import (
     ChatPrefix,
     ThreadModel,
 )
-from recollect.service.models.gate import Gate
 from recollect.service.ports import Backend
 from tests.background import Script, answering, backend_of, model_on, saying, silent
 from tests.eventually import eventually

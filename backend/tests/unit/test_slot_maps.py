@@ -1,7 +1,7 @@
 """Slots belong to a server, by whatever names its backends go."""
 
 from recollect.domain.llm import BackendFacts, Usage
-from recollect.service.models.slots import SlotMaps
+from recollect.service.models.llama_slots import SlotMaps
 from tests.fakes import FakeBackend
 
 FACTS = BackendFacts("llama.cpp", local=True, slots=4)

@@ -18,7 +18,7 @@ from recollect.errors import (
     RateLimited,
     StreamBroken,
 )
-from recollect.service.models.gate import Gate
+from recollect.service.models.backend_priority import Gate
 from recollect.service.ports import Backend
 
 MAX_ANSWER_BYTES = 64 * 1024

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.job import Preempted
 from recollect.errors import BackendDown, StreamBroken
-from recollect.service.models.gate import Gate, GateState
+from recollect.service.models.backend_priority import Gate, GateState
 from recollect.service.ports import Backend
 from tests.background import backend_of
 from tests.fakes import FakeBackend

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.llm import BackendFacts, Usage
-from recollect.service.models.slots import IDLE_SECONDS, MOST_THREADS, SlotMap, wants_thread_tag
+from recollect.service.models.llama_slots import IDLE_SECONDS, MOST_THREADS, SlotMap, wants_thread_tag
 
 
 class Clock:
