@@ -88,7 +88,7 @@ class HttpBackend:
             endpoint, trust_proxies=outside, transport=transport, monotonic=monotonic, now=now
         )
         self._facts = ServerFacts(
-            endpoint, self._server, self._ask, on_told=self._is_well, monotonic=monotonic
+            endpoint, self._server, self._ask, on_success=self._is_well, monotonic=monotonic
         )
         self._without_tokenizer: BackendFacts | None = None
         self._problem: str | None = None
@@ -108,7 +108,7 @@ class HttpBackend:
 
     @property
     def label(self) -> str | None:
-        """What people are told of its answers; nothing, of one that they chose."""
+        """A note shown with its answers; None for a model that people chose."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""Which engine a server is, by asking it, and what it told of itself."""
+"""Which engine a server is and what it can do, found by asking it."""
 
 import asyncio
 import time
@@ -50,7 +50,7 @@ Ask = Callable[[str, JsonObject | None], Awaitable[Any]]
 
 
 def local_of(endpoint: Endpoint, kind: BackendKind | None) -> bool:
-    """What is set wins; a cloud's engine is not local even where a proxy on this machine stands for it."""
+    """The setting wins. A cloud's engine is not local, even behind a proxy on this machine."""
     if endpoint.local is not None:
         return endpoint.local
     return kind not in _CLOUD and is_local(endpoint.base_url)
@@ -102,7 +102,7 @@ def _raise_for(told: Answers, *, is_enough_known: bool) -> None:
 
 
 def _may_pass(answer: Any) -> bool:
-    """Whether it is a fault that says nothing of what the server is: a proxy's, a time-out, too many requests."""
+    """Whether it is a temporary fault that says nothing about the engine: a proxy's, a time-out, a rate limit."""
     if isinstance(answer, StatusError):
         fault = answer.status >= 500 and answer.status != _NO_SUCH_ROUTE
         return fault or answer.status == _TOO_MANY
@@ -189,15 +189,15 @@ def _chosen(endpoint: Endpoint, models: tuple[str, ...]) -> str | None:
 
 
 UNSETTLED_SECONDS = 5.0
-"""How long facts serve that some question was left open in."""
+"""How long facts are used while a question is still unanswered."""
 IDLE_SECONDS = 30.0
-"""A local server that sent nothing for so long may have been restarted, with other settings or as another engine."""
+"""A local server silent for this long may have been restarted, with other settings or as another engine."""
 REPLACED = frozenset({400, 404, 405, 422})
-"""With these a server answers, too, that is not the one that was asked before."""
+"""Statuses that may mean another server now runs at this address."""
 
 
 class ServerFacts:
-    """Asked once, and again when something makes them doubtful."""
+    """The facts of a server, cached until something suggests that they are stale."""
 
     def __init__(
         self,
@@ -205,18 +205,18 @@ class ServerFacts:
         server: ModelServer,
         ask: Ask,
         *,
-        on_told: Callable[[], None],
+        on_success: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
         self._server = server
         self._ask = ask
-        self._on_told = on_told
+        self._on_success = on_success
         self._monotonic = monotonic
         self._asking = asyncio.Lock()
         self._known: BackendFacts | None = None
         self._last: BackendFacts | None = None
-        """The last ones that were settled, though they may be doubtful by now."""
+        """The last settled facts, even if they are stale."""
         self._is_settled = False
         self._asked_at = 0.0
         self.takes_extras = True
@@ -236,21 +236,21 @@ class ServerFacts:
         async with self._asking:
             return await self._ask_all()
 
-    def doubt(self) -> None:
-        """Ask again before they are used again."""
+    def invalidate(self) -> None:
+        """Ask again before the next use."""
         self._known = None
 
     def after(self, error: ModelUnavailable) -> None:
         """A call failed: whoever answers at this address next may be another engine."""
         if isinstance(error, BackendDown | StreamBroken):
-            self.doubt()
+            self.invalidate()
         if isinstance(error, BackendDown):
             self.takes_extras = True
 
     def after_status(self, status: int) -> None:
         """A call was refused: perhaps because the server is not what it was."""
         if status in REPLACED or status >= 500:
-            self.doubt()
+            self.invalidate()
 
     def _is_due(self) -> bool:
         age = self._monotonic() - self._asked_at
@@ -260,18 +260,18 @@ class ServerFacts:
         return is_local and min(age, self._server.idle_seconds()) >= IDLE_SECONDS
 
     async def _check(self, known: BackendFacts) -> BackendFacts:
-        """A server that is only slow to tell is still what it was."""
+        """Keeps the known facts if the server is only slow."""
         try:
             return await self._ask_all()
         except BackendDown:
-            self.doubt()
+            self.invalidate()
             raise
         except ModelUnavailable:
             self._asked_at = self._monotonic()
             return known
 
     async def _ask_patiently(self) -> BackendFacts:
-        """A server, or a machine, that is busy for some seconds costs nobody their answer."""
+        """Retries while the server is too busy to answer, up to `patience.introduction` seconds."""
         give_up_at = self._monotonic() + self._endpoint.patience.introduction
         while True:
             try:
@@ -287,7 +287,7 @@ class ServerFacts:
             self.after(error)
             raise
         last, self._known, self._is_settled, self._asked_at = self._last, facts, is_settled, self._monotonic()
-        self._on_told()
+        self._on_success()
         if is_settled:
             if last is not None and (last.kind, last.models) != (facts.kind, facts.models):
                 self.takes_extras = True

@@ -71,7 +71,7 @@ _LAST_LINES = 20
 class LocalModel:
     """llama.cpp with the small model: started on first use, again when it has died, and never twice at a time.
 
-    It ends with `aclose`, and by itself when this process ends in any other way. After `aclose` it can be used anew.
+    `aclose` stops it, and it stops by itself if this process dies. It can be used again after `aclose`.
     Its file is in a folder of its own in `models`, where 'recollect setup' puts it.
     """
 
@@ -100,13 +100,13 @@ class LocalModel:
         return self._child.process.pid if self._child is not None and self._child.is_alive() else None
 
     def is_set_up(self) -> bool:
-        """Whether its file is there; it costs next to nothing to ask."""
+        """Whether its file is there; cheap."""
         return self._file.is_file()
 
     async def address(self) -> str:
         """Where it answers, as soon as it is ready. Raises ModelUnavailable with what to do.
 
-        Who gives up waiting does not stop it: the next one to ask finds it ready, or on its way.
+        A caller that gives up waiting does not stop the start.
         """
         if self._child is not None and self._child.is_alive():
             return self._child.address
@@ -128,7 +128,9 @@ class LocalModel:
 
     async def _start(self) -> "_Child":
         if self._child is not None:
-            _LOG.warning("the small model ended by itself: %s; it is started again", self._child.last_words())
+            _LOG.warning(
+                "the small model ended by itself: %s; it is started again", self._child.exit_report()
+            )
             await self._child.end()
             self._child = None
         if not self._file.is_file():
@@ -142,7 +144,7 @@ class LocalModel:
         return child
 
     def _started(self, task: "asyncio.Task[_Child]") -> None:
-        """Also reads its failure, so that one nobody waits for any more goes unnoticed only here, where it is logged."""
+        """Logs a failure even if every caller has given up waiting."""
         if self._starting is task:
             self._starting = None
         if task.cancelled():
@@ -165,12 +167,12 @@ class _Child:
     def is_alive(self) -> bool:
         return self.process.returncode is None
 
-    def last_words(self) -> str:
+    def exit_report(self) -> str:
         said = self._lines[-1] if self._lines else "it said nothing"
         return f"exit code {self.process.returncode}, {said}"
 
     async def end(self) -> None:
-        """Closing its standard input is the sign to end."""
+        """Closing its standard input tells it to end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
@@ -182,7 +184,7 @@ class _Child:
         await self._reading
 
     async def _read(self) -> None:
-        """What nobody reads would fill the pipe and stop it."""
+        """Drains the pipe: a full one would block the server."""
         assert self.process.stderr is not None
         async for line in self.process.stderr:
             if text := line.decode(errors="replace").strip():
@@ -209,7 +211,7 @@ async def _launch(file: Path, threads: int, seconds: float) -> _Child:
             line = await process.stdout.readline()
         if not line:
             await process.wait()
-            raise ModelUnavailable(f"the small model did not start: {child.last_words()}")
+            raise ModelUnavailable(f"the small model did not start: {child.exit_report()}")
         child.address = f"http://127.0.0.1:{json.loads(line)['port']}"
     except TimeoutError:
         await child.end()

@@ -34,20 +34,20 @@ class Patience:
 
     connect: float = 3.0
     first_token: float = 120.0
-    """Silence before the first piece of an answer: a slow machine reads a long prompt for that long."""
+    """Until the first piece of an answer: a slow machine needs long to evaluate a prompt."""
     stall: float = 60.0
-    """Silence within an answer."""
+    """Between two pieces of an answer."""
     question: float = 3.0
-    """For what is asked besides answers: the engine, its models, a count of tokens."""
+    """For requests other than chats: the engine, its models, a count of tokens."""
     introduction: float = 10.0
-    """For a server of which nothing is known yet: while it answers no question at all, it is asked again."""
+    """For a server that is not known yet: retries while it answers nothing."""
     dead: float = 2.0
-    """A server that nobody answered for is not asked again for so long."""
+    """How long a server that refused connections is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One configured backend. What is None is asked of the server or told by the address."""
+    """One configured backend. What is None is asked of the server or derived from the address."""
 
     name: str
     base_url: str
@@ -86,7 +86,7 @@ _HINTS = {
 
 
 class Quoter:
-    """Quotes servers briefly; what is secret is blotted out."""
+    """Quotes servers briefly, with secrets redacted."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = sorted((secret for secret in secrets if len(secret) >= 4), key=len, reverse=True)
@@ -98,23 +98,23 @@ class Quoter:
         return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
 
 
-def told_error(body: Any) -> str:
-    """The server's own message, in whichever place it put it."""
+def error_message(body: Any) -> str:
+    """The server's own error message, wherever it is in the body."""
     if isinstance(body, dict):
         for name in ("error", "message", "detail", "msg"):
             if body.get(name):
-                return told_error(body[name])
+                return error_message(body[name])
         return json.dumps(body, ensure_ascii=False)
     if isinstance(body, list):
-        return "; ".join(told_error(item) for item in body[:3])
+        return "; ".join(error_message(item) for item in body[:3])
     return str(body)
 
 
 def body_error(body: bytes) -> str:
-    """What an error's body says; a page of HTML says nothing."""
+    """The message in an error's body; empty for an HTML page."""
     text = body.decode("utf-8", "replace").strip()
     try:
-        return told_error(json.loads(text))
+        return error_message(json.loads(text))
     except (ValueError, RecursionError):
         return "" if text.startswith("<") else text
 
@@ -163,11 +163,11 @@ class StatusError(Exception):
 
 
 class NotJsonError(StreamBroken):
-    """Its answer to a question is no JSON: a page, say."""
+    """An answer that should be JSON is something else, an HTML page for example."""
 
 
 class ModelServer:
-    """Calls may run at the same time. A server that nobody answered for fails at once for a moment."""
+    """Calls may run concurrently. After a refused connection, calls fail at once for `patience.dead` seconds."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class ModelServer:
         """What a server without a proxy or a password is asked through: all else that a client does costs time."""
 
     def idle_seconds(self) -> float:
-        """How long it has sent nothing."""
+        """Seconds since it last sent anything."""
         return 0.0 if self._heard_at is None else self._monotonic() - self._heard_at
 
     async def aclose(self) -> None:
