@@ -23,9 +23,9 @@ from recollect.errors import (
     RateLimited,
     StreamBroken,
 )
-from recollect.infra import http as plain_network
+from recollect.infra import http
 from recollect.infra.backends.address import api_root, host_and_port, server_root
-from recollect.infra.http import close_expired, closing_to_the_end
+from recollect.infra.backends.plain_transport import transport_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +198,13 @@ class ModelServer:
             max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
         )
         if transport is None and not trust_proxies:
-            is_plain = plain_network.suits(httpx2.URL(self._root))
-            transport = (
-                plain_network.PlainTransport(limits)
-                if is_plain
-                else httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
-            )
-        self._client = closing_to_the_end(
-            httpx2.AsyncClient(
-                transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
-            )
-        )
+            transport = transport_for(self._root, limits)
         self._direct = None if httpx2.URL(self._root).userinfo else transport
-        """What a server without a proxy or a password is asked through: all else that a client does costs time."""
+        """For a server without a proxy or a password: the transport alone, since the rest of a client costs time."""
+        self._client = httpx2.AsyncClient(
+            transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
+        )
+        http.closing_to_the_end(self._client)
 
     def idle_seconds(self) -> float:
         """Seconds since it last sent anything."""
@@ -310,7 +304,7 @@ class ModelServer:
         self._tidying = asyncio.get_running_loop().call_later(later, self._tidy_up)
 
     def _tidy_up(self) -> None:
-        self._tidying = asyncio.create_task(close_expired(self._client))
+        self._tidying = asyncio.create_task(http.close_expired(self._client))
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more.
