@@ -47,10 +47,10 @@ from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, OwnerLocks, now_ms
 from recollect.service.entries import Entries
 from recollect.service.forget.purge import IncognitoEnds, IndexForgetter
+from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
 from recollect.service.models.choice import ThreadModels
-from recollect.service.models.gate import QUIET_SECONDS, Gate
-from recollect.service.models.slots import SlotMaps
+from recollect.service.models.llama_slots import SlotMaps
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from recollect.domain.llm import BackendFacts, BackendKind, ChatCall
+from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel, ModelFor, ThreadModel
-from recollect.service.models.gate import Gate
 from recollect.service.ports import Backend
 from tests.fakes import FakeBackend
 

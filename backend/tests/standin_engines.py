@@ -26,23 +26,28 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, aclosing
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
+import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from recollect.domain.llm import ChatCall, Delta, Sent, StreamEvent
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.server import Endpoint, Patience
+from recollect.service.ports import Backend
 from tests.engine_behaviour import ENGINES, Engine, Exchange, Refusal
 from tests.forking import Forked
 from tests.processes import end, first_line
 
-BACKEND = Path(__file__).resolve().parents[1]
+CLOUDS = ("openai", "anthropic", "openrouter")
 HALVED = {"stall", "early_end", "rubbish", "wrong_shape", "error", "die"}
 ENDLESS_PIECE = b"x" * 65_536
 
@@ -100,9 +105,6 @@ class StandInServer:
             return Response(status_code=499)
         if mode == "page":
             return Response("<html>Bad gateway</html>", media_type="text/html")
-        refused = set(body) & set(control.get("refuse_fields", ()))
-        if refused:
-            return JSONResponse({"error": {"message": f"unknown: {sorted(refused)}"}}, 400)
         try:
             exchange = self.engine.take(body, control)
         except Refusal as refusal:
@@ -219,9 +221,78 @@ class StandInEngine:
         route = ENGINES[self.kind].chat_route
         return [request["body"] for request in self.requests() if request["path"] == route]
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+
+class Engines:
+    """Stand-ins, each started when it is first asked for, and backends that call them."""
+
+    def __init__(self, running: Callable[[str], StandInEngine]) -> None:
+        self._running = running
+        self._opened: list[HttpBackend] = []
+
+    def __call__(self, kind: str) -> StandInEngine:
+        return self._running(kind)
+
+    def backend(self, kind: str, **settings: Any) -> HttpBackend:
+        """One for that stand-in: recognised by asking it, unless it stands for a cloud."""
+        cloud = {"kind": kind, "local": False} if kind in CLOUDS else {}
+        return self.backend_at(self(kind).base_url, **{**cloud, **settings})
+
+    def backend_at(
+        self, address: str, *, name: str = "gpu", clocks: dict[str, Any] | None = None, **settings: Any
+    ) -> HttpBackend:
+        endpoint = Endpoint(name, address, **{"patience": Patience(question=10), **settings})
+        self._opened.append(HttpBackend(endpoint, **(clocks or {})))
+        return self._opened[-1]
+
+    async def sent(self, kind: str, call: ChatCall, **settings: Any) -> dict[str, Any]:
+        """The body that arrived, which must be the last one that was reported as sent."""
+        events = await events_of(self.backend(kind, **settings), call)
+        body = self(kind).chats()[-1]
+        assert [event.payload for event in events if isinstance(event, Sent)][-1] == body
+        return body
+
+    async def aclose(self) -> None:
+        for backend in self._opened:
+            await backend.aclose()
+
+
+async def events_of(backend: Backend, call: ChatCall) -> list[StreamEvent]:
+    async with aclosing(backend.stream(call)) as events:
+        return [event async for event in events]
+
+
+def text_of(events: list[StreamEvent], choice: int = 0) -> str:
+    return "".join(event.text for event in events if isinstance(event, Delta) and event.choice == choice)
+
+
+@pytest.fixture(scope="module")
+def running_engines() -> Iterator[Callable[[str], StandInEngine]]:
+    running: dict[str, StandInEngine] = {}
+    with ExitStack() as stack:
+
+        def of(kind: str) -> StandInEngine:
+            if kind not in running:
+                running[kind] = stack.enter_context(StandInEngine(kind))
+            return running[kind]
+
+        yield of
+
+
+@pytest.fixture
+async def engines(running_engines: Callable[[str], StandInEngine]) -> AsyncIterator[Engines]:
+    """Each stand-in is its polite self again for every test."""
+    polite: set[str] = set()
+
+    def of(kind: str) -> StandInEngine:
+        engine = running_engines(kind)
+        if kind not in polite:
+            engine.control("answer")
+            polite.add(kind)
+        return engine
+
+    engines = Engines(of)
+    yield engines
+    await engines.aclose()
 
 
 def main() -> None:

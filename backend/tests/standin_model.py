@@ -49,10 +49,7 @@ Embeddings are made of a text's words alone. `error`, `silent` and a delay work 
 
 | mode | a call for embeddings gets |
 | --- | --- |
-| shuffled | right vectors, in another order than their texts |
 | wrong_dimensions | vectors that are longer by one number |
-| uneven | one vector that is longer by one number |
-| wrong_count | one vector too few |
 | not_finite | a NaN in the first vector |
 | no_json | a page of HTML |
 | refuse_text | status 400 where a text holds "unspeakable" |
@@ -64,91 +61,35 @@ import json
 import math
 import os
 import random
-import re
 import select
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import asdict, dataclass, field
-from itertools import takewhile
-from typing import Any, Literal, Self
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, ConfigDict
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests import standin_memory
 from tests.fakes import DIMENSIONS, word_vectors
+from tests.standin_answers import (
+    MODEL,
+    Asking,
+    Control,
+    asking_of,
+    cached_words,
+    completion,
+    deltas_of,
+    event,
+    finish_reason,
+    logged,
+    usage_of,
+)
 
 COMPLETIONS = "/v1/chat/completions"
 EMBEDDINGS = "/v1/embeddings"
-MODEL = "stand-in"
-BOUNDARY_EVERY = 4
-
-Mode = Literal[
-    "answer", "rude", "truncated", "wrong_schema", "error", "refuse_schema", "silent", "die",
-    "shuffled", "wrong_dimensions", "uneven", "wrong_count", "not_finite", "no_json",
-    "refuse_text",
-    "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
-    "invent",
-]  # fmt: skip
-Asking = Literal["memory", "skills", "boundaries", "rewriting", "titles", "summaries", "chat", "embeddings"]
-_ASKING: dict[str | None, Asking] = {None: "chat", "memcell": "memory", "case": "memory", "skill": "skills"}
-
-ENTITIES = (
-    "Donald Trump", "Ivanka Trump", "Barron Trump", "Melania Trump", "Angela Merkel", "Barack Obama",
-    "Michelle Obama", "Marie Curie", "Pierre Curie", "Irène Joliot-Curie", "Albert Einstein", "Isaac Newton",
-    "Ada Lovelace", "Lord Byron", "Alan Turing", "Grace Hopper", "Nikola Tesla", "Charles Darwin",
-    "Leonardo da Vinci", "Frida Kahlo", "Pablo Picasso", "Wolfgang Amadeus Mozart", "Johann Sebastian Bach",
-    "Ludwig van Beethoven", "William Shakespeare", "Jane Austen", "Leo Tolstoy", "Nelson Mandela",
-    "Mahatma Gandhi", "Cleopatra", "Marta", "Ann", "Bob", "Porto", "Lisbon", "Paris", "Berlin", "London",
-    "Tokyo", "New York", "Rome", "Vienna", "Madrid", "Cairo",
-)  # fmt: skip
-
-
-class Control(BaseModel):
-    """How calls are answered; after `times` calls the stand-in is its polite self again."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    mode: Mode = "answer"
-    delay_seconds: float = 0
-    answer: dict[str, Any] | str | None = None
-    times: int | None = None
-    chunk_delay_seconds: float = 0
-    entities: list[str] = []
-    retry_after: str = "7"
-    only: Asking | None = None
-    rate: float = 1
-    seed: int = 0
-    gullible: bool = False
-    parrot: bool = False
-    script: dict[str, str] = {}
-    caches: bool = False
-
-    @property
-    def disturbs(self) -> bool:
-        return self.mode != "answer" or self.delay_seconds > 0
-
-    def is_about(self, asking: Asking, chance: random.Random) -> bool:
-        return self.only in (None, asking) and (self.rate >= 1 or chance.random() < self.rate)
-
-    def polite(self) -> Self:
-        """For a call that it is not about."""
-        return type(self)(
-            gullible=self.gullible,
-            parrot=self.parrot,
-            entities=self.entities,
-            script=self.script,
-            caches=self.caches,
-        )
-
-    def after_one_call(self) -> Self:
-        if self.times is None:
-            return self
-        return self.model_copy(update={"times": self.times - 1}) if self.times > 1 else type(self)()
 
 
 @dataclass
@@ -158,7 +99,6 @@ class Calls:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
     embeddings: list[dict[str, Any]] = field(default_factory=list)
-    model_listings: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -280,7 +220,6 @@ def create_app(connections: Connections) -> FastAPI:
 
     @app.get("/v1/models")
     async def list_models() -> dict[str, Any]:
-        calls.model_listings += 1
         return {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
 
     @app.exception_handler(ClientDisconnect)
@@ -293,10 +232,10 @@ def create_app(connections: Connections) -> FastAPI:
         body = await request.json()
         calls.bodies.append(body)
         calls.authorizations.append(request.headers.get("authorization"))
-        chosen = for_call(_asking(body))
-        request.scope["log_entry"] |= _logged(body, chosen)
+        chosen = for_call(asking_of(body))
+        request.scope["log_entry"] |= logged(body, chosen)
         return await _respond(
-            request, body, chosen, _cached(body, calls.bodies[:-1]) if chosen.caches else None
+            request, body, chosen, cached_words(body, calls.bodies[:-1]) if chosen.caches else None
         )
 
     @app.post(EMBEDDINGS)
@@ -323,11 +262,11 @@ async def _respond(
     if control.mode == "die":
         os._exit(1)
     message: dict[str, Any] = {"role": "assistant"}
-    for delta in _deltas(body, control):
+    for delta in deltas_of(body, control):
         for name, piece in delta.items():
             message[name] = message[name] + piece if name in message else piece
-    choice = {"message": message, "finish_reason": _finish_reason(control.mode)}
-    return JSONResponse({**_completion(choice), "usage": _usage(body, message, cached=cached)})
+    choice = {"message": message, "finish_reason": finish_reason(control.mode)}
+    return JSONResponse({**completion(choice), "usage": usage_of(body, message, cached=cached)})
 
 
 async def _respond_with_vectors(request: Request, body: dict[str, Any], control: Control) -> Response:
@@ -340,15 +279,9 @@ async def _respond_with_vectors(request: Request, body: dict[str, Any], control:
     vectors = word_vectors(body["input"], body.get("dimensions", DIMENSIONS)).tolist()
     if control.mode == "wrong_dimensions":
         vectors = [[*vector, 0.0] for vector in vectors]
-    elif control.mode == "uneven":
-        vectors[-1].append(0.0)
-    elif control.mode == "wrong_count":
-        vectors.pop()
     elif control.mode == "not_finite":
         vectors[0][0] = math.nan
     data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(vectors)]
-    if control.mode == "shuffled":
-        data.reverse()
     text = json.dumps({"object": "list", "model": MODEL, "data": data})
     return Response(text, media_type="application/json")
 
@@ -377,11 +310,11 @@ async def _client_goes(request: Request, seconds: float | None) -> bool:
 
 async def _stream(body: dict[str, Any], control: Control, cached: int | None = None) -> AsyncIterator[bytes]:
     mode = control.mode
-    yield _event({"delta": {"role": "assistant", "content": ""}})
-    deltas = list(_deltas(body, control))
+    yield event({"delta": {"role": "assistant", "content": ""}})
+    deltas = list(deltas_of(body, control))
     half = mode in ("die", "stall", "early_end", "rubbish")
     for delta in deltas[: len(deltas) // 2] if half else deltas:
-        yield _event({"delta": delta})
+        yield event({"delta": delta})
         if control.chunk_delay_seconds:
             await asyncio.sleep(control.chunk_delay_seconds)
     if mode == "die":
@@ -392,160 +325,11 @@ async def _stream(body: dict[str, Any], control: Control, cached: int | None = N
         yield b"data: \xff\xfe{not json\n\n"
     if half:
         return
-    yield _event({"delta": {}, "finish_reason": _finish_reason(mode)})
+    yield event({"delta": {}, "finish_reason": finish_reason(mode)})
     if (body.get("stream_options") or {}).get("include_usage"):
-        usage = {"choices": [], "usage": _usage(body, *deltas, cached=cached)}
-        yield f"data: {json.dumps({**_completion({}), **usage})}\n\n".encode()
+        usage = {"choices": [], "usage": usage_of(body, *deltas, cached=cached)}
+        yield f"data: {json.dumps({**completion({}), **usage})}\n\n".encode()
     yield b"data: [DONE]\n\n"
-
-
-def _deltas(body: dict[str, Any], control: Control) -> Iterator[dict[str, Any]]:
-    """The answer in pieces."""
-    if control.mode == "tool_call":
-        function = {"name": "weather", "arguments": '{"city": "Porto"}'}
-        yield {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]}
-        return
-    if control.mode == "reasoning":
-        yield {"reasoning_content": "Let me look at "}
-        yield {"reasoning_content": "what was said."}
-    for piece in re.findall(r"(?s).{1,12}", _text(body, control)):
-        yield {"content": piece}
-
-
-def _usage(body: dict[str, Any], *pieces: dict[str, Any], cached: int | None = None) -> dict[str, Any]:
-    """Words for tokens. Without `cached` nothing is told of a cache."""
-    prompt = sum(map(_words, body["messages"]))
-    written = len("".join(str(piece.get("content") or "") for piece in pieces).split())
-    told = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
-    return told if cached is None else {**told, "prompt_tokens_details": {"cached_tokens": cached}}
-
-
-def _words(message: dict[str, Any]) -> int:
-    return len(_content(message).split()) + 1
-
-
-def _cached(body: dict[str, Any], earlier: list[dict[str, Any]]) -> int:
-    """The words of those messages with which another prompt began, too; of the prompt that shares the most."""
-    messages = body["messages"]
-    longest = 0
-    for other in earlier:
-        pairs = zip(messages, other["messages"], strict=False)
-        longest = max(
-            longest, sum(_words(mine) for mine, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        )
-    return longest
-
-
-def _text(body: dict[str, Any], control: Control) -> str:
-    answer = control.answer
-    if answer is None:
-        answer = _own_answer(body, control)
-    text = answer if isinstance(answer, str) else json.dumps(answer)
-    if control.mode == "rude":
-        return f"Sure! Here {{you}} go:\n```json\n{text}\n```\nAnything else?"
-    if control.mode == "truncated":
-        return text[: len(text) // 2]
-    if control.mode == "wrong_schema":
-        return json.dumps({"reasoning": 1, "boundaries": "4", "should_wait": "no"})
-    return text
-
-
-def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
-    messages: list[dict[str, Any]] = body["messages"]
-    if _asks_for_boundaries(body):
-        return _every_fourth(body)
-    match standin_memory.asked_for(messages):
-        case "memcell":
-            return standin_memory.remembered(
-                messages, gullible=control.gullible, invents=control.mode == "invent"
-            )
-        case "case":
-            return standin_memory.worked_on(messages)
-        case "skill":
-            return standin_memory.taught_by(messages, invents=control.mode == "invent")
-    if _asking(body) == "rewriting":
-        return _query(body, control.entities)
-    for words, answer in control.script.items():
-        if words in _content(messages[-1]):
-            return answer
-    if control.parrot:
-        return standin_memory.repeated(messages)
-    return "I see: " + (", ".join(_seen(body, control.entities)) or "nothing")
-
-
-def _asking(body: dict[str, Any]) -> Asking:
-    if _asks_for_boundaries(body):
-        return "boundaries"
-    first, last = _content(body["messages"][0]), _content(body["messages"][-1])
-    for asking, words in _INSTRUCTIONS.items():
-        if first.startswith(words) or last.startswith(f"[Task] {words}"):
-            return asking
-    return _ASKING[standin_memory.asked_for(body["messages"])]
-
-
-_INSTRUCTIONS: dict[Asking, str] = {
-    "rewriting": "You turn the last message of a conversation into",
-    "titles": "You give a conversation its title",
-    "summaries": "Sum up what was said",
-}
-
-
-def _query(body: dict[str, Any], entities: list[str]) -> str:
-    """The last message of a conversation, and whom that is about."""
-    last = json.loads(_content(body["messages"][-1]).rpartition("Last message: ")[2])
-    return " ".join([last, *_seen(body, entities)[:1]])
-
-
-def _asks_for_boundaries(body: dict[str, Any]) -> bool:
-    return re.search(r"(?m)^\[\d+\] \d{4}-\d\d-\d\dT", _content(body["messages"][-1])) is not None
-
-
-def _seen(body: dict[str, Any], entities: list[str]) -> list[str]:
-    """Whom and what the messages name, in the order of first appearance."""
-    text = "\n".join(_content(message) for message in body["messages"])
-    places = {
-        entity: found.start()
-        for entity in [*ENTITIES, *entities]
-        if entity in text and (found := re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", text))
-    }
-    return sorted(places, key=places.__getitem__)
-
-
-def _logged(body: dict[str, Any], control: Control) -> dict[str, Any]:
-    users = [_content(message) for message in body["messages"] if message["role"] == "user"]
-    return {
-        "asks": _asking(body),
-        "boundaries": _asks_for_boundaries(body),
-        "last_user": users[-1] if users else None,
-        "session_id": body.get("session_id"),
-        "entities": _seen(body, control.entities),
-        "disturbed": control.disturbs,
-    }
-
-
-def _content(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return " ".join(str(part.get("text") or "") for part in content)
-
-
-def _every_fourth(body: dict[str, Any]) -> dict[str, Any]:
-    numbers = [int(n) for n in re.findall(r"(?m)^\[(\d+)\] ", str(body["messages"][-1]["content"]))]
-    ends = list(range(BOUNDARY_EVERY, max(numbers, default=0) + 1, BOUNDARY_EVERY))
-    return {"reasoning": "every fourth message ends an episode", "boundaries": ends, "should_wait": not ends}
-
-
-def _finish_reason(mode: Mode) -> str:
-    return {"truncated": "length", "tool_call": "tool_calls"}.get(mode, "stop")
-
-
-def _completion(choice: dict[str, Any]) -> dict[str, Any]:
-    return {"id": "chatcmpl-1", "created": 0, "model": MODEL, "choices": [{"index": 0, **choice}]}
-
-
-def _event(choice: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(_completion({'finish_reason': None, **choice}))}\n\n".encode()
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:

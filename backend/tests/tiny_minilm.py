@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect.infra.embedders.setup import ModelSource
+from recollect.infra.embedders.setup import MiniLm
 
 WORDS = ["[UNK]", "a", "cat", "dog", "sleeps", "runs", "the", "on", "mat", "far"]
 WIDTH, INNER, POSITIONS = 12, 24, 32
 REQUIREMENT = "tiny-minilm==0.1.0"
 
 
-def make_tiny_wheel(folder: Path) -> tuple[Path, ModelSource]:
+def make_tiny_wheel(folder: Path) -> tuple[Path, MiniLm]:
     """The wheel's file in `folder`, the same bytes every time, and the source that describes it."""
     wheel = folder / "tiny_minilm-0.1.0-py3-none-any.whl"
     info = "tiny_minilm-0.1.0.dist-info/"
@@ -31,7 +31,7 @@ def make_tiny_wheel(folder: Path) -> tuple[Path, ModelSource]:
     with zipfile.ZipFile(wheel, "w") as archive:
         for name, content in {**files, info + "RECORD": record.encode()}.items():
             archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), content)
-    source = ModelSource(
+    source = MiniLm(
         name="tiny-minilm",
         requirement=REQUIREMENT,
         sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),

@@ -1,4 +1,4 @@
-"""A circuit breaker: what fails again and again is left alone for a while."""
+"""A circuit breaker: after repeated failures, calls fail at once for a while."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -9,7 +9,7 @@ State = Literal["closed", "open", "trial"]
 class Breaker:
     """Closed while all is well; open for a while after failures in a row; then a single trial decides.
 
-    A trial that nobody reports on is followed by another after the same while.
+    A trial without a report is followed by another after the same time.
     """
 
     def __init__(self, clock: Callable[[], float], *, failures: int = 3, seconds: float = 30.0) -> None:
@@ -47,7 +47,7 @@ class Breaker:
         return None
 
     def failed(self, cause: str, began: float | None = None) -> None:
-        """A call that `began` before the last failure was known is part of it: many at once are not many in a row."""
+        """A call that `began` before the last failure counts as part of it: concurrent failures are not consecutive ones."""
         self._cause = cause
         if began is not None and began < self._last_failure:
             return

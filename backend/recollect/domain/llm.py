@@ -34,7 +34,7 @@ class ChatCall:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The request as it leaves: comes first, and once more where it had to be sent in another form."""
+    """The request body. Comes first, and again if it had to be sent in another form."""
 
     payload: JsonObject
 
@@ -61,7 +61,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The stream's regular end: comes last. A stream that breaks off raises instead."""
+    """The regular end of a stream. A stream that breaks off raises instead."""
 
     reasons: dict[int, str] = field(default_factory=dict)
     """Why each choice ended: stop, length, tool_calls, …"""
@@ -144,7 +144,7 @@ def _without_provider_variant(name: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Without the place on the server's disk, which is nobody's business: what stands in turns and lists."""
+    """Without the path on the server's disk: the name shown in turns and lists."""
     is_path = name.startswith(("/", "~", "\\")) or name[1:3] == ":\\"
     return name.replace("\\", "/").rstrip("/").rpartition("/")[2] if is_path else name
 

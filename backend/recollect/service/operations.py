@@ -15,7 +15,7 @@ from recollect.infra.journal.importer import SqlCopier
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
-from recollect.service.models.slots import SlotMaps
+from recollect.service.models.llama_slots import SlotMaps
 from recollect.service.ports import Backend
 
 _LATE_MS = 60_000

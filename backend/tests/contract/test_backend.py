@@ -1,23 +1,23 @@
 """What every backend promises: the fake, and the real one with each engine it can speak to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent
 from recollect.errors import ModelUnavailable, UnknownModel
-from recollect.infra.backends.client import HttpBackend
-from recollect.infra.backends.server import Endpoint, Patience
+from recollect.infra.backends.server import Patience
 from recollect.service.ports import Backend
 from tests.fakes import FakeBackend
-from tests.standin_engines import StandInEngine
+from tests.standin_engines import Engines, engines, events_of, running_engines, text_of
+
+__all__ = ["engines", "running_engines"]
 
 ENGINES = ["llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"]
-CLOUDS = {"openai", "anthropic", "openrouter"}
 QUESTION: list[dict[str, Any]] = [
     {"role": "system", "content": "You are brief."},
     {"role": "user", "content": "My sister Marta is moving to Porto."},
@@ -36,24 +36,8 @@ class Workplace:
     dropped: Callable[[], int]
 
 
-@pytest.fixture(scope="module")
-def engines() -> Iterator[Callable[[str], StandInEngine]]:
-    """Each stand-in is started when it is first needed."""
-    running: dict[str, StandInEngine] = {}
-    with ExitStack() as stack:
-
-        def engine(kind: str) -> StandInEngine:
-            if kind not in running:
-                running[kind] = stack.enter_context(StandInEngine(kind))
-            return running[kind]
-
-        yield engine
-
-
 @pytest.fixture(params=["fake", *ENGINES])
-async def workplace(
-    request: pytest.FixtureRequest, engines: Callable[[str], StandInEngine]
-) -> AsyncIterator[Workplace]:
+async def workplace(request: pytest.FixtureRequest, engines: Engines) -> AsyncIterator[Workplace]:
     if request.param == "fake":
         fake = FakeBackend()
         yield Workplace(
@@ -65,17 +49,12 @@ async def workplace(
         )
         return
     engine = engines(request.param)
-    engine.control("answer")
     before = engine.dropped()
-    cloud = request.param in CLOUDS
-    backend = HttpBackend(
-        Endpoint(
-            "default",
-            engine.base_url,
-            api_key="key-1234",
-            kind=request.param if cloud else None,
-            patience=Patience(first_token=20, stall=20, question=10),
-        )
+    backend = engines.backend(
+        request.param,
+        name="default",
+        api_key="key-1234",
+        patience=Patience(first_token=20, stall=20, question=10),
     )
     yield Workplace(
         backend,
@@ -84,21 +63,11 @@ async def workplace(
         lambda: engine.control("stall"),
         lambda: engine.dropped(at_least=before + 1) - before,
     )
-    await backend.aclose()
 
 
 @pytest.fixture
 def backend(workplace: Workplace) -> Backend:
     return workplace.backend
-
-
-async def events_of(backend: Backend, call: ChatCall) -> list[StreamEvent]:
-    async with aclosing(backend.stream(call)) as events:
-        return [event async for event in events]
-
-
-def text_of(events: list[StreamEvent], choice: int = 0) -> str:
-    return "".join(event.text for event in events if isinstance(event, Delta) and event.choice == choice)
 
 
 async def test_it_has_a_name_a_group_and_a_server_and_no_label(backend: Backend) -> None:

@@ -4,15 +4,14 @@ import asyncio
 import socket
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, aclosing
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
-from recollect.domain.llm import ChatCall, Delta, StreamEvent
+from recollect.domain.llm import ChatCall, StreamEvent
 from recollect.errors import (
     BackendDown,
     ModelRefused,
@@ -22,57 +21,26 @@ from recollect.errors import (
     StreamBroken,
 )
 from recollect.infra.backends.client import HttpBackend
-from recollect.infra.backends.server import Endpoint, Patience
+from recollect.infra.backends.server import Patience
 from tests.eventually import eventually
-from tests.standin_engines import StandInEngine
+from tests.standin_engines import Engines, StandInEngine, engines, events_of, running_engines, text_of
+
+__all__ = ["engines", "running_engines"]
 
 KINDS = ["llama.cpp", "ollama", "anthropic"]
 """One for each protocol."""
 CALL = ChatCall([{"role": "user", "content": "Tell me about the sea and the ships on it."}], session="c0ffee")
 KEY = "sk-very-secret-key"
 
-Open = Callable[..., HttpBackend]
 
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Callable[[str], StandInEngine]]:
-    running: dict[str, StandInEngine] = {}
-    with ExitStack() as stack:
-
-        def of(kind: str) -> StandInEngine:
-            if kind not in running:
-                running[kind] = stack.enter_context(StandInEngine(kind))
-            running[kind].control("answer")
-            return running[kind]
-
-        yield of
-
-
-@pytest.fixture
-async def open_backend() -> AsyncIterator[Open]:
-    opened: list[HttpBackend] = []
-
-    def backend(address: str, *, kind: str | None = None, **parts: Any) -> HttpBackend:
-        patience = parts.pop("patience", Patience(question=10))
-        given: Any = kind if kind == "anthropic" else None
-        endpoint = Endpoint("gpu", address, api_key=KEY, kind=given, model=None, patience=patience)
-        opened.append(HttpBackend(endpoint, **parts))
-        return opened[-1]
-
-    yield backend
-    for each in opened:
-        await each.aclose()
-
-
-async def events_of(backend: HttpBackend) -> list[StreamEvent]:
-    async with aclosing(backend.stream(CALL)) as events:
-        return [event async for event in events]
+async def chat(backend: HttpBackend) -> list[StreamEvent]:
+    return await events_of(backend, CALL)
 
 
 async def failure_of(backend: HttpBackend) -> ModelUnavailable:
     """What a call raises; it must name the backend and not its key, and be the backend's problem then."""
     with pytest.raises(ModelUnavailable) as raised:
-        await events_of(backend)
+        await chat(backend)
     assert "'gpu'" in raised.value.message
     assert KEY not in raised.value.message
     assert backend.problem() == raised.value.message
@@ -87,44 +55,36 @@ def free_port() -> int:
 # --- nobody there ---------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_does_not_run_fails_at_once(open_backend: Open) -> None:
-    backend = open_backend(f"http://127.0.0.1:{free_port()}")
+async def test_a_server_that_does_not_run_fails_at_once(engines: Engines) -> None:
+    backend = engines.backend_at(f"http://127.0.0.1:{free_port()}")
     began = time.monotonic()
     error = await failure_of(backend)
     assert isinstance(error, BackendDown)
     assert time.monotonic() - began < 1
 
 
-async def test_a_dead_server_is_not_asked_for_two_seconds_and_then_found_again(open_backend: Open) -> None:
+async def test_a_dead_server_is_not_asked_for_two_seconds_and_then_found_again(engines: Engines) -> None:
     now = 100.0
     port = free_port()
-    backend = open_backend(f"http://127.0.0.1:{port}", monotonic=lambda: now)
+    backend = engines.backend_at(f"http://127.0.0.1:{port}", clocks={"monotonic": lambda: now})
     assert isinstance(await failure_of(backend), BackendDown)
     with StandInEngine("llama.cpp", port=port) as engine:
         now += 1.9
         assert isinstance(await failure_of(backend), BackendDown)
         assert engine.requests() == []
         now += 0.2
-        assert await events_of(backend)
+        assert await chat(backend)
         assert backend.problem() is None
 
 
-async def test_a_server_that_comes_back_as_another_engine_is_asked_anew(open_backend: Open) -> None:
-    with StandInEngine("llama.cpp") as llama:
-        backend = open_backend(llama.base_url, patience=Patience(dead=0, question=10))
-        assert (await backend.facts()).kind == "llama.cpp"
-    assert isinstance(await failure_of(backend), BackendDown | StreamBroken)
-    with StandInEngine("vllm", port=llama.port):
-        assert (await backend.facts()).kind == "vllm"
-        assert await events_of(backend)
-
-
-async def test_the_time_of_the_last_activity_is_known(open_backend: Open) -> None:
+async def test_the_time_of_the_last_activity_is_known(engines: Engines) -> None:
     moment = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
     with StandInEngine("llama.cpp") as llama:
-        backend = open_backend(llama.base_url, patience=Patience(dead=0, question=10), now=lambda: moment)
+        backend = engines.backend_at(
+            llama.base_url, patience=Patience(dead=0, question=10), clocks={"now": lambda: moment}
+        )
         assert backend.last_activity is None
-        await events_of(backend)
+        await chat(backend)
         seen = moment
         moment += timedelta(minutes=5)
     await failure_of(backend)
@@ -136,12 +96,10 @@ async def test_the_time_of_the_last_activity_is_known(open_backend: Open) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_a_refusal_quotes_the_server(
-    kind: str, status: int, engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    backend = open_backend(engine(kind).base_url, kind=kind)
+async def test_a_refusal_quotes_the_server(kind: str, status: int, engines: Engines) -> None:
+    backend = engines.backend(kind, api_key=KEY)
     await backend.facts()
-    engine(kind).control("status", status=status, message=f"no, not with {KEY}")
+    engines(kind).control("status", status=status, message=f"no, not with {KEY}")
     error = await failure_of(backend)
     assert isinstance(error, ModelRefused)
     assert str(status) in error.message
@@ -158,58 +116,48 @@ async def test_a_refusal_quotes_the_server(
         "out of memory",
     ],
 )
-async def test_the_servers_words_are_found_wherever_it_puts_them(
-    body: Any, engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    backend = open_backend(engine("llama.cpp").base_url)
+async def test_the_servers_words_are_found_wherever_it_puts_them(body: Any, engines: Engines) -> None:
+    backend = engines.backend("llama.cpp", api_key=KEY)
     await backend.facts()
-    engine("llama.cpp").control("status", status=500, body=body)
+    engines("llama.cpp").control("status", status=500, body=body)
     error = await failure_of(backend)
     assert type(error) is ModelUnavailable
     assert error.message.endswith("failed (500): out of memory.")
 
 
-async def test_a_long_error_is_quoted_briefly_and_a_page_not_at_all(
-    engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    backend = open_backend(engine("llama.cpp").base_url)
+async def test_a_long_error_is_quoted_briefly_and_a_page_not_at_all(engines: Engines) -> None:
+    backend = engines.backend("llama.cpp", api_key=KEY)
     await backend.facts()
-    engine("llama.cpp").control("status", status=500, body="no! " * 200_000)
+    engines("llama.cpp").control("status", status=500, body="no! " * 200_000)
     assert len((await failure_of(backend)).message) < 500
-    engine("llama.cpp").control("status", status=502, body="<html><h1>Bad gateway</h1></html>")
+    engines("llama.cpp").control("status", status=502, body="<html><h1>Bad gateway</h1></html>")
     assert (await failure_of(backend)).message.endswith("failed (502).")
 
 
-async def test_a_rate_limit_tells_the_seconds_to_wait(
-    engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
+async def test_a_rate_limit_tells_the_seconds_to_wait(engines: Engines) -> None:
     now = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
-    backend = open_backend(engine("llama.cpp").base_url, now=lambda: now)
+    backend = engines.backend("llama.cpp", api_key=KEY, clocks={"now": lambda: now})
     await backend.facts()
     date = format_datetime(now + timedelta(seconds=90), usegmt=True)
     for header, seconds in [("7", 7), ("0.5", 0.5), (date, 90), ("soon", None), ("nan", None)]:
-        engine("llama.cpp").control("status", status=429, headers={"Retry-After": header})
+        engines("llama.cpp").control("status", status=429, headers={"Retry-After": header})
         error = await failure_of(backend)
         assert isinstance(error, RateLimited)
         assert error.retry_after == seconds
 
 
-async def test_a_server_that_is_still_loading_is_not_taken_for_another_engine(
-    engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    llama = engine("llama.cpp")
-    backend = open_backend(llama.base_url)
+async def test_a_server_that_is_still_loading_is_not_taken_for_another_engine(engines: Engines) -> None:
+    llama = engines("llama.cpp")
+    backend = engines.backend("llama.cpp", api_key=KEY)
     llama.control(question_status=503, message="Loading model")
     assert "Loading model" in (await failure_of(backend)).message
     llama.control("answer")
     assert (await backend.facts()).kind == "llama.cpp"
 
 
-async def test_a_wrong_key_is_told_when_the_engine_is_asked(
-    engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    vllm = engine("vllm")
-    backend = open_backend(vllm.base_url)
+async def test_a_wrong_key_is_told_when_the_engine_is_asked(engines: Engines) -> None:
+    vllm = engines("vllm")
+    backend = engines.backend("vllm", api_key=KEY)
     vllm.control(question_status=401, message="Invalid key")
     error = await failure_of(backend)
     assert isinstance(error, ModelRefused)
@@ -235,17 +183,16 @@ async def test_a_broken_answer_is_told_in_words_and_the_next_one_works(
     kind: str,
     mode: str,
     words: str,
-    engine: Callable[[str], StandInEngine],
-    open_backend: Open,
+    engines: Engines,
 ) -> None:
-    backend = open_backend(engine(kind).base_url, kind=kind)
+    backend = engines.backend(kind, api_key=KEY)
     await backend.facts()
-    engine(kind).control(mode)
+    engines(kind).control(mode)
     error = await failure_of(backend)
     assert isinstance(error, StreamBroken)
     assert words in error.message
-    engine(kind).control("answer")
-    assert await events_of(backend)
+    engines(kind).control("answer")
+    assert await chat(backend)
     assert backend.problem() is None
 
 
@@ -262,64 +209,55 @@ async def test_silence_is_told_after_as_long_as_it_may_last(
     mode: str,
     patience: Patience,
     seconds: str,
-    engine: Callable[[str], StandInEngine],
-    open_backend: Open,
+    engines: Engines,
 ) -> None:
-    backend = open_backend(engine(kind).base_url, kind=kind, patience=patience)
+    backend = engines.backend(kind, api_key=KEY, patience=patience)
     await backend.facts()
-    before = engine(kind).dropped()
-    engine(kind).control(mode)
+    before = engines(kind).dropped()
+    engines(kind).control(mode)
     error = await failure_of(backend)
     assert isinstance(error, ModelTooSlow)
     assert f"silent for {seconds}" in error.message
-    assert engine(kind).dropped(at_least=before + 1) == before + 1
+    assert engines(kind).dropped(at_least=before + 1) == before + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_came_before_the_break_was_given_out(
-    kind: str, engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    backend = open_backend(engine(kind).base_url, kind=kind)
-    engine(kind).control("early_end")
+async def test_what_came_before_the_break_was_given_out(kind: str, engines: Engines) -> None:
+    backend = engines.backend(kind, api_key=KEY)
+    engines(kind).control("early_end")
     given: list[StreamEvent] = []
 
-    async def chat() -> None:
+    async def read() -> None:
         async with aclosing(backend.stream(CALL)) as events:
             while True:
                 given.append(await anext(events))
 
     with pytest.raises(StreamBroken):
-        await chat()
-    text = "".join(event.text for event in given if isinstance(event, Delta))
-    assert text.startswith("You said: Tell")
+        await read()
+    assert text_of(given).startswith("You said: Tell")
 
 
 @pytest.mark.parametrize("kind", ["llama.cpp", "ollama"])
-async def test_a_server_that_answers_in_one_piece_is_understood(
-    kind: str, engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    backend = open_backend(engine(kind).base_url, kind=kind)
-    engine(kind).control("whole", answer="All at once.")
-    events = await events_of(backend)
-    assert "".join(event.text for event in events if isinstance(event, Delta)) == "All at once."
+async def test_a_server_that_answers_in_one_piece_is_understood(kind: str, engines: Engines) -> None:
+    backend = engines.backend(kind, api_key=KEY)
+    engines(kind).control("whole", answer="All at once.")
+    assert text_of(await chat(backend)) == "All at once."
 
 
-async def test_a_server_that_dies_in_its_answer_is_told_and_found_again(open_backend: Open) -> None:
+async def test_a_server_that_dies_in_its_answer_is_told_and_found_again(engines: Engines) -> None:
     with StandInEngine("llama.cpp") as llama:
-        backend = open_backend(llama.base_url, patience=Patience(dead=0, question=10))
+        backend = engines.backend_at(llama.base_url, patience=Patience(dead=0, question=10))
         llama.control("die")
         assert isinstance(await failure_of(backend), StreamBroken)
     assert isinstance(await failure_of(backend), BackendDown)
     with StandInEngine("llama.cpp", port=llama.port):
-        assert await events_of(backend)
+        assert await chat(backend)
 
 
-async def test_an_endless_line_costs_bounded_memory(
-    engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    backend = open_backend(engine("llama.cpp").base_url)
+async def test_an_endless_line_costs_bounded_memory(engines: Engines) -> None:
+    backend = engines.backend("llama.cpp", api_key=KEY)
     await backend.facts()
-    engine("llama.cpp").control("endless")
+    engines("llama.cpp").control("endless")
     tracemalloc.start()
     try:
         await failure_of(backend)
@@ -328,17 +266,15 @@ async def test_an_endless_line_costs_bounded_memory(
         tracemalloc.stop()
 
 
-async def test_a_silent_server_does_not_keep_others_waiting(
-    engine: Callable[[str], StandInEngine], open_backend: Open
-) -> None:
-    llama = engine("llama.cpp")
-    backend = open_backend(llama.base_url, patience=Patience(first_token=30, question=10))
+async def test_a_silent_server_does_not_keep_others_waiting(engines: Engines) -> None:
+    llama = engines("llama.cpp")
+    backend = engines.backend("llama.cpp", api_key=KEY, patience=Patience(first_token=30, question=10))
     await backend.facts()
     llama.control("silent", times=1)
     before, asked = llama.dropped(), len(llama.chats())
-    waiting = asyncio.create_task(events_of(backend))
+    waiting = asyncio.create_task(chat(backend))
     await eventually(lambda: len(llama.chats()) > asked)
-    assert await events_of(backend)
+    assert await chat(backend)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -15,8 +15,8 @@ from recollect.domain.model import Turn
 from recollect.errors import ModelUnavailable
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.server import Endpoint
+from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import MAX_ANSWER_BYTES, BackgroundModel
-from recollect.service.models.gate import Gate
 from tests.background import model_on
 from tests.processes import StandInModel
 

@@ -15,8 +15,8 @@ from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
+from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel
-from recollect.service.models.gate import Gate
 from tests.background import always, silent
 from tests.eventually import eventually
 from tests.fakes import START, FakeBackend, FakeClock

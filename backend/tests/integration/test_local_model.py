@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from recollect.errors import ModelUnavailable
-from recollect.infra.backends.local_model import SMOLLM2, LocalModel, is_set_up
+from recollect.infra.backends.local_model import SMOLLM2, LocalModel
 from tests.eventually import eventually
 from tests.forking import BACKEND
 from tests.llama_cpp import CUT_MODEL, FULL_MODEL, MODELS, cut_model
@@ -47,7 +47,7 @@ async def healthy(address: str) -> bool:
 
 
 async def test_the_whole_model_answers_and_says_what_it_is() -> None:
-    assert is_set_up(FULL_MODEL.parent)
+    assert SMOLLM2.is_set_up(FULL_MODEL.parent)
     model = LocalModel(MODELS, threads=2)
     question = {"role": "user", "content": "What is the capital of France? Answer in one word."}
     try:

@@ -1,7 +1,9 @@
-"""The OpenAI embedder against a stand-in server in a process of its own, on its good and bad days."""
+"""The OpenAI embedder on a server's good and bad days. `contract/test_embedder.py` asks a real one."""
 
-import time
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -10,9 +12,28 @@ import pytest
 from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.embedders.openai import MAX_CHARS, OpenAiEmbedder
 from tests.fakes import DIMENSIONS, word_vectors
-from tests.processes import StandInModel
 
 TEXTS = [f"number {n} of the texts" for n in range(5)]
+
+
+class Server:
+    """Answers with the vectors of the texts' words, unless a test says otherwise."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.change: Callable[[list[dict[str, Any]]], object] = lambda data: None
+        """Changes the right answer into another."""
+        self.bodies: list[dict[str, Any]] = []
+        self.authorization: str | None = None
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        body = json.loads(request.content)
+        self.bodies.append(body)
+        self.authorization = request.headers.get("authorization")
+        vectors = word_vectors(body["input"], body.get("dimensions", DIMENSIONS)).tolist()
+        data = [{"index": n, "embedding": vector} for n, vector in enumerate(vectors)]
+        self.change(data)
+        return httpx2.Response(self.status, content=json.dumps({"data": data}))
 
 
 class SecondHand:
@@ -25,21 +46,14 @@ class SecondHand:
         return self.seconds
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as server:
-        yield server
+@pytest.fixture
+def server() -> Server:
+    return Server()
 
 
 @pytest.fixture
-def server(running: StandInModel) -> StandInModel:
-    running.control("answer")
-    return running
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(trust_env=False) as client:
+async def client(server: Server) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(server)) as client:
         yield client
 
 
@@ -49,87 +63,67 @@ def clock() -> SecondHand:
 
 
 @pytest.fixture
-def embedder(server: StandInModel, client: httpx2.AsyncClient, clock: SecondHand) -> OpenAiEmbedder:
+def embedder(client: httpx2.AsyncClient, clock: SecondHand) -> OpenAiEmbedder:
     return OpenAiEmbedder(
-        base_url=server.base_url, model="words", api_key="key-1", timeout=20, clock=clock, client=client
+        base_url="http://localhost", model="words", api_key="key-1", batch=5, clock=clock, client=client
     )
 
 
-def asked(server: StandInModel) -> int:
-    return len(server.calls()["embeddings"])
-
-
-async def test_vectors_come_in_the_order_of_the_texts(server: StandInModel, embedder: OpenAiEmbedder) -> None:
-    server.control("shuffled")
-    assert np.allclose(await embedder.embed(TEXTS), word_vectors(TEXTS), atol=1e-6)
-
-
-async def test_many_texts_are_sent_in_batches(server: StandInModel, client: httpx2.AsyncClient) -> None:
-    before = asked(server)
-    embedder = OpenAiEmbedder(base_url=server.base_url, model="m", api_key=None, batch=2, client=client)
-    assert np.allclose(await embedder.embed(TEXTS), word_vectors(TEXTS), atol=1e-6)
-    assert [len(body["input"]) for body in server.calls()["embeddings"][before:]] == [2, 2, 1]
-
-
-async def test_a_request_holds_the_model_the_texts_and_the_key(
-    server: StandInModel, embedder: OpenAiEmbedder
+async def test_a_request_holds_the_model_a_batch_of_texts_and_the_key(
+    server: Server, embedder: OpenAiEmbedder
 ) -> None:
-    await embedder.embed(["one", ""])
-    calls = server.calls()
-    assert calls["embeddings"][-1] == {"model": "words", "input": ["one", " "]}
-    assert calls["authorizations"][-1] == "Bearer key-1"
+    vectors = await embedder.embed([*TEXTS, "", "x" * 100_000])
+    assert np.allclose(vectors[:5], word_vectors(TEXTS), atol=1e-6)
+    assert server.bodies == [
+        {"model": "words", "input": TEXTS},
+        {"model": "words", "input": [" ", "x" * MAX_CHARS]},
+    ]
+    assert server.authorization == "Bearer key-1"
+
+
+async def test_vectors_come_in_the_order_of_the_texts(server: Server, embedder: OpenAiEmbedder) -> None:
+    server.change = list.reverse
+    assert np.allclose(await embedder.embed(TEXTS), word_vectors(TEXTS), atol=1e-6)
 
 
 async def test_dimensions_are_asked_for_where_they_are_set(
-    server: StandInModel, client: httpx2.AsyncClient
+    server: Server, client: httpx2.AsyncClient
 ) -> None:
     embedder = OpenAiEmbedder(
-        base_url=server.base_url + "/v1/", model="m", api_key=None, dimensions=16, client=client
+        base_url="http://localhost/v1/", model="m", api_key=None, dimensions=16, client=client
     )
     assert (await embedder.embed(["one"])).shape == (1, 16)
-    assert server.calls()["embeddings"][-1]["dimensions"] == 16
-
-
-async def test_a_long_text_is_cut(server: StandInModel, embedder: OpenAiEmbedder) -> None:
-    await embedder.embed(["x" * 100_000])
-    assert server.calls()["embeddings"][-1]["input"] == ["x" * MAX_CHARS]
+    assert server.bodies[-1]["dimensions"] == 16
 
 
 @pytest.mark.parametrize(
-    ("mode", "cause"),
+    ("change", "cause"),
     [
-        ("error", "answered 500"),
-        ("wrong_count", "4 vectors to 5 texts"),
-        ("not_finite", "not finite"),
-        ("uneven", "several lengths"),
-        ("no_json", "no embeddings"),
+        (lambda data: data.pop(), "4 vectors to 5 texts"),
+        (lambda data: data[0]["embedding"].__setitem__(0, float("nan")), "not finite"),
+        (lambda data: data[0]["embedding"].append(0.0), "several lengths"),
+        (lambda data: data[0].pop("embedding"), "no embeddings"),
+        (lambda data: data[1].update(index=0), "which vector is which"),
+        (lambda data: data[1].update(index=True), "which vector is which"),
+        (lambda data: [each.update(index=each["index"] + 1) for each in data], "which vector is which"),
+        (lambda data: data[1].update(embedding=[0.0] * DIMENSIONS), "vector of zeros"),
     ],
 )
-async def test_a_useless_answer_is_named(
-    server: StandInModel, embedder: OpenAiEmbedder, mode: str, cause: str
+async def test_an_answer_that_cannot_be_used_is_named(
+    server: Server, embedder: OpenAiEmbedder, change: Callable[[list[dict[str, Any]]], object], cause: str
 ) -> None:
-    server.control(mode)
+    server.change = change
     with pytest.raises(EmbedderUnavailable, match=cause):
         await embedder.embed(TEXTS)
+    assert cause in str(embedder.problem())
 
 
-@pytest.mark.parametrize(
-    ("data", "cause"),
-    [
-        ([{"index": 0, "embedding": [1.0, 0.0]}, {"index": 0, "embedding": [0.0, 1.0]}], "which vector is which"),
-        ([{"index": 0, "embedding": [1.0, 0.0]}, {"index": True, "embedding": [0.0, 1.0]}], "which vector is which"),
-        ([{"index": 1, "embedding": [1.0, 0.0]}, {"index": 2, "embedding": [0.0, 1.0]}], "which vector is which"),
-        ([{"index": 0, "embedding": [1.0, 0.0]}, {"index": 1, "embedding": [0.0, 0.0]}], "vector of zeros"),
-    ],
-    ids=["one number twice", "no number", "from one on", "zeros"],
-)  # fmt: skip
-async def test_an_answer_that_cannot_be_believed_is_refused(data: list[object], cause: str) -> None:
-    answers = httpx2.MockTransport(lambda request: httpx2.Response(200, json={"data": data}))
-    async with httpx2.AsyncClient(transport=answers) as client:
+async def test_a_page_in_place_of_an_answer_is_named(client: httpx2.AsyncClient) -> None:
+    page = httpx2.MockTransport(lambda request: httpx2.Response(200, text="<html>Bad gateway</html>"))
+    async with httpx2.AsyncClient(transport=page) as client:
         embedder = OpenAiEmbedder(base_url="http://localhost", model="m", api_key=None, client=client)
-        with pytest.raises(EmbedderUnavailable, match=cause):
-            await embedder.embed(["one", "two"])
-        assert cause in str(embedder.problem())
+        with pytest.raises(EmbedderUnavailable, match="no embeddings"):
+            await embedder.embed(TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -145,84 +139,71 @@ async def test_an_answer_that_cannot_be_believed_is_refused(data: list[object], 
         (503, False),
     ],
 )
-async def test_a_text_that_is_refused_is_told_from_a_server_that_fails(status: int, is_refusal: bool) -> None:
-    answers = httpx2.MockTransport(lambda request: httpx2.Response(status, json={}))
-    async with httpx2.AsyncClient(transport=answers) as client:
-        embedder = OpenAiEmbedder(base_url="http://localhost", model="m", api_key=None, client=client)
-        for _ in range(4 if is_refusal else 0):  # A refusal opens no breaker: the server answers.
-            with pytest.raises(TextRefused):
-                await embedder.embed(["one"])
-        with pytest.raises(EmbedderUnavailable, match=f"answered {status}$") as raised:
-            await embedder.embed(["one"])
-        assert isinstance(raised.value, TextRefused) == is_refusal
-        assert (embedder.problem() is None) == is_refusal
-
-
-async def test_it_tells_of_a_failure_until_a_call_succeeds(
-    server: StandInModel, embedder: OpenAiEmbedder
+async def test_a_text_that_is_refused_is_told_from_a_server_that_fails(
+    server: Server, embedder: OpenAiEmbedder, status: int, is_refusal: bool
 ) -> None:
+    server.status = status
+    for _ in range(4 if is_refusal else 0):  # A refusal opens no breaker: the server answers.
+        with pytest.raises(TextRefused):
+            await embedder.embed(["one"])
+    with pytest.raises(EmbedderUnavailable, match=f"answered {status}$") as raised:
+        await embedder.embed(["one"])
+    assert isinstance(raised.value, TextRefused) == is_refusal
+    assert (embedder.problem() is None) == is_refusal
+
+
+async def test_it_tells_of_a_failure_until_a_call_succeeds(server: Server, embedder: OpenAiEmbedder) -> None:
     assert embedder.problem() is None
-    server.control("error")
+    server.status = 500
     with pytest.raises(EmbedderUnavailable):
         await embedder.embed(TEXTS)
     assert embedder.problem() == "the embedding server answered 500"
-    server.control()
+    server.status = 200
     await embedder.embed(TEXTS)
     assert embedder.problem() is None
 
 
 async def test_a_change_of_dimensions_is_a_lie_that_names_both(
-    server: StandInModel, embedder: OpenAiEmbedder
+    server: Server, embedder: OpenAiEmbedder
 ) -> None:
     await embedder.embed(TEXTS)
-    server.control("wrong_dimensions")
+    server.change = lambda data: [each["embedding"].append(0.0) for each in data]
     with pytest.raises(EmbedderUnavailable, match=f"{DIMENSIONS + 1} dimensions, not of {DIMENSIONS}"):
         await embedder.embed(TEXTS)
 
 
-async def test_a_slow_server_is_given_up_in_time(server: StandInModel, client: httpx2.AsyncClient) -> None:
-    server.control("silent")
-    embedder = OpenAiEmbedder(base_url=server.base_url, model="m", api_key=None, timeout=0.2, client=client)
-    begun = time.monotonic()
-    with pytest.raises(EmbedderUnavailable, match=r"more than 0\.2 s"):
-        await embedder.embed(TEXTS)
-    assert time.monotonic() - begun < 5
+async def test_a_slow_server_is_given_up_in_time() -> None:
+    async def silent(request: httpx2.Request) -> httpx2.Response:
+        await asyncio.Event().wait()
+        raise AssertionError("it waits for ever")
+
+    async with asyncio.timeout(5), httpx2.AsyncClient(transport=httpx2.MockTransport(silent)) as client:
+        embedder = OpenAiEmbedder(
+            base_url="http://localhost", model="m", api_key=None, timeout=0.2, client=client
+        )
+        with pytest.raises(EmbedderUnavailable, match=r"more than 0\.2 s"):
+            await embedder.embed(TEXTS)
 
 
-async def test_a_server_that_is_not_there_is_named_unreachable(client: httpx2.AsyncClient) -> None:
-    embedder = OpenAiEmbedder(base_url="http://127.0.0.1:1", model="m", api_key=None, client=client)
+async def test_a_server_that_is_not_there_is_named_unreachable() -> None:
+    embedder = OpenAiEmbedder(base_url="http://127.0.0.1:1", model="m", api_key=None)
     with pytest.raises(EmbedderUnavailable, match="cannot be reached"):
         await embedder.embed(TEXTS)
+    await embedder.aclose()
 
 
 async def test_after_three_failures_it_fails_at_once_and_asks_again_after_five_seconds(
-    server: StandInModel, embedder: OpenAiEmbedder, clock: SecondHand
+    server: Server, embedder: OpenAiEmbedder, clock: SecondHand
 ) -> None:
-    server.control("error")
-    before = asked(server)
+    server.status = 500
     for _ in range(10):
         with pytest.raises(EmbedderUnavailable, match="answered 500"):
             await embedder.embed(TEXTS)
-    assert asked(server) - before == 3
+    assert len(server.bodies) == 3
     clock.seconds += 5
     with pytest.raises(EmbedderUnavailable, match="answered 500"):
         await embedder.embed(TEXTS)
-    assert asked(server) - before == 4
-    server.control("answer")
+    assert len(server.bodies) == 4
+    server.status = 200
     clock.seconds += 5
     assert len(await embedder.embed(TEXTS)) == len(TEXTS)
-
-
-async def test_failures_that_are_not_in_a_row_do_not_add_up(
-    server: StandInModel, embedder: OpenAiEmbedder
-) -> None:
-    for _ in range(4):
-        server.control("error", times=1)
-        with pytest.raises(EmbedderUnavailable, match="answered 500"):
-            await embedder.embed(TEXTS)
-        await embedder.embed(TEXTS)
-
-
-def test_an_address_without_a_scheme_is_refused() -> None:
-    with pytest.raises(ValueError, match="http://"):
-        OpenAiEmbedder(base_url="localhost:8080", model="m", api_key=None)

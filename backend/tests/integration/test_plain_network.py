@@ -12,7 +12,7 @@ import httpx2
 import pytest
 import uvloop
 
-from recollect.infra.http import PlainTransport, suits
+from recollect.infra.backends.plain_transport import PlainTransport, suits
 from tests.eventually import eventually
 
 FINE = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"

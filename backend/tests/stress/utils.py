@@ -18,7 +18,7 @@ import httpx2
 from tests.eventually import eventually
 from tests.http_client import Json, coverage, thread_path
 from tests.processes import Server, StandInModel, recollect_json
-from tests.standin_model import ENTITIES
+from tests.standin_answers import ENTITIES
 
 T = TypeVar("T")
 

@@ -12,7 +12,6 @@ import pytest
 
 from recollect.domain.llm import ChatCall, Delta, StreamEvent
 from recollect.errors import (
-    BackendDown,
     ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
@@ -22,6 +21,7 @@ from recollect.errors import (
 )
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.server import Endpoint, Patience
+from tests.standin_engines import events_of, text_of
 
 CALL = ChatCall([{"role": "user", "content": "Hello there"}], session="c0ffee", slot=0)
 NOT_FOUND = httpx2.Response(404, json={"error": "not found"})
@@ -121,13 +121,12 @@ async def backend(server: Scripted, clock: Time) -> AsyncIterator[HttpBackend]:
     await backend.aclose()
 
 
-async def events_of(backend: HttpBackend, call: ChatCall = CALL) -> list[StreamEvent]:
-    async with aclosing(backend.stream(call)) as events:
-        return [event async for event in events]
+async def chat(backend: HttpBackend, call: ChatCall = CALL) -> list[StreamEvent]:
+    return await events_of(backend, call)
 
 
 async def said(backend: HttpBackend, call: ChatCall = CALL) -> str:
-    return "".join(event.text for event in await events_of(backend, call) if isinstance(event, Delta))
+    return text_of(await events_of(backend, call))
 
 
 # --- busy ----------------------------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ async def test_a_refusal_makes_the_context_be_asked_again(backend: HttpBackend, 
         400, json={"error": "the request exceeds the available context size"}
     )
     with pytest.raises(ModelRefused, match="context size"):
-        await events_of(backend)
+        await chat(backend)
     assert (await backend.facts()).context_tokens == 4096
 
 
@@ -181,7 +180,7 @@ async def test_a_call_that_is_refused_by_the_same_engine_is_not_sent_again(
 ) -> None:
     server.chat = lambda _: httpx2.Response(404, json={"error": "no"})
     with pytest.raises(ModelRefused):
-        await events_of(backend)
+        await chat(backend)
     assert len(server.chats) == 1
 
 
@@ -189,7 +188,7 @@ async def test_a_fault_of_the_server_makes_it_be_asked_again(backend: HttpBacken
     await said(backend)
     server.chat = lambda _: httpx2.Response(500, json={"error": "out of memory"})
     with pytest.raises(ModelUnavailable, match="out of memory"):
-        await events_of(backend)
+        await chat(backend)
     server.chat, server.context = lambda _: answered(), 2048
     await said(backend)
     assert (await backend.facts()).context_tokens == 2048
@@ -242,7 +241,7 @@ async def test_a_proxy_that_waits_for_its_server_is_not_taken_for_an_engine(
 ) -> None:
     server.status = status
     with pytest.raises(kind, match=str(status)):
-        await events_of(backend)
+        await chat(backend)
     server.status = None
     assert await said(backend) == "fine"
     assert (await backend.facts()).kind == "llama.cpp"
@@ -286,10 +285,10 @@ async def test_what_a_server_refused_stays_remembered(backend: HttpBackend, serv
     await said(backend)
     assert ["session_id" in chat for chat in server.chats] == [True, False, False]
     with pytest.raises(UnknownModel):
-        await events_of(backend, ChatCall(CALL.messages, model="nobody-9000", session="c0ffee"))
+        await chat(backend, ChatCall(CALL.messages, model="nobody-9000", session="c0ffee"))
     server.chat = lambda _: streamed("{rubbish")
     with pytest.raises(StreamBroken):
-        await events_of(backend)
+        await chat(backend)
     server.chat = strict
     await said(backend)
     assert not any("session_id" in chat for chat in server.chats[1:])
@@ -302,7 +301,7 @@ async def test_another_server_in_its_place_is_offered_them_again(
     await said(backend)
     server.models, server.chat = ("another",), lambda _: httpx2.Response(404, json={"error": "no such model"})
     with pytest.raises(ModelRefused):
-        await events_of(backend)
+        await chat(backend)
     server.chat = lambda _: answered()
     await said(backend)
     assert "session_id" in server.chats[-1]
@@ -325,7 +324,7 @@ async def test_an_answer_with_nothing_in_it_is_told_in_words(
 ) -> None:
     server.chat = lambda _: nothing
     with pytest.raises(StreamBroken, match=r"'gpu'.*nothing in it"):
-        await events_of(backend)
+        await chat(backend)
 
 
 @pytest.mark.parametrize(
@@ -350,17 +349,3 @@ async def test_rubbish_within_an_answer_is_told_in_words_after_what_came_before_
     with pytest.raises(StreamBroken, match=words):
         await read()
     assert came == ["hello "]
-
-
-async def test_nobody_there_is_told_and_found_again(backend: HttpBackend, server: Scripted) -> None:
-    await said(backend)
-    replaced = server.chat
-
-    def refuse(_body: dict[str, Any]) -> httpx2.Response:
-        raise httpx2.ConnectError("refused")
-
-    server.chat = refuse
-    with pytest.raises(BackendDown):
-        await events_of(backend)
-    server.chat = replaced
-    assert await said(backend) == "fine"

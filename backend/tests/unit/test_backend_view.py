@@ -1,7 +1,7 @@
 """Backends are shown with what they told; one that is down is shown with what is wrong."""
 
 from recollect.errors import BackendDown
-from recollect.service.models.slots import SlotMaps
+from recollect.service.models.llama_slots import SlotMaps
 from recollect.service.operations import look_at_backends
 from tests.fakes import FakeBackend
 

@@ -20,6 +20,7 @@ from recollect.errors import (
     StreamBroken,
     UnknownModel,
 )
+from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import (
     MAX_ANSWER_BYTES,
     Answer,
@@ -27,7 +28,6 @@ from recollect.service.models.background import (
     ChatPrefix,
     ThreadModel,
 )
-from recollect.service.models.gate import Gate
 from recollect.service.ports import Backend
 from tests.background import Script, answering, backend_of, model_on, saying, silent
 from tests.eventually import eventually
@@ -136,16 +136,6 @@ async def test_a_chat_drops_the_call_at_once_and_it_is_not_tried_again(gate: Gat
     assert len(backend.calls) == 1
 
 
-async def test_while_a_chat_streams_nothing_is_sent(gate: Gate) -> None:
-    backend = backend_of()
-    async with gate.chat(backend, "another thread"):
-        call = asyncio.create_task(ask(backend, gate))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert backend.calls == []
-    assert (await call).text == "yes"
-
-
 async def test_the_threads_own_chat_is_known_by_its_key(gate: Gate) -> None:
     cloud = backend_of("openai", local=False)
     async with gate.chat(cloud, thread_key("default", "t1")):
@@ -209,10 +199,6 @@ async def test_what_stays_wrong_is_tried_three_times_and_named_in_our_words(
     assert "secret" not in str(caught.value)
     assert len(backend.calls) == 3
     assert pauses.seconds == [0.5, 1.0]
-
-
-async def test_what_goes_wrong_once_is_tried_again() -> None:
-    assert (await ask(answering(saying(BackendDown("x"), "here")))).text == "here"
 
 
 async def test_an_answer_that_does_not_pass_is_asked_for_again(pauses: Pauses) -> None:
@@ -308,15 +294,6 @@ async def test_the_model_that_a_thread_chats_with_is_asked_by_its_name() -> None
 # Schemas
 
 
-async def test_a_refused_schema_is_left_out_from_then_on(pauses: Pauses) -> None:
-    backend = answering(refusing_schema("yes"))
-    model = model_on(backend, pause=pauses)
-    await put(model, schema=SCHEMA)
-    await put(model, schema=SCHEMA)
-    assert offered(backend.calls) == [True, False, False]
-    assert pauses.seconds == []
-
-
 async def test_a_request_refused_for_another_reason_leaves_the_schema_in_use() -> None:
     backend = answering(refusing_schema(ModelRefused("no")))
     model = model_on(backend, pause=Pauses())
@@ -326,18 +303,28 @@ async def test_a_request_refused_for_another_reason_leaves_the_schema_in_use() -
     assert offered(backend.calls) == [True, False] * 2
 
 
-async def test_a_refused_temperature_is_left_out_from_then_on_and_the_schema_stays() -> None:
-    def reasoning_model(call: ChatCall) -> str:
-        if "temperature" in call.options:
-            raise ModelRefused("refused (400): Unsupported value: 'temperature' does not support 0.")
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("response_format", "unknown field response_format"),
+        ("temperature", "refused (400): Unsupported value: 'temperature' does not support 0."),
+    ],
+)
+async def test_a_refused_option_is_left_out_from_then_on_and_others_stay(
+    option: str, words: str, pauses: Pauses
+) -> None:
+    def picky(call: ChatCall) -> str:
+        if option in call.options:
+            raise ModelRefused(words)
         return "yes"
 
-    backend = answering(reasoning_model)
-    model = model_on(backend, pause=Pauses())
-    await put(model, schema=SCHEMA)
-    await put(model, schema=SCHEMA)
-    assert ["temperature" in call.options for call in backend.calls] == [True, False, False]
-    assert offered(backend.calls) == [True, True, True]
+    backend = answering(picky)
+    model = model_on(backend, pause=pauses)
+    for _ in range(2):
+        await put(model, schema=SCHEMA)
+    both = {"temperature", "response_format"}
+    assert [set(call.options) for call in backend.calls] == [both, both - {option}, both - {option}]
+    assert pauses.seconds == []
 
 
 async def test_what_one_backend_refuses_another_is_still_offered() -> None:

@@ -16,7 +16,7 @@ from recollect.domain.llm import ChatCall
 from recollect.domain.model import Append, NewTurn
 from recollect.errors import BackendDown, NotFound
 from recollect.failpoints import FailPoints
-from recollect.service.models.gate import Gate
+from recollect.service.models.backend_priority import Gate
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.threads import Flushed, flush_thread
 from tests.background import Script, answering, model_on, saying, silent

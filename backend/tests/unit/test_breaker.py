@@ -66,18 +66,7 @@ def test_after_the_rest_a_single_trial_is_made() -> None:
     assert breaker.refuses() is not None
 
 
-def test_a_trial_that_succeeds_closes_it() -> None:
-    clock = Seconds()
-    breaker = broken(clock)
-    clock.now += 30
-    assert breaker.refuses() is None
-    breaker.succeeded()
-    assert breaker.state == "closed"
-    assert breaker.cause == ""
-    assert breaker.refuses() is None
-
-
-def test_a_trial_that_fails_opens_it_for_as_long_again() -> None:
+def test_a_trial_that_succeeds_closes_it_and_one_that_fails_opens_it_for_as_long_again() -> None:
     clock = Seconds()
     breaker = broken(clock)
     clock.now += 30
@@ -86,6 +75,10 @@ def test_a_trial_that_fails_opens_it_for_as_long_again() -> None:
     clock.now += 29.9
     assert breaker.state == "open"
     assert "still no answer" in (breaker.refuses() or "")
+    clock.now += 0.1
+    assert breaker.refuses() is None
+    breaker.succeeded()
+    assert (breaker.state, breaker.cause, breaker.refuses()) == ("closed", "", None)
 
 
 def test_a_trial_that_nobody_reports_on_is_made_again_later() -> None:

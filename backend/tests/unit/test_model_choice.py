@@ -1,16 +1,15 @@
 """Which backend a model's name means where there are several."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from recollect.domain.llm import BackendFacts
 from recollect.errors import BackendDown
+from recollect.infra.backends.configured import Backends
 from recollect.service.models.choice import chosen_model
 from tests.fakes import FakeBackend
 
 
-class Several:
+class Several(Backends):
     """Backends by their names, the default first."""
 
     def __init__(self, **models: tuple[str, ...]) -> None:
@@ -21,17 +20,17 @@ class Several:
             )
             for name, listed in models.items()
         }
-        self.configured: dict[str, tuple[str, ...]] = {}
+        self.models_in_settings: dict[str, tuple[str, ...]] = {}
 
     @property
-    def names(self) -> Sequence[str]:
+    def names(self) -> list[str]:
         return list(self.backends)
 
-    def get(self, name: str | None = None) -> FakeBackend:
+    def get(self, name: str | None = None) -> FakeBackend:  # type: ignore[override]
         return self.backends[name or "default"]
 
     def configured_models(self, name: str) -> tuple[str, ...]:
-        return self.configured.get(name, ())
+        return self.models_in_settings.get(name, ())
 
 
 @pytest.fixture
@@ -69,5 +68,5 @@ async def test_a_name_that_nobody_lists_is_left_to_the_default(backends: Several
 
 async def test_a_model_of_a_backend_that_is_down_is_not_answered_by_another_one(backends: Several) -> None:
     backends.get("gpu").fail = BackendDown("nobody answers for the backend 'gpu'")
-    backends.configured = {"gpu": ("qwen3-32b",)}
+    backends.models_in_settings = {"gpu": ("qwen3-32b",)}
     assert await chosen_model(backends, "Qwen3-32B") == ("gpu", "Qwen3-32B")

@@ -17,8 +17,8 @@ from recollect.service.chat.followups import (
     summary_in,
     summary_prompt,
 )
+from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import Answer, ChatPrefix
-from recollect.service.models.gate import Gate
 from tests.background import answering, model_on, saying, silent
 from tests.contract.journals import Journal
 from tests.eventually import eventually

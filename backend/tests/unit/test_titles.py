@@ -16,7 +16,7 @@ from recollect.service.chat.followups import (
     title_in,
     title_prompt,
 )
-from recollect.service.models.gate import Gate
+from recollect.service.models.backend_priority import Gate
 from tests.background import answering, model_on, saying, silent
 from tests.contract.journals import Journal
 from tests.eventually import eventually

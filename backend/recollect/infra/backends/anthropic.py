@@ -6,9 +6,9 @@ from typing import Any
 from recollect.domain.llm import Delta, Finished, Usage
 from recollect.domain.model import JsonObject
 from recollect.infra.backends.dialect import (
-    JsonLines,
+    AnswerReader,
+    Dialect,
     Outgoing,
-    ServerSentEvents,
     arguments_of,
     count_of,
     dict_of,
@@ -32,17 +32,13 @@ _REASONS = {
 }
 
 
-class Anthropic:
+class Anthropic(Dialect):
     """`/v1/messages`. Options it does not know are left out, since it refuses them."""
 
     route = "messages"
-    takes_choices = False
 
     def headers(self, api_key: str | None) -> dict[str, str]:
         return {"anthropic-version": VERSION} | ({"x-api-key": api_key} if api_key else {})
-
-    def framing(self) -> JsonLines:
-        return ServerSentEvents()
 
     def payload(self, outgoing: Outgoing) -> JsonObject:
         call = outgoing.call
@@ -61,30 +57,20 @@ class Anthropic:
         return MessageReader()
 
 
-class MessageReader:
+class MessageReader(AnswerReader):
     """Reads the events of one message."""
 
     def __init__(self) -> None:
         self._tools: dict[int, int] = {}
         self._reason: str | None = None
-        self._began = False
-        self._stopped = False
         self._usage: dict[str, int] = {}
         self._model: str | None = None
-
-    @property
-    def begun(self) -> bool:
-        return self._began or self._stopped
-
-    @property
-    def complete(self) -> bool:
-        return self._stopped
 
     def read(self, event: JsonObject) -> Iterator[Delta]:
         kind = event.get("type")
         if kind == "message_start":
             message = event["message"]
-            self._began = True
+            self.begun = True
             self._model = text_or_none(message.get("model"))
             self._count(message.get("usage"))
         elif kind == "content_block_start":
@@ -95,10 +81,7 @@ class MessageReader:
             self._reason = text_or_none(event["delta"].get("stop_reason")) or self._reason
             self._count(event.get("usage"))
         elif kind == "message_stop":
-            self._stopped = True
-
-    def flush(self) -> Iterator[Delta]:
-        yield from ()
+            self.begun = self.complete = True
 
     def finished(self) -> Finished:
         reason = _REASONS.get(self._reason or "end_turn", self._reason or "stop")

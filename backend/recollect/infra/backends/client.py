@@ -88,7 +88,7 @@ class HttpBackend:
             endpoint, trust_proxies=outside, transport=transport, monotonic=monotonic, now=now
         )
         self._facts = ServerFacts(
-            endpoint, self._server, self._ask, on_told=self._is_well, monotonic=monotonic
+            endpoint, self._server, self._ask, on_success=self._is_well, monotonic=monotonic
         )
         self._without_tokenizer: BackendFacts | None = None
         self._problem: str | None = None
@@ -108,7 +108,7 @@ class HttpBackend:
 
     @property
     def label(self) -> str | None:
-        """What people are told of its answers; nothing, of one that they chose."""
+        """A note shown with its answers; None for a model that people chose."""
         return None
 
     @property
@@ -131,11 +131,26 @@ class HttpBackend:
             raise
 
     async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
-        """Sent, Deltas, Finished. Closing it drops the request at once."""
+        """Sent, Deltas, Finished. Closing it drops the request at once.
+
+        If another engine has taken the server's place since it was asked, the call is sent again in its dialect.
+        """
         try:
-            async with aclosing(self._stream(call)) as events:
-                async for event in events:
-                    yield event
+            facts, has_begun = await self._facts.get(), False
+            while True:
+                try:
+                    async with aclosing(self._answers(call, facts)) as events:
+                        async for event in events:
+                            has_begun = has_begun or isinstance(event, Delta)
+                            yield event
+                    break
+                except StatusError as refused:
+                    self._facts.after_status(refused.status)
+                    if has_begun or refused.status not in REPLACED:
+                        raise
+                    before, facts = facts, await self._facts.get()
+                    if facts.kind == before.kind:
+                        raise
         except StatusError as refused:
             self._problem = refused.error.message
             raise refused.error from None
@@ -166,27 +181,6 @@ class HttpBackend:
             return len(answer["tokens"])
         return guess_tokens(text)
 
-    async def _stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
-        """One that was replaced by another engine since it was asked is spoken to once more, in that one's way."""
-        facts = await self._facts.get()
-        has_begun = False
-        try:
-            async with aclosing(self._answers(call, facts)) as events:
-                async for event in events:
-                    has_begun = has_begun or isinstance(event, Delta)
-                    yield event
-                return
-        except StatusError as refused:
-            self._facts.after_status(refused.status)
-            if has_begun or refused.status not in REPLACED:
-                raise
-            now = await self._facts.get()
-            if now.kind == facts.kind:
-                raise
-        async with aclosing(self._answers(call, now)) as events:
-            async for event in events:
-                yield event
-
     async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
@@ -213,35 +207,26 @@ class HttpBackend:
         yield merged(ends)
 
     async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
-        payload = dialect.payload(outgoing)
-        bare = dialect.payload(replace(outgoing, extras=False))
-        yield Sent(payload)
-        try:
-            async with aclosing(self._exchange(dialect, outgoing, payload)) as events:
-                async for event in events:
-                    yield event
-        except StatusError as refused:
-            if refused.status not in EXTRAS_REFUSED or bare == payload:
-                raise
-        else:
-            return
-        yield Sent(bare)
-        async with aclosing(self._exchange(dialect, outgoing, bare)) as events:
-            async for event in events:
-                self._facts.takes_extras = False  # It answers now: it was the extras.
-                yield event
-
-    async def _exchange(
-        self, dialect: Dialect, outgoing: Outgoing, payload: JsonObject
-    ) -> AsyncGenerator[Delta | Finished]:
+        """A server that refuses the extras is asked once more without them."""
+        full, bare = dialect.payload(outgoing), dialect.payload(replace(outgoing, extras=False))
+        bodies = [full] if bare == full else [full, bare]
         headers = dialect.headers(self._endpoint.api_key)
-        answer = Answer(self._server, self._endpoint.patience, dialect, outgoing)
-        async with (
-            self._server.post(dialect.route, headers, payload) as response,
-            aclosing(answer.read(response)) as events,
-        ):
-            async for event in events:
-                yield event
+        for body in bodies:
+            yield Sent(body)
+            answer = Answer(self._server, self._endpoint.patience, dialect, outgoing)
+            try:
+                async with (
+                    self._server.open(dialect.route, headers, body) as response,
+                    aclosing(answer.read(response)) as events,
+                ):
+                    async for event in events:
+                        if body is bare:
+                            self._facts.takes_extras = False  # It answers now: it was the extras.
+                        yield event
+                return
+            except StatusError as refused:
+                if refused.status not in EXTRAS_REFUSED or body is bodies[-1]:
+                    raise
 
     async def _ask(self, route: str, body: JsonObject | None) -> Any:
         kind = self._endpoint.kind or cloud_kind(self._endpoint.base_url) or "other"
@@ -258,7 +243,7 @@ class HttpBackend:
             return wanted
         found = find_model(wanted, facts.models)
         if found is None:
-            facts = await self._facts.ask_anew()
+            facts = await self._facts.ask_again()
             found = find_model(wanted, facts.models)
         if found is None and not facts.local and is_alias(wanted, facts.models):
             return wanted

@@ -1,11 +1,12 @@
-"""What an engine's module must know: how to ask it, and how to read its answer."""
+"""What all dialects share: framing of streams, tool calls, and the base classes of an engine's dialect."""
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, plain_name
 from recollect.domain.model import JsonObject
@@ -16,7 +17,7 @@ _OTHER_BYTES_PER_TOKEN = 3.0
 
 
 def guess_tokens(text: str) -> int:
-    """Rather too many than too few: a prompt that is thought too long is cut, one too long is refused.
+    """Overestimates: a prompt estimated as too long is cut, but one that is too long is refused.
 
     English is about 4.2 characters a token, and code less; in other scripts a token is seldom less than
     3 bytes of UTF-8, one Chinese character.
@@ -32,7 +33,7 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 
 
 class EndlessLineError(Exception):
-    """A line or an event that is longer than any answer's piece can be."""
+    """A line or an event exceeds the size limit."""
 
 
 class JsonLines:
@@ -71,7 +72,7 @@ class JsonLines:
 
 
 class ServerSentEvents(JsonLines):
-    """The data of server-sent events; names, ids and comments are of no use here."""
+    """The data of server-sent events; names, ids and comments are ignored."""
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         super().__init__(limit)
@@ -106,7 +107,7 @@ class ServerSentEvents(JsonLines):
 
 
 _MOST = 2**53
-"""Beyond that JSON's numbers are no longer exact; nothing real is counted so high."""
+"""The largest integer that JSON numbers hold exactly."""
 
 
 def positive_int(value: Any) -> int | None:
@@ -114,13 +115,13 @@ def positive_int(value: Any) -> int | None:
 
 
 def count_of(value: Any) -> int | None:
-    """A count of tokens; None, as if it was not told, for what is none (text, NaN, less than nothing)."""
+    """A count of tokens; None for anything else (text, NaN, a negative number), as if it was not sent."""
     counts = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
     return value if counts else None
 
 
 def dict_of(value: Any) -> dict[str, Any]:
-    """Empty for what is no object."""
+    """Empty if the value is no object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -173,7 +174,7 @@ Answers = Mapping[str, Any]
 
 
 class StrangeAnswerError(Exception):
-    """A server sent what is no part of an answer; the message says what, to follow 'it sent'."""
+    """A server sent something that is not part of an answer; the message completes "it sent …"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,49 +193,47 @@ class Outgoing:
         return self.extras and self.facts.local
 
 
-class AnswerReader(Protocol):
-    """Reads one answer, event by event. One that is none raises StrangeAnswerError, or a built-in error."""
+class AnswerReader(ABC):
+    """Reads one answer, event by event. An invalid event raises StrangeAnswerError, or a built-in error."""
 
-    @property
-    def begun(self) -> bool:
-        """Whether anything has come that belongs to an answer, be it only its end."""
-        ...
+    begun = False
+    """Whether anything has come that belongs to an answer, even if it is only its end."""
+    complete = False
+    """Every choice has ended; counts may still follow."""
 
-    @property
-    def complete(self) -> bool:
-        """Every choice has ended; counts may still follow."""
-        ...
-
+    @abstractmethod
     def read(self, event: JsonObject) -> Iterator[Delta]: ...
-    def flush(self) -> Iterator[Delta]: ...
+
+    def flush(self) -> Iterator[Delta]:
+        """What was held back until the answer's end."""
+        return iter(())
+
+    @abstractmethod
     def finished(self) -> Finished: ...
 
 
-class Dialect(Protocol):
-    """How one engine is spoken to."""
+class Dialect(ABC):
+    """How one engine is called."""
 
-    @property
-    def route(self) -> str:
-        """Where chats are posted: below the API's root, or, with `/` in front, below the server's."""
-        ...
+    route: str
+    """Where chats are posted: below the API's root, or, with `/` in front, below the server's."""
+    takes_choices = False
+    """Whether one request may ask for several answers."""
 
-    @property
-    def takes_choices(self) -> bool:
-        """Whether one request may ask for several answers."""
-        ...
+    def headers(self, api_key: str | None) -> dict[str, str]:
+        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    def headers(self, api_key: str | None) -> dict[str, str]: ...
-    def framing(self) -> JsonLines: ...
+    def framing(self) -> JsonLines:
+        return ServerSentEvents()
+
+    @abstractmethod
     def payload(self, outgoing: Outgoing) -> JsonObject: ...
+    @abstractmethod
     def reader(self, outgoing: Outgoing) -> AnswerReader: ...
 
 
-def bearer(api_key: str | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
-
-
 def session_fields(outgoing: Outgoing) -> JsonObject:
-    """What every local server gets for a thread, and nobody else ever does."""
+    """Fields that every local server gets for a thread, and no other server."""
     if outgoing.local_extras and outgoing.call.session is not None:
         return {"session_id": outgoing.call.session, "cache_prompt": True}
     return {}
@@ -294,7 +293,7 @@ class ToolCalls:
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
-        """Of the ids that were told."""
+        """Index by call id."""
         self._next = 0
 
     def fragment(self, told: Any) -> JsonObject:

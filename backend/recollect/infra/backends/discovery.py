@@ -20,7 +20,7 @@ _REMEMBERED_SECONDS = 30.0
 
 
 class Discovery:
-    """Finds a server that tells its engine and has a model. What it found, or that it found none, it remembers."""
+    """Finds a server of a known engine that has a model. The result is cached, also if none was found."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Discovery:
         self._looked_at: float | None = None
 
     async def address(self) -> str | None:
-        """Of the first that fits; of the same one as before for as long as it does."""
+        """The first address that fits; the same one as before for as long as it fits."""
         async with self._looking:
             now = self._monotonic()
             if self._looked_at is None or now - self._looked_at >= self._remembered_seconds:
@@ -48,7 +48,7 @@ class Discovery:
             return self._found
 
     def forget(self) -> None:
-        """Look again at the next occasion: what was found has gone."""
+        """Search again at the next use."""
         self._looked_at = None
 
     async def _look(self) -> str | None:
@@ -62,7 +62,7 @@ async def _fits(address: str, patience: Patience) -> bool:
     try:
         facts = await backend.facts()
     except ModelUnavailable:
-        return False  # Nobody there, or nobody who serves models: that is what was asked.
+        return False  # No server there, or one that serves no models.
     finally:
         await backend.aclose()
     return facts.kind != "other" and bool(facts.models)
@@ -84,7 +84,7 @@ class FoundBackend:
         small_model: SmallModel | None,
         small_model_label: str | None = None,
     ) -> None:
-        """`configured` says all but the address; the label, what people are told of the small model's answers."""
+        """`configured` has everything but the address; the label is shown with the small model's answers."""
         self._configured = configured
         self._discovery = discovery
         self._small_model = small_model
@@ -94,7 +94,7 @@ class FoundBackend:
         self._current: HttpBackend | None = None
         self._problem: str | None = None
         self.uses_small_model = False
-        """Whether the last call went to the small model, which is no more than a taste."""
+        """Whether the last call went to the small model."""
 
     @property
     def name(self) -> str:
@@ -111,7 +111,7 @@ class FoundBackend:
 
     @property
     def label(self) -> str | None:
-        """What people are told of its answers: that they come from the small model, if they do."""
+        """Shown with its answers if they come from the small model."""
         return self._small_model_label if self.uses_small_model else None
 
     @property
@@ -174,7 +174,7 @@ class FoundBackend:
         raise BackendDown(self._nothing())
 
     def _at(self, endpoint: Endpoint, *, small: bool) -> HttpBackend:
-        """One for each address: those that stream elsewhere go on."""
+        """One per address: streams from other addresses go on."""
         key = (endpoint.base_url, small)
         if key not in self._backends:
             self._backends[key] = HttpBackend(endpoint)

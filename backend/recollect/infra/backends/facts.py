@@ -1,9 +1,9 @@
-"""Which engine a server is, by asking it, and what it told of itself."""
+"""Which engine a server is and what it can do, found by asking it."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from recollect.domain.llm import BackendFacts, BackendKind, find_model
@@ -12,7 +12,6 @@ from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, Stream
 from recollect.infra.backends.address import cloud_kind, is_local
 from recollect.infra.backends.dialect import (
     Answers,
-    dicts_in,
     drops_reasoning,
     listed_models,
     model_ids,
@@ -37,7 +36,10 @@ _ROUTES: dict[BackendKind, tuple[str, ...]] = {
     "sglang": (SGLANG_MODEL, MODELS),
 }
 _OWNERS: dict[str, BackendKind] = {"llamacpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}
-_EMBEDDING = "embedding"
+_CONTEXT_LENGTHS = (
+    "loaded_context_length", "max_context_length", "max_model_len", "context_length", "context_window",
+)  # fmt: skip
+"""What servers call it in their lists; LM Studio's loaded length comes before the most that the model can take."""
 
 _LOADING = 503
 _NO_SUCH_ROUTE = 501
@@ -47,24 +49,18 @@ Ask = Callable[[str, JsonObject | None], Awaitable[Any]]
 """Asks a route, posting the body if there is one. Raises StatusError, or a kind of ModelUnavailable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """What a server told of itself."""
-
-    facts: BackendFacts
-    is_settled: bool
-    """False: a question that matters was not answered, and may be the next time."""
-
-
 def local_of(endpoint: Endpoint, kind: BackendKind | None) -> bool:
-    """What is set wins; a cloud's engine is not local even where a proxy on this machine stands for it."""
+    """The setting wins. A cloud's engine is not local, even behind a proxy on this machine."""
     if endpoint.local is not None:
         return endpoint.local
     return kind not in _CLOUD and is_local(endpoint.base_url)
 
 
-async def fingerprint(endpoint: Endpoint, ask: Ask) -> Fingerprint:
-    """The facts of a server that answers. Raises what kept every question from being answered."""
+async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]:
+    """The facts of a server that answers, and whether they are settled: no question that matters is left open.
+
+    Raises what kept every question from being answered.
+    """
     known = endpoint.kind or cloud_kind(endpoint.base_url)
     routes = _routes(known)
     told = dict(zip(routes, await asyncio.gather(*(_ask_one(route, ask) for route in routes)), strict=True))
@@ -80,7 +76,7 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> Fingerprint:
         models=endpoint.models or facts.models,
         context_tokens=endpoint.context_tokens or facts.context_tokens,
     )
-    return Fingerprint(facts, is_told and not missing)
+    return facts, is_told and not missing
 
 
 def _routes(known: BackendKind | None) -> tuple[str, ...]:
@@ -106,7 +102,7 @@ def _raise_for(told: Answers, *, is_enough_known: bool) -> None:
 
 
 def _may_pass(answer: Any) -> bool:
-    """Whether it is a fault that says nothing of what the server is: a proxy's, a time-out, too many requests."""
+    """Whether it is a temporary fault that says nothing about the engine: a proxy's, a time-out, a rate limit."""
     if isinstance(answer, StatusError):
         fault = answer.status >= 500 and answer.status != _NO_SUCH_ROUTE
         return fault or answer.status == _TOO_MANY
@@ -141,63 +137,48 @@ def _recognise(answers: Answers) -> BackendKind:
 async def _facts(
     kind: BackendKind, endpoint: Endpoint, answers: Answers, ask: Ask
 ) -> tuple[BackendFacts, bool]:
-    """And whether what had to be asked besides was told."""
+    """The facts, and whether a question that only this engine is asked was answered."""
     local = local_of(endpoint, kind)
     if kind == "llama.cpp":
         return llama_cpp_facts(answers, model_ids(answers.get(MODELS)), local=local), True
     if kind == "ollama":
-        return await _ask_ollama(endpoint, answers, ask, local=local)
+        models = ollama_models(answers)
+        model = _chosen(endpoint, models)
+        shown = None if model is None else await _ask_one("/api/show", ask, {"model": model})
+        facts = ollama_facts(models, model, shown, local=local, context_tokens=endpoint.context_tokens)
+        return facts, not _may_pass(shown)
+    listed = listed_models(answers.get(MODELS))
     if kind == "lmstudio":
-        return _lm_studio_facts(endpoint, answers, local=local), True
-    return _listed_facts(kind, endpoint, answers, local=local), True
+        listed = _lm_studio_chat_models(answers) or listed
+    return _listed_facts(kind, endpoint, listed, local=local), True
 
 
-def _listed_facts(kind: BackendKind, endpoint: Endpoint, answers: Answers, *, local: bool) -> BackendFacts:
+def _listed_facts(
+    kind: BackendKind, endpoint: Endpoint, listed: list[dict[str, Any]], *, local: bool
+) -> BackendFacts:
     """All that the list of models tells."""
-    listing = answers.get(MODELS)
-    models = model_ids(listing)
+    models = tuple(entry["id"] for entry in listed)
     model = _chosen(endpoint, models)
-    entry = next((entry for entry in listed_models(listing) if entry["id"] == model), {})
-    length = entry.get("max_model_len") or entry.get("context_length") or entry.get("context_window")
+    entry = next((entry for entry in listed if entry["id"] == model), {})
+    lengths = (positive_int(entry.get(name)) for name in _CONTEXT_LENGTHS)
     return BackendFacts(
         kind,
         local,
-        context_tokens=positive_int(length),
+        context_tokens=next(filter(None, lengths), None),
         models=models,
-        alternating_roles=local and wants_alternation(None, model),
+        alternating_roles=(local or kind == "lmstudio") and wants_alternation(None, model),
         drops_reasoning=drops_reasoning(None, model),
     )
 
 
-async def _ask_ollama(
-    endpoint: Endpoint, answers: Answers, ask: Ask, *, local: bool
-) -> tuple[BackendFacts, bool]:
-    models = ollama_models(answers)
-    model = _chosen(endpoint, models)
-    shown = None if model is None else await _ask_one("/api/show", ask, {"model": model})
-    facts = ollama_facts(models, model, shown, local=local, context_tokens=endpoint.context_tokens)
-    return facts, not _may_pass(shown)
-
-
-def _lm_studio_facts(endpoint: Endpoint, answers: Answers, *, local: bool) -> BackendFacts:
+def _lm_studio_chat_models(answers: Answers) -> list[dict[str, Any]]:
     """Loaded models come first: another one would have to be loaded before it answers."""
-    told = answers.get(LM_STUDIO_MODELS)
-    entries = dicts_in(told.get("data")) if isinstance(told, dict) else []
-    chats = [entry for entry in entries if _EMBEDDING not in str(entry.get("type"))]
-    chats.sort(key=lambda entry: entry.get("state") != "loaded")
-    models = tuple(str(entry["id"]) for entry in chats if text_or_none(entry.get("id")))
-    models = models or model_ids(answers.get(MODELS))
-    model = _chosen(endpoint, models)
-    chosen = next((entry for entry in chats if entry.get("id") == model), {})
-    length = chosen.get("loaded_context_length") or chosen.get("max_context_length")
-    return BackendFacts(
-        "lmstudio",
-        local,
-        context_tokens=positive_int(length),
-        models=models,
-        alternating_roles=wants_alternation(None, model),
-        drops_reasoning=drops_reasoning(None, model),
-    )
+    chats = [
+        entry
+        for entry in listed_models(answers.get(LM_STUDIO_MODELS))
+        if "embedding" not in str(entry.get("type"))
+    ]
+    return sorted(chats, key=lambda entry: entry.get("state") != "loaded")
 
 
 def _chosen(endpoint: Endpoint, models: tuple[str, ...]) -> str | None:
@@ -208,15 +189,15 @@ def _chosen(endpoint: Endpoint, models: tuple[str, ...]) -> str | None:
 
 
 UNSETTLED_SECONDS = 5.0
-"""How long facts serve that some question was left open in."""
+"""How long facts are used while a question is still unanswered."""
 IDLE_SECONDS = 30.0
-"""A local server that sent nothing for so long may have been restarted, with other settings or as another engine."""
+"""A local server silent for this long may have been restarted, with other settings or as another engine."""
 REPLACED = frozenset({400, 404, 405, 422})
-"""With these a server answers, too, that is not the one that was asked before."""
+"""Statuses that may mean another server now runs at this address."""
 
 
 class ServerFacts:
-    """Asked once, and again when something makes them doubtful."""
+    """The facts of a server, cached until something suggests that they are stale."""
 
     def __init__(
         self,
@@ -224,18 +205,18 @@ class ServerFacts:
         server: ModelServer,
         ask: Ask,
         *,
-        on_told: Callable[[], None],
+        on_success: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
         self._server = server
         self._ask = ask
-        self._on_told = on_told
+        self._on_success = on_success
         self._monotonic = monotonic
         self._asking = asyncio.Lock()
         self._known: BackendFacts | None = None
         self._last: BackendFacts | None = None
-        """The last ones that were settled, though they may be doubtful by now."""
+        """The last settled facts, even if they are stale."""
         self._is_settled = False
         self._asked_at = 0.0
         self.takes_extras = True
@@ -249,29 +230,27 @@ class ServerFacts:
             known = self._known
             if known is None:
                 return await self._ask_patiently()
-            if self._is_due():
-                return await self._check(known)
-            return known
+            return await self._check(known) if self._is_due() else known
 
-    async def ask_anew(self) -> BackendFacts:
+    async def ask_again(self) -> BackendFacts:
         async with self._asking:
             return await self._ask_all()
 
-    def doubt(self) -> None:
-        """Ask again before they are used again."""
+    def invalidate(self) -> None:
+        """Ask again before the next use."""
         self._known = None
 
     def after(self, error: ModelUnavailable) -> None:
         """A call failed: whoever answers at this address next may be another engine."""
         if isinstance(error, BackendDown | StreamBroken):
-            self.doubt()
+            self.invalidate()
         if isinstance(error, BackendDown):
             self.takes_extras = True
 
     def after_status(self, status: int) -> None:
         """A call was refused: perhaps because the server is not what it was."""
         if status in REPLACED or status >= 500:
-            self.doubt()
+            self.invalidate()
 
     def _is_due(self) -> bool:
         age = self._monotonic() - self._asked_at
@@ -281,18 +260,18 @@ class ServerFacts:
         return is_local and min(age, self._server.idle_seconds()) >= IDLE_SECONDS
 
     async def _check(self, known: BackendFacts) -> BackendFacts:
-        """A server that is only slow to tell is still what it was."""
+        """Keeps the known facts if the server is only slow."""
         try:
             return await self._ask_all()
         except BackendDown:
-            self.doubt()
+            self.invalidate()
             raise
         except ModelUnavailable:
             self._asked_at = self._monotonic()
             return known
 
     async def _ask_patiently(self) -> BackendFacts:
-        """A server, or a machine, that is busy for some seconds costs nobody their answer."""
+        """Retries while the server is too busy to answer, up to `patience.introduction` seconds."""
         give_up_at = self._monotonic() + self._endpoint.patience.introduction
         while True:
             try:
@@ -303,18 +282,14 @@ class ServerFacts:
 
     async def _ask_all(self) -> BackendFacts:
         try:
-            found = await fingerprint(self._endpoint, self._ask)
+            facts, is_settled = await fingerprint(self._endpoint, self._ask)
         except ModelUnavailable as error:
             self.after(error)
             raise
-        self._known, self._is_settled, self._asked_at = found.facts, found.is_settled, self._monotonic()
-        self._on_told()
-        if found.is_settled:
-            if self._last is not None and _differ(self._last, found.facts):
+        last, self._known, self._is_settled, self._asked_at = self._last, facts, is_settled, self._monotonic()
+        self._on_success()
+        if is_settled:
+            if last is not None and (last.kind, last.models) != (facts.kind, facts.models):
                 self.takes_extras = True
-            self._last = found.facts
-        return found.facts
-
-
-def _differ(one: BackendFacts, other: BackendFacts) -> bool:
-    return (one.kind, one.models) != (other.kind, other.models)
+            self._last = facts
+        return facts

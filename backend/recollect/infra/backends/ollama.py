@@ -9,12 +9,13 @@ from recollect.domain.llm import BackendFacts, Delta, Finished, Usage
 from recollect.domain.model import JsonObject
 from recollect.errors import InvalidInput
 from recollect.infra.backends.dialect import (
+    AnswerReader,
     Answers,
+    Dialect,
     JsonLines,
     Outgoing,
     ToolCalls,
     arguments_of,
-    bearer,
     count_of,
     dicts_in,
     drops_reasoning,
@@ -37,14 +38,10 @@ _OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "frequency
 _FIELDS = ("tools", "think")
 
 
-class Ollama:
+class Ollama(Dialect):
     """`/api/chat`."""
 
     route = "/api/chat"
-    takes_choices = False
-
-    def headers(self, api_key: str | None) -> dict[str, str]:
-        return bearer(api_key)
 
     def framing(self) -> JsonLines:
         return JsonLines()
@@ -75,7 +72,7 @@ class Ollama:
         return OllamaReader()
 
 
-class OllamaReader:
+class OllamaReader(AnswerReader):
     """Reads one JSON object after another; the last one says `done`."""
 
     def __init__(self, new_call_id: Callable[[], str] = lambda: f"call_{secrets.token_hex(8)}") -> None:
@@ -84,20 +81,11 @@ class OllamaReader:
         self._splitter = ThoughtSplitter()
         self._tools = ToolCalls()
         self._called = False
-        self._began = False
         self._last: JsonObject = {}
-
-    @property
-    def begun(self) -> bool:
-        return self._began or self.complete
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._last)
 
     def read(self, event: JsonObject) -> Iterator[Delta]:
         message = event.get("message") or {}
-        self._began = self._began or "message" in event
+        self.begun = self.begun or "message" in event
         text, reasoning = self._splitter.feed(str(message.get("content") or ""))
         calls = tuple(self._tool_call(call) for call in message.get("tool_calls") or ())
         reasoning = str(message.get("thinking") or "") + reasoning
@@ -105,6 +93,7 @@ class OllamaReader:
             yield Delta(text, reasoning, calls)
         if event.get("done"):
             self._last = event
+            self.begun = self.complete = True
 
     def flush(self) -> Iterator[Delta]:
         text, reasoning = self._splitter.flush()

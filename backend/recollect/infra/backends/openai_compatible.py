@@ -7,13 +7,12 @@ from typing import Any
 from recollect.domain.llm import BackendFacts, Delta, Finished, Usage, shown_name
 from recollect.domain.model import JsonObject
 from recollect.infra.backends.dialect import (
+    AnswerReader,
     Answers,
-    JsonLines,
+    Dialect,
     Outgoing,
-    ServerSentEvents,
     StrangeAnswerError,
     ToolCalls,
-    bearer,
     count_of,
     dict_of,
     drops_reasoning,
@@ -31,18 +30,11 @@ OWN_FIELDS = frozenset(
 """What the gateway decides by itself, whatever a caller's options say."""
 
 
-class OpenAiCompatible:
+class OpenAiCompatible(Dialect):
     """Any server that speaks it."""
 
     route = "chat/completions"
-    takes_choices = False
     max_tokens_field = "max_tokens"
-
-    def headers(self, api_key: str | None) -> dict[str, str]:
-        return bearer(api_key)
-
-    def framing(self) -> JsonLines:
-        return ServerSentEvents()
 
     def payload(self, outgoing: Outgoing) -> JsonObject:
         call = outgoing.call
@@ -77,7 +69,7 @@ class BatchingServer(OpenAiCompatible):
     takes_choices = True
 
 
-class CompletionReader:
+class CompletionReader(AnswerReader):
     """Reads chunks of a chat completion, or a whole one from a server that does not stream."""
 
     def __init__(self, *, splits_thoughts: bool, choices: int = 1) -> None:
@@ -91,14 +83,6 @@ class CompletionReader:
         self._usage = Usage()
         self._model: str | None = None
 
-    @property
-    def begun(self) -> bool:
-        return bool(self._open)
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._reasons) and self._open <= self._reasons.keys()
-
     def read(self, event: JsonObject) -> Iterator[Delta]:
         if isinstance(model := event.get("model"), str) and model:
             self._model = shown_name(model)
@@ -109,6 +93,8 @@ class CompletionReader:
             yield from self._delta(index, choice.get("delta") or choice.get("message") or {})
             if reason := choice.get("finish_reason"):
                 self._reasons[index] = str(reason)
+        self.begun = bool(self._open)
+        self.complete = self.begun and self._open <= self._reasons.keys()
 
     def flush(self) -> Iterator[Delta]:
         for index, splitter in self._splitters.items():

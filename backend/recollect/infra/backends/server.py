@@ -5,7 +5,7 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -23,9 +23,9 @@ from recollect.errors import (
     RateLimited,
     StreamBroken,
 )
-from recollect.infra import http as plain_network
+from recollect.infra import http
 from recollect.infra.backends.address import api_root, host_and_port, server_root
-from recollect.infra.http import close_expired, closing_to_the_end
+from recollect.infra.backends.plain_transport import transport_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ class Patience:
 
     connect: float = 3.0
     first_token: float = 120.0
-    """Silence before the first piece of an answer: a slow machine reads a long prompt for that long."""
+    """Until the first piece of an answer: a slow machine needs long to evaluate a prompt."""
     stall: float = 60.0
-    """Silence within an answer."""
+    """Between two pieces of an answer."""
     question: float = 3.0
-    """For what is asked besides answers: the engine, its models, a count of tokens."""
+    """For requests other than chats: the engine, its models, a count of tokens."""
     introduction: float = 10.0
-    """For a server of which nothing is known yet: while it answers no question at all, it is asked again."""
+    """For a server that is not known yet: retries while it answers nothing."""
     dead: float = 2.0
-    """A server that nobody answered for is not asked again for so long."""
+    """How long a server that refused connections is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One configured backend. What is None is asked of the server or told by the address."""
+    """One configured backend. What is None is asked of the server or derived from the address."""
 
     name: str
     base_url: str
@@ -86,7 +86,7 @@ _HINTS = {
 
 
 class Quoter:
-    """Quotes servers briefly; what is secret is blotted out."""
+    """Quotes servers briefly, with secrets redacted."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = sorted((secret for secret in secrets if len(secret) >= 4), key=len, reverse=True)
@@ -98,23 +98,23 @@ class Quoter:
         return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
 
 
-def told_error(body: Any) -> str:
-    """The server's own message, in whichever place it put it."""
+def error_message(body: Any) -> str:
+    """The server's own error message, wherever it is in the body."""
     if isinstance(body, dict):
         for name in ("error", "message", "detail", "msg"):
             if body.get(name):
-                return told_error(body[name])
+                return error_message(body[name])
         return json.dumps(body, ensure_ascii=False)
     if isinstance(body, list):
-        return "; ".join(told_error(item) for item in body[:3])
+        return "; ".join(error_message(item) for item in body[:3])
     return str(body)
 
 
 def body_error(body: bytes) -> str:
-    """What an error's body says; a page of HTML says nothing."""
+    """The message in an error's body; empty for an HTML page."""
     text = body.decode("utf-8", "replace").strip()
     try:
-        return told_error(json.loads(text))
+        return error_message(json.loads(text))
     except (ValueError, RecursionError):
         return "" if text.startswith("<") else text
 
@@ -163,11 +163,11 @@ class StatusError(Exception):
 
 
 class NotJsonError(StreamBroken):
-    """Its answer to a question is no JSON: a page, say."""
+    """An answer that should be JSON is something else, an HTML page for example."""
 
 
 class ModelServer:
-    """Calls may run at the same time. A server that nobody answered for fails at once for a moment."""
+    """Calls may run concurrently. After a refused connection, calls fail at once for `patience.dead` seconds."""
 
     def __init__(
         self,
@@ -198,22 +198,16 @@ class ModelServer:
             max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
         )
         if transport is None and not trust_proxies:
-            is_plain = plain_network.suits(httpx2.URL(self._root))
-            transport = (
-                plain_network.PlainTransport(limits)
-                if is_plain
-                else httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
-            )
-        self._client = closing_to_the_end(
-            httpx2.AsyncClient(
-                transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
-            )
-        )
+            transport = transport_for(self._root, limits)
         self._direct = None if httpx2.URL(self._root).userinfo else transport
-        """What a server without a proxy or a password is asked through: all else that a client does costs time."""
+        """For a server without a proxy or a password: the transport alone, since the rest of a client costs time."""
+        self._client = httpx2.AsyncClient(
+            transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
+        )
+        http.closing_to_the_end(self._client)
 
     def idle_seconds(self) -> float:
-        """How long it has sent nothing."""
+        """Seconds since it last sent anything."""
         return 0.0 if self._heard_at is None else self._monotonic() - self._heard_at
 
     async def aclose(self) -> None:
@@ -225,16 +219,10 @@ class ModelServer:
         """The JSON that a route answers with, in good time. A status that is not 200 raises StatusError."""
         seconds = self._patience.question
         try:
-            async with asyncio.timeout(seconds), self._open(route, headers, body) as response:
+            async with asyncio.timeout(seconds), self.open(route, headers, body) as response:
                 return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
         except TimeoutError:
             raise ModelTooSlow(f"{self.who} did not answer within {seconds:g} s.") from None
-
-    def post(
-        self, route: str, headers: dict[str, str], body: JsonObject
-    ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """An answer whose head is there and says 200; its body is still to come."""
-        return self._open(route, headers, body)
 
     async def chunks(self, response: httpx2.Response, patience: Callable[[], float]) -> AsyncGenerator[bytes]:
         """The pieces of a body as they come; `patience` says how long the next one may take."""
@@ -260,10 +248,12 @@ class ModelServer:
             raise ModelTooSlow(self._silence(self._patience.first_token)) from None
 
     @asynccontextmanager
-    async def _open(
+    async def open(
         self, route: str, headers: dict[str, str], body: JsonObject | None
     ) -> AsyncGenerator[httpx2.Response]:
-        self._check_alive()
+        """An answer whose head has come and says 200; its body is still to come. Other statuses raise StatusError."""
+        if self._monotonic() < self._dead_until:
+            raise self._down("it did not answer a moment ago")
         try:
             async with aclosing(await self._sent_in_time(self._request(route, headers, body))) as response:
                 self._dead_until = 0.0
@@ -314,7 +304,7 @@ class ModelServer:
         self._tidying = asyncio.get_running_loop().call_later(later, self._tidy_up)
 
     def _tidy_up(self) -> None:
-        self._tidying = asyncio.create_task(close_expired(self._client))
+        self._tidying = asyncio.create_task(http.close_expired(self._client))
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more.
@@ -359,10 +349,6 @@ class ModelServer:
                         break
                     raise StreamBroken(f"{self.who} sent an answer of more than {limit} bytes.")
         return bytes(body[:limit])
-
-    def _check_alive(self) -> None:
-        if self._monotonic() < self._dead_until:
-            raise self._down("it did not answer a moment ago")
 
     def _down(self, cause: str) -> BackendDown:
         return BackendDown(

@@ -17,7 +17,7 @@ from recollect.infra.backends.dialect import (
     Outgoing,
     StrangeAnswerError,
 )
-from recollect.infra.backends.server import ModelServer, Patience, told_error
+from recollect.infra.backends.server import ModelServer, Patience, error_message
 
 _OPEN = "<think>"
 _CLOSE = "</think>"
@@ -168,7 +168,7 @@ class Answer:
             raise StreamBroken(f"{self._server.who} sent something that is no part of an answer.") from error
 
     def _error(self, event: JsonObject) -> ModelUnavailable:
-        said = self._server.quoter.quote(told_error(event)).rstrip(".")
+        said = self._server.quoter.quote(error_message(event)).rstrip(".")
         if self._started:
             return StreamBroken(f"{self._server.who} failed in the middle of its answer: {said}.")
         return ModelRefused(f"{self._server.who} gave no answer: {said}.")

@@ -22,7 +22,7 @@ from recollect.infra.embedders.onnx_model import (
     runs,
 )
 from recollect.infra.home_lock import return_free_memory
-from recollect.infra.model_folder import describe
+from recollect.infra.model_setup import describe
 
 _WINDOW = 256
 """Texts that are tokenized, and sorted by length, at a time."""
@@ -34,8 +34,8 @@ _Stamp = tuple[tuple[int, int] | None, ...]
 class OnnxEmbedder:
     """Embeds off the event loop. The model is loaded on first use, or as soon after as it is there.
 
-    A single text has a thread of its own: a query never waits behind a bulk of texts. A bulk is embedded in
-    short runs, and a cancelled one stops after the run it is in.
+    A single text has its own thread: a query never waits for a bulk of texts. A bulk is embedded in short runs;
+    a cancelled one stops after the current run.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class OnnxEmbedder:
         self._loading = Lock()
         self._model: OnnxModel | None = None
         self._failure: tuple[_Stamp, EmbedderUnavailable] | None = None
-        self._bulk = ThreadPoolExecutor(1, "embed-bulk", initializer=_stand_back)
+        self._bulk = ThreadPoolExecutor(1, "embed-bulk", initializer=_lower_priority)
         self._single = ThreadPoolExecutor(1, "embed-single")
 
     @property
@@ -163,7 +163,7 @@ def _file_stamp(file: Path | None) -> tuple[int, int] | None:
     return None if state is None else (state.st_ino, state.st_mtime_ns)
 
 
-def _stand_back() -> None:
-    """Let this thread have the time that nobody else wants: a bulk of texts never slows down a request."""
+def _lower_priority() -> None:
+    """Lower the priority of this thread: a bulk of texts must not slow down requests."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable
-from recollect.infra.model_folder import describe
+from recollect.infra.model_setup import describe
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -34,7 +34,7 @@ from recollect.service.chat.context import Known, Recalled, RecallSource
 from recollect.service.chat.followups import digest_of_turns
 from recollect.service.chat.post_turn_jobs import Leaving
 from recollect.service.chat.rewrite import Rewriter, Rewritten
-from recollect.service.models.slots import wants_thread_tag
+from recollect.service.models.llama_slots import wants_thread_tag
 from recollect.service.ports import Backend
 
 RECENT_TURNS = 12

@@ -28,8 +28,8 @@ from recollect.service.chat.receive_stream import Outcome, Patience, WritingDown
 from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn, LiveTurns
 from recollect.service.coordination import Clock
-from recollect.service.models.gate import Gate
-from recollect.service.models.slots import SlotMaps
+from recollect.service.models.backend_priority import Gate
+from recollect.service.models.llama_slots import SlotMaps
 from recollect.service.people import preset_in_force, require_preset
 from recollect.service.ports import Backends
 from recollect.service.threads import DEFAULT_USER

@@ -18,7 +18,7 @@ from recollect.errors import (
     RateLimited,
     StreamBroken,
 )
-from recollect.service.models.gate import Gate
+from recollect.service.models.backend_priority import Gate
 from recollect.service.ports import Backend
 
 MAX_ANSWER_BYTES = 64 * 1024
@@ -66,13 +66,13 @@ class Answer:
 
 
 def any_text(text: str) -> None:
-    """For callers that take whatever comes."""
+    """Accepts any answer."""
 
 
 class BackgroundModel:
     """What boundaries, titles and summaries ask. Calls may run at the same time; the gate decides which.
 
-    Error messages say in our own words what went wrong: they never quote a server, a prompt or an answer.
+    Error messages never quote a server, a prompt or an answer.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class BackgroundModel:
     ) -> None:
         """`answer_seconds` and `patience_seconds` together stay below the lease of a job.
 
-        `on_own_prompt` is told after each call with a prompt of its own: it may have cost a chat its cache.
+        `on_own_prompt` is called after each call with its own prompt, which may have evicted a chat's cache.
         """
         self._model_for = model_for
         self._gate = gate
@@ -136,16 +136,14 @@ class BackgroundModel:
         try:
             chosen = await self._model_for(space, thread_id)
             asked.call = replace(asked.call, model=chosen.model)
-            return await self._try_again_and_again(chosen.backend, asked, check)
+            return await self._retry(chosen.backend, asked, check)
         except InvalidInput as error:
             # The backend or the model that is named in the settings does not exist: no fault of the job's.
             raise ModelUnavailable(
                 "the model for background work is not there: see the settings of the backend"
             ) from error
 
-    async def _try_again_and_again(
-        self, backend: Backend, asked: "_Asked", check: Callable[[str], object]
-    ) -> Answer:
+    async def _retry(self, backend: Backend, asked: "_Asked", check: Callable[[str], object]) -> Answer:
         trouble = "it did not answer"
         for attempt in range(1, self._attempts + 1):
             pause = PAUSE_SECONDS * attempt
@@ -199,7 +197,7 @@ class BackgroundModel:
                 async with asyncio.timeout(asked.answering):
                     return await _whole_answer(backend, call, spoke)
             except TimeoutError:
-                # Where it spoke its server is well: it is this answer that takes too long, and would the next time.
+                # The server works: this answer takes too long, and would again.
                 raise (_StillAnswering if spoke.is_set() else _OutOfTime) from None
             finally:
                 asked.answering -= self._clock() - started
@@ -209,7 +207,7 @@ class BackgroundModel:
 
 @dataclass(slots=True)
 class _Asked:
-    """One question, and the seconds that are left for it."""
+    """One call, and the seconds left for it."""
 
     call: ChatCall
     thread_key: str
@@ -223,7 +221,7 @@ class _OutOfTime(ModelUnavailable):
 
 
 class _StillAnswering(ModelUnavailable):
-    """The time for an answer is up in the midst of it."""
+    """The time for an answer is up while it is still streaming."""
 
 
 def _options(schema: JsonObject | None) -> JsonObject:
@@ -235,9 +233,9 @@ def _options(schema: JsonObject | None) -> JsonObject:
 
 
 def _at_fault(error: ModelRefused, options: JsonObject) -> str | None:
-    """The option that a request was refused for, as far as can be told; None: it can't be one of them.
+    """The option that the request was probably refused for; None if it can't be one of them.
 
-    OpenAI's reasoning models take no temperature but their own, and say so. Of a schema not all say so.
+    OpenAI's reasoning models name `temperature` in their error. Not all servers name the schema.
     """
     if "temperature" in options and "temperature" in error.message:
         return "temperature"

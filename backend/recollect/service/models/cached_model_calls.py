@@ -1,4 +1,4 @@
-"""Questions to the model for background work: each answer is kept before it is used, and can be read."""
+"""Background model calls whose answers are stored before use, so that none is paid for twice."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Asks at most once for what was answered before, and gives an answer that can't be read one second chance."""
+    """Returns a stored answer if there is one. An answer that can't be parsed is asked for once more."""
 
     model: BackgroundModel
     answers: SqlModelAnswers
@@ -112,7 +112,7 @@ class Questions:
                 prefix=prefix,
             )
         except ModelTooSlow as error:
-            # No outage, which would be waited out for as long as it takes: it counts, and ends some time.
+            # Not an outage, which is retried without limit: this counts as an attempt.
             raise ExtractionFailed(error.message) from error
         self.fail_points.reach(f"{question.stage}.answered")
         return answer

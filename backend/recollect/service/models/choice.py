@@ -2,9 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from recollect.domain.llm import find_model
 from recollect.errors import ModelUnavailable, UnknownModel
@@ -20,17 +18,6 @@ OWN_CHOICE = "recollect"
 """The model that thread, preset or default backend choose."""
 
 
-class NamedBackends(Protocol):
-    """Every backend by its name, the default first."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-    def get(self, name: str | None = None) -> Backend: ...
-    def configured_models(self, name: str) -> tuple[str, ...]:
-        """Those that the settings of a backend name: known even while it doesn't answer."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class OfferedModel:
     """A model under the name by which a client asks for it."""
@@ -39,7 +26,7 @@ class OfferedModel:
     backend: str
 
 
-async def offered_models(backends: NamedBackends) -> list[OfferedModel]:
+async def offered_models(backends: Backends) -> list[OfferedModel]:
     """Of all backends that answer. A name that several have comes with the backend's in front."""
     listed = await _listed(backends)
     count = Counter(model for _, models in listed for model in models)
@@ -51,7 +38,7 @@ async def offered_models(backends: NamedBackends) -> list[OfferedModel]:
     return [OfferedModel(OWN_CHOICE, OWN_CHOICE), *offered]
 
 
-async def offered_model(backends: NamedBackends, name: str) -> OfferedModel:
+async def offered_model(backends: Backends, name: str) -> OfferedModel:
     """Raises UnknownModel, which names those there are."""
     offered = await offered_models(backends)
     for model in offered:
@@ -61,7 +48,7 @@ async def offered_model(backends: NamedBackends, name: str) -> OfferedModel:
     raise UnknownModel(f"there is no model {name!r}. There are: {names}", field="model")
 
 
-async def chosen_model(backends: NamedBackends, name: str | None) -> tuple[str | None, str | None]:
+async def chosen_model(backends: Backends, name: str | None) -> tuple[str | None, str | None]:
     """Backend and model that a name means: as it is listed somewhere, else in another spelling; the default first.
 
     A name that no backend lists is left for the default to make sense of.
@@ -83,9 +70,7 @@ async def chosen_model(backends: NamedBackends, name: str | None) -> tuple[str |
     return (found[0] if found else None), name
 
 
-async def _listed(
-    backends: NamedBackends, *, and_configured: bool = False
-) -> list[tuple[str, tuple[str, ...]]]:
+async def _listed(backends: Backends, *, and_configured: bool = False) -> list[tuple[str, tuple[str, ...]]]:
     """Names of models by backend; of one that doesn't answer none, or those that its settings name."""
     distinct = _distinct(backends)
     found = await asyncio.gather(*(_models_of(backend) for backend in distinct.values()))
@@ -102,7 +87,7 @@ async def _models_of(backend: Backend) -> tuple[str, ...]:
         return ()  # It says so in health, and to whoever asks for it.
 
 
-def _distinct(backends: NamedBackends) -> dict[str, Backend]:
+def _distinct(backends: Backends) -> dict[str, Backend]:
     """Each backend once: the default may have a name of its own, too."""
     names: dict[int, str] = {id(backends.get(name)): name for name in backends.names}
     ordered = dict.fromkeys(id(backends.get(name)) for name in backends.names)
@@ -134,7 +119,7 @@ class ThreadModels:
         name, _, model = (last or "").partition("/")
         if (
             name in self._backends.names
-        ):  # It may be gone from the settings: then the next prompt goes elsewhere, too.
+        ):  # Else it is gone from the settings, and the next prompt goes elsewhere too.
             return ThreadModel(self._backends.get(name), model or None)
         thread = await self._threads.get_thread(thread_id, space=space)
         if thread is None:

@@ -19,13 +19,13 @@ def wants_thread_tag(facts: BackendFacts) -> bool:
 @dataclass(slots=True)
 class _Place:
     slot: int | None
-    """None: adrift, the server knows where."""
+    """None: not pinned; the server chooses."""
     used_at: float
     calls: int = 0
     prompt_tokens: int = 0
     """Of its last prompt, as far as the next one begins with it."""
     is_gone: bool = False
-    """Keeps its slot until its call has ended."""
+    """The thread is deleted; its slot is kept until the call ends."""
 
 
 class SlotMap:
@@ -37,12 +37,12 @@ class SlotMap:
         self._places: dict[str, _Place] = {}
         """Least recently used first."""
         self._left: list[int] = list(range(slots))
-        """Slots that no thread is pinned to, the one that was left first first."""
+        """Free slots, the longest free first."""
         self._pins_hold = True
 
     @property
     def pinned(self) -> int:
-        """How many slots hold a thread that is known to be there."""
+        """How many slots have a thread pinned to them."""
         return sum(place.slot is not None for place in self._places.values())
 
     def take(self, thread: str, *, begins: bool) -> int | None:
@@ -59,7 +59,7 @@ class SlotMap:
         place.is_gone = False
         place.used_at = self._clock()
         if len(self._places) > self._slots:
-            self._cast_adrift()
+            self._unpin_all()
         return place.slot
 
     def done(self, thread: str, usage: Usage | None = None) -> None:
@@ -75,12 +75,12 @@ class SlotMap:
             return
         if place.slot is not None and _was_missed(usage, place.prompt_tokens):
             self._pins_hold = False
-            self._cast_adrift()
+            self._unpin_all()
         place.prompt_tokens = usage.prompt_tokens
 
     def disturbed(self) -> None:
-        """A call with a prompt of its own ran on the backend: in whose slot, only the server knows."""
-        self._cast_adrift()
+        """A call with its own prompt ran on the backend, in an unknown slot."""
+        self._unpin_all()
 
     def release(self, thread: str) -> None:
         """The thread is gone."""
@@ -95,7 +95,7 @@ class SlotMap:
             self._left.append(place.slot)
 
     def resize(self, slots: int) -> None:
-        """The backend has so many slots; another number means that it was restarted and holds nothing."""
+        """Another number of slots means that the server was restarted and its cache is empty."""
         if slots != self._slots:
             self._slots = slots
             self._left = list(range(slots))
@@ -106,13 +106,13 @@ class SlotMap:
         certain = begins and self._pins_hold and all(each.slot is not None for each in self._places.values())
         return _Place(self._left.pop(0) if certain and self._left else None, self._clock())
 
-    def _cast_adrift(self) -> None:
+    def _unpin_all(self) -> None:
         for place in self._places.values():
             place.slot = None
         self._left = list(range(self._slots))
 
     def _drop_idle(self) -> None:
-        """Threads that nobody has used for long no longer count, nor do the oldest of very many."""
+        """Forget threads idle for long, and the oldest beyond `MOST_THREADS`."""
         now, excess = self._clock(), len(self._places) - MOST_THREADS
         for number, (thread, place) in enumerate(list(self._places.items())):
             if place.calls <= 0 and (number < excess or now - place.used_at > IDLE_SECONDS):
@@ -120,7 +120,7 @@ class SlotMap:
 
 
 def _was_missed(usage: Usage, before: int) -> bool:
-    """Half of it would still be there after most of what changes a prompt."""
+    """Most changes of a prompt leave at least half of it cached."""
     return usage.cached_tokens is not None and usage.cached_tokens < before / 2
 
 
@@ -131,7 +131,7 @@ class SlotMaps:
         self._clock = clock
         self._maps: dict[str, SlotMap] = {}
         self._running: dict[str, str] = {}
-        """On which server each thread's chat runs: what a backend stands for may change before it ends."""
+        """The server on which each thread's chat runs: a backend may move to another before the chat ends."""
 
     def take(self, backend: Backend, facts: BackendFacts, thread_key: str, *, begins: bool) -> int | None:
         """The slot that a chat is pinned to; None: the server chooses. `begins`: its cache holds nothing of it yet."""
@@ -155,7 +155,7 @@ class SlotMaps:
             self._maps[backend.server].disturbed()
 
     def pinned(self, backend: Backend) -> int:
-        """How many of the slots of its server hold a thread that is known to be there."""
+        """How many slots of its server have a thread pinned to them."""
         slots = self._maps.get(backend.server)
         return 0 if slots is None else slots.pinned
 

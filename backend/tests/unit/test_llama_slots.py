@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.llm import BackendFacts, Usage
-from recollect.service.models.slots import IDLE_SECONDS, MOST_THREADS, SlotMap, wants_thread_tag
+from recollect.service.models.llama_slots import (
+    IDLE_SECONDS,
+    MOST_THREADS,
+    SlotMap,
+    SlotMaps,
+    wants_thread_tag,
+)
+from tests.fakes import FakeBackend
 
 
 class Clock:
@@ -41,10 +48,6 @@ def test_a_thread_keeps_its_slot(slots: SlotMap) -> None:
     first = call(slots, "a", begins=True)
     assert first is not None
     assert [call(slots, "a") for _ in range(3)] == [first] * 3
-
-
-def test_two_threads_have_two_slots(slots: SlotMap) -> None:
-    assert {call(slots, "a", begins=True), call(slots, "b", begins=True)} == {0, 1}
 
 
 def test_with_more_threads_than_slots_the_server_chooses_for_all(slots: SlotMap) -> None:
@@ -127,12 +130,6 @@ def test_another_number_of_slots_begins_anew(slots: SlotMap) -> None:
     assert sorted(call(slots, thread, begins=True) or 0 for thread in "bcde") == [0, 1, 2, 3]
 
 
-def test_the_same_number_of_slots_changes_nothing(slots: SlotMap) -> None:
-    first = call(slots, "a", begins=True)
-    slots.resize(2)
-    assert call(slots, "a") == first
-
-
 def test_very_many_threads_are_not_all_remembered(slots: SlotMap) -> None:
     for number in range(3 * MOST_THREADS):
         call(slots, f"t{number}", begins=True)
@@ -180,3 +177,50 @@ def test_no_slot_is_ever_pinned_for_two_calls_at_a_time(steps: list[tuple[str, s
 @pytest.mark.parametrize(("kind", "tagged"), [("llama.cpp", True), ("lmstudio", False), ("openai", False)])
 def test_only_llama_cpp_wants_the_tag(kind: str, tagged: bool) -> None:
     assert wants_thread_tag(BackendFacts(kind=kind, local=True)) is tagged  # type: ignore[arg-type]
+
+
+# --- servers and the names of their backends --------------------------------------------------------------------
+
+FACTS = BackendFacts("llama.cpp", local=True, slots=4)
+
+
+def named(name: str, server: str = "127.0.0.1:8080") -> FakeBackend:
+    return FakeBackend(name=name, server=server)
+
+
+def test_threads_on_one_server_never_share_a_slot_whatever_their_backends_are_called() -> None:
+    maps = SlotMaps()
+    names = ("default", "same", "samehost")
+    taken = [maps.take(named(name), FACTS, f"thread of {name}", begins=True) for name in names]
+    assert sorted(slot for slot in taken if slot is not None) == [0, 1, 2]
+
+
+def test_servers_have_slots_of_their_own() -> None:
+    maps = SlotMaps()
+    assert maps.take(named("one"), FACTS, "a", begins=True) == 0
+    assert maps.take(named("other", "127.0.0.1:8081"), FACTS, "b", begins=True) == 0
+
+
+def test_background_work_under_another_name_disturbs_the_chats_of_the_same_server() -> None:
+    maps, chats, tasks = SlotMaps(), named("default"), named("tasks")
+    assert maps.take(chats, FACTS, "a", begins=True) == 0
+    maps.done(chats, "a", Usage(10, 2, 0, 10))
+    maps.disturbed(tasks)
+    assert maps.take(chats, FACTS, "a", begins=False) is None
+
+
+def test_background_work_on_another_server_disturbs_nobody() -> None:
+    maps, chats = SlotMaps(), named("default")
+    assert maps.take(chats, FACTS, "a", begins=True) == 0
+    maps.disturbed(named("tasks", "127.0.0.1:8081"))
+    assert maps.take(chats, FACTS, "a", begins=False) == 0
+
+
+def test_a_chat_ends_where_it_began_though_its_backend_stands_for_another_server_by_then() -> None:
+    maps, found, one_slot = SlotMaps(), named("default"), BackendFacts("llama.cpp", local=True, slots=1)
+    assert maps.take(found, one_slot, "a", begins=True) == 0
+    found.server = "127.0.0.1:8081"
+    maps.done(found, "a", None)
+    maps.release("a")
+    found.server = "127.0.0.1:8080"
+    assert maps.take(found, one_slot, "b", begins=True) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.job import Preempted
 from recollect.errors import BackendDown, StreamBroken
-from recollect.service.models.gate import Gate, GateState
+from recollect.service.models.backend_priority import Gate, GateState
 from recollect.service.ports import Backend
 from tests.background import backend_of
 from tests.fakes import FakeBackend
@@ -60,11 +60,25 @@ async def started(*calls: Background) -> list[bool]:
 # Who keeps whom waiting
 
 
-@pytest.mark.parametrize("other", [LOCAL, TWIN], ids=["the same backend", "another one on the same hardware"])
-async def test_on_local_hardware_a_call_waits_for_any_chat_there(gate: Gate, other: Backend) -> None:
-    async with gate.chat(other, "t1"):
-        call = Background(gate, LOCAL, "t2")
-        assert await started(call) == [False]
+WAYS = [
+    (LOCAL, LOCAL, "t2", True),
+    (TWIN, LOCAL, "t2", True),
+    (BATCHING, LOCAL, "t2", True),
+    (CLOUD, CLOUD, "t1", True),
+    (CLOUD, LOCAL, "t1", True),
+    (CLOUD, CLOUD, "t2", False),
+    (CLOUD, LOCAL, "t2", False),
+]
+"""A chat of thread t1 on a backend, a call of a thread on another, and whether the chat keeps the call off."""
+
+
+@pytest.mark.parametrize(("chat_on", "call_on", "thread", "in_the_way"), WAYS)
+async def test_a_call_waits_for_chats_of_its_thread_or_its_local_hardware_and_for_no_others(
+    gate: Gate, chat_on: Backend, call_on: Backend, thread: str, in_the_way: bool
+) -> None:
+    async with gate.chat(chat_on, "t1"):
+        call = Background(gate, call_on, thread)
+        assert await started(call) == [not in_the_way]
     assert await started(call) == [True]
     await call.ends()
 
@@ -79,24 +93,6 @@ async def test_between_two_chats_that_follow_each_other_closely_no_call_begins()
     await asyncio.wait_for(call.started.wait(), SOON)
     assert gate.state().preempted == 0
     await call.ends()
-
-
-async def test_elsewhere_a_call_waits_for_its_own_threads_chat_alone(gate: Gate) -> None:
-    async with gate.chat(CLOUD, "t1"):
-        own, anothers = Background(gate, CLOUD, "t1"), Background(gate, CLOUD, "t2")
-        assert await started(own, anothers) == [False, True]
-    assert await started(own) == [True]
-    await own.ends()
-    await anothers.ends()
-
-
-async def test_a_call_waits_for_its_threads_chat_on_another_backend_too(gate: Gate) -> None:
-    async with gate.chat(CLOUD, "t1"):
-        own, anothers = Background(gate, LOCAL, "t1"), Background(gate, LOCAL, "t2")
-        assert await started(own, anothers) == [False, True]
-    await anothers.ends()
-    assert await started(own) == [True]
-    await own.ends()
 
 
 async def test_on_local_hardware_calls_run_one_at_a_time_in_the_order_in_which_they_came(gate: Gate) -> None:
@@ -134,18 +130,11 @@ async def test_a_call_that_fits_in_does_not_overtake_one_that_waits_for_the_whol
     await later.ends()
 
 
-async def test_chats_do_not_wait_for_each_other(gate: Gate) -> None:
-    async with asyncio.timeout(SOON), gate.chat(LOCAL, "t1"), gate.chat(LOCAL, "t2"), gate.chat(LOCAL, "t1"):
-        call = Background(gate, LOCAL, "t3")
-        assert await started(call) == [False]
-    assert await started(call) == [True]
-    await call.ends()
-
-
-async def test_the_last_of_several_chats_opens_the_gate(gate: Gate) -> None:
-    async with gate.chat(LOCAL, "t1"):
-        async with gate.chat(LOCAL, "t1"):
-            call = Background(gate, LOCAL, "t2")
+async def test_chats_do_not_wait_for_each_other_and_the_last_one_opens_the_gate(gate: Gate) -> None:
+    async with asyncio.timeout(SOON), gate.chat(LOCAL, "t1"):
+        async with gate.chat(LOCAL, "t2"), gate.chat(LOCAL, "t1"):
+            call = Background(gate, LOCAL, "t3")
+            assert await started(call) == [False]
         assert await started(call) == [False]
     assert await started(call) == [True]
     await call.ends()
@@ -154,27 +143,16 @@ async def test_the_last_of_several_chats_opens_the_gate(gate: Gate) -> None:
 # Making way
 
 
-@pytest.mark.parametrize(
-    ("chat_on", "call_on", "threads", "makes_way"),
-    [
-        (LOCAL, LOCAL, ("t1", "t2"), True),
-        (TWIN, LOCAL, ("t1", "t2"), True),
-        (BATCHING, LOCAL, ("t1", "t2"), True),
-        (CLOUD, CLOUD, ("t1", "t1"), True),
-        (CLOUD, LOCAL, ("t1", "t1"), True),
-        (CLOUD, CLOUD, ("t1", "t2"), False),
-        (CLOUD, LOCAL, ("t1", "t2"), False),
-    ],
-)
+@pytest.mark.parametrize(("chat_on", "call_on", "thread", "in_the_way"), WAYS)
 async def test_an_arriving_chat_sends_away_what_is_in_its_way_and_nothing_else(
-    gate: Gate, chat_on: Backend, call_on: Backend, threads: tuple[str, str], makes_way: bool
+    gate: Gate, chat_on: Backend, call_on: Backend, thread: str, in_the_way: bool
 ) -> None:
-    call = Background(gate, call_on, threads[1])
+    call = Background(gate, call_on, thread)
     assert await started(call) == [True]
-    async with gate.chat(chat_on, threads[0]):
-        assert call.task.done() == makes_way
-        assert gate.state().preempted == makes_way
-    if makes_way:
+    async with gate.chat(chat_on, "t1"):
+        assert call.task.done() == in_the_way
+        assert gate.state().preempted == in_the_way
+    if in_the_way:
         with pytest.raises(Preempted):
             await call.task
     else:

