@@ -286,7 +286,7 @@ class App:
         memory = build_memory(self._memory_parts(), model, self.search.embedder, prefixes.holding)
         making: dict[str, Handler] = {
             STRATEGY: memory.strategies.handle,
-            SKILLS: SkillWork((memory.case_of_turns,), self.chats.record_receipt).handle,
+            SKILLS: SkillWork(memory.case_of_turns, self.chats.record_receipt).handle,
         }
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,

@@ -25,7 +25,7 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
-from recollect.service.chat.always_on_memories import Likeness, StandingMemories
+from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.prompt import PromptMaker
 from recollect.service.chat.receive_stream import Patience
@@ -226,8 +226,8 @@ def build_talking(
     )
     recall = RecallSource(
         search.recall,
-        Likeness(search.corpora),
-        StandingMemories(entries, threads),
+        QuerySimilarity(search.corpora),
+        AlwaysOnMemories(entries, threads),
         breaker=new_breaker(),
         clock=time.monotonic,
         deadline_seconds=settings.chat.recall_seconds,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
+from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentPrompt
 from recollect.domain.job import TITLE, JobSpec, chat_lane
 from recollect.domain.model import Append, JsonObject, NewTurn, Status, Thread, Turn
 from recollect.domain.prompt import prompt_bytes
@@ -33,9 +33,12 @@ class Journal:
     jobs: SqlJobStore
     clock: FakeClock
 
-    async def ask(self, *texts: str, thread: str = "t", **fields: Any) -> Accepted:
+    async def ask(
+        self, *texts: str, thread: str = "t", skip_reason: str | None = None, **fields: Any
+    ) -> Accepted:
         turns = tuple(NewTurn("user", text, self.clock(), "ann") for text in texts)
-        return await self.chats.accept(Asked("default", thread, turns, user_id="ann", **fields))
+        request = ChatRequest(thread, turns, user_id="ann", **fields)
+        return await self.chats.accept("default", request, skip_reason)
 
     async def send(self, accepted: Accepted, *messages: str, **fields: Any) -> None:
         prompt = self.prompt(*messages, **fields)
@@ -136,7 +139,7 @@ async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Jou
 
 
 async def test_a_key_finds_what_was_asked_under_it(journal: Journal) -> None:
-    asked = await journal.ask("one", key="k", digest=b"d")
+    asked = await journal.ask("one", key="k", resent=b"d")
     assert await journal.chats.requested("default", "t", "other") is None
     found = await journal.chats.requested("default", "t", "k")
     assert found is not None
@@ -280,7 +283,7 @@ async def test_the_next_prompt_is_made_of_the_path_with_its_frozen_blocks(journa
 async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Journal) -> None:
     await journal.answer(await journal.ask("one"), "first")
     turn = NewTurn("user", "two", START, "ann")
-    accepted, found = await journal.chats.accept_next(Asked("default", "t", (turn,), user_id="ann"), 10)
+    accepted, found = await journal.chats.accept_next("default", ChatRequest("t", (turn,), user_id="ann"), 10)
     assert found == await journal.chats.conversation("default", "t", accepted, 10)
     assert [each.turn.content for each in found.path] == ["one", "first"]
 
@@ -313,7 +316,7 @@ async def test_a_second_first_message_has_nothing_before_it(journal: Journal) ->
 async def test_where_a_thread_begins_nothing_can_be_answered_again(journal: Journal) -> None:
     await journal.ask("one")
     with pytest.raises(InvalidInput, match="parent_id"):
-        await journal.chats.accept(Asked("default", "t", (), parent_id="t-0"))
+        await journal.chats.accept("default", ChatRequest("t", (), parent_id="t-0"))
 
 
 async def test_the_receipts_of_a_stretch_come_by_turn(journal: Journal) -> None:
@@ -342,7 +345,7 @@ async def test_unknown_parents_and_known_ids_are_refused_and_change_nothing(jour
         await journal.ask("two", parent_id="t-9")
     with pytest.raises(NotFound):
         await journal.chats.accept(
-            Asked("default", "t", (NewTurn("user", "hello", START, "bob"),), user_id="bob")
+            "default", ChatRequest("t", (NewTurn("user", "hello", START, "bob"),), user_id="bob")
         )
     assert len(await journal.turns()) == 2
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.domain.chat import AnswerText, Asked
+from recollect.domain.chat import AnswerText, ChatRequest
 from recollect.domain.history_matching import Sighting, said_digest
 from recollect.domain.model import Append, NewTurn
 from recollect.infra.journal.chats import SqlChatStore
@@ -98,7 +98,7 @@ async def test_an_answer_under_way_is_waited_for_without_looking_at_its_thread_e
 ) -> None:
     chats = SqlChatStore(database, clock=FakeClock(), schedule=SCHEDULE)
     asked = NewTurn("user", "q", START, "ann")
-    accepted = await chats.accept(Asked("default", "t1", (asked,), user_id="ann"))
+    accepted = await chats.accept("default", ChatRequest("t1", (asked,), user_id="ann"))
     (sighting,) = await begun(database, [asked])
     assert (sighting.turn_id, await behind(database)) == ("t-1", [])
     await chats.finish("default", "t1", accepted, [AnswerText("a")], status="complete", model="m")
@@ -113,7 +113,7 @@ async def test_a_question_under_way_elsewhere_makes_nobody_wait_for_a_turn_to_wr
         await threads.append(Append("default", about, exchanges(2, about), "ann"))
     await begun(database, exchanges(2, "mine"))
     chats = SqlChatStore(database, clock=FakeClock(), schedule=SCHEDULE)
-    await chats.accept(Asked("default", "theirs", tuple(exchanges(1, "asked")[:1]), user_id="ann"))
+    await chats.accept("default", ChatRequest("theirs", tuple(exchanges(1, "asked")[:1]), user_id="ann"))
     written = database.operations
     (sighting,) = await begun(database, [*exchanges(2, "mine"), *exchanges(1, "new")[:1]])
     assert (sighting.thread_id, sighting.turn_id, sighting.is_tip) == ("mine", "t-4", True)

@@ -7,10 +7,10 @@ import pytest
 
 from recollect.app import open_app
 from recollect.domain.access import Caller
+from recollect.domain.chat import ChatRequest
 from recollect.domain.model import NewTurn
 from recollect.errors import StorageUnavailable
 from recollect.service.chat.receive_stream import Patience
-from recollect.service.chat.request import ChatRequest
 from recollect.settings import Settings
 from tests.eventually import eventually
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
+from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentPrompt
 from recollect.domain.forgetting import SETTLE, Task, task_of
 from recollect.domain.identity import thread_key
 from recollect.domain.model import Append, NewTurn
@@ -40,7 +40,7 @@ class Journal:
     async def ask(self, text: str, thread: str = "new") -> Accepted:
         self.clock.advance(1)
         turn = NewTurn("user", text, self.clock(), "ann")
-        accepted, _ = await self.chats.accept_next(Asked("default", thread, (turn,), user_id="ann"), 10)
+        accepted, _ = await self.chats.accept_next("default", ChatRequest(thread, (turn,), user_id="ann"), 10)
         return accepted
 
     async def answer(self, accepted: Accepted, **fields: Any) -> None:

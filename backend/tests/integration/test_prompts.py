@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from recollect.app import App, open_app
-from recollect.domain.chat import Asked
+from recollect.domain.chat import ChatRequest
 from recollect.domain.model import Append, NewTurn
 from recollect.entrypoints.http.server import create_server
 from recollect.infra.journal.chat_rows import PATH_PAGE
@@ -239,7 +239,7 @@ async def test_a_prompt_costs_what_the_window_costs_not_what_the_thread_costs(
         await talk.app.THREADS.append(Append("default", "t", turns, "ann"))
         sent = await talk.sent(await talk.say("and now?", memory=False))
         accepted = await talk.app.chats.accept(
-            Asked("default", "t", (NewTurn("user", "more", talk.clock(), "ann"),))
+            "default", ChatRequest("t", (NewTurn("user", "more", talk.clock(), "ann"),))
         )
         conversation = await talk.app.chats.conversation("default", "t", accepted, 21)
         plan = await talk.app.database.read(

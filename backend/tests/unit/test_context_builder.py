@@ -6,12 +6,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.domain.chat import ContextBlock, SentTurn
 from recollect.domain.model import JsonObject, Role, Turn
 from recollect.domain.prompt import (
     NO_RESULT,
     SAFETY_POLICY,
     Instructions,
-    PastTurn,
     build_contextual_messages,
     clock_line,
     common_prefix,
@@ -35,9 +35,12 @@ def contents(messages: list[JsonObject]) -> list[object]:
 
 
 def test_the_order_is_system_summary_history_context_and_words() -> None:
-    history = [PastTurn(turn("user", "one"), "[Context]\nclock 1"), PastTurn(turn("assistant", "two"))]
+    history = [
+        SentTurn(turn("user", "one"), ContextBlock("[Context]\nclock 1")),
+        SentTurn(turn("assistant", "two")),
+    ]
     built = build_contextual_messages(
-        PLAIN, history, [turn("user", "three")], block="[Context]\nclock 2", summary="long ago"
+        PLAIN, history, [turn("user", "three")], block=ContextBlock("[Context]\nclock 2"), summary="long ago"
     )
     assert [message["role"] for message in built.messages] == [
         "system", "user", "user", "user", "assistant", "user", "user",
@@ -62,7 +65,7 @@ def test_the_system_message_differs_as_soon_as_the_instructions_do() -> None:
 def test_the_clock_moves_and_the_system_message_does_not() -> None:
     first, second = (
         build_contextual_messages(
-            PLAIN, [], [turn("user", "hello")], block=context_block([clock_line(now)])
+            PLAIN, [], [turn("user", "hello")], block=ContextBlock(context_block([clock_line(now)]))
         ).messages
         for now in (NOW, NOW + 3_600_000)
     )
@@ -82,9 +85,14 @@ def test_the_clock_is_a_user_message_in_the_zone_that_is_asked_for() -> None:
 
 
 def test_a_prompt_only_grows() -> None:
-    first = build_contextual_messages(PLAIN, [], [turn("user", "one")], block="[Context]\n1")
-    history = [PastTurn(turn("user", "one"), "[Context]\n1"), PastTurn(turn("assistant", "two"))]
-    second = build_contextual_messages(PLAIN, history, [turn("user", "three")], block="[Context]\n2")
+    first = build_contextual_messages(PLAIN, [], [turn("user", "one")], block=ContextBlock("[Context]\n1"))
+    history = [
+        SentTurn(turn("user", "one"), ContextBlock("[Context]\n1")),
+        SentTurn(turn("assistant", "two")),
+    ]
+    second = build_contextual_messages(
+        PLAIN, history, [turn("user", "three")], block=ContextBlock("[Context]\n2")
+    )
     assert second.messages[: len(first.messages)] == first.messages
     before, now = prompt_bytes(first.messages), prompt_bytes(second.messages)
     assert first_difference(before, now) is None
@@ -99,9 +107,9 @@ def call(name: str) -> JsonObject:
 
 def test_tool_results_follow_their_calls() -> None:
     history = [
-        PastTurn(turn("user", "weather?")),
-        PastTurn(turn("assistant", "", tool_calls=[call("c1")])),
-        PastTurn(turn("tool", "sunny", tool_call_id="c1")),
+        SentTurn(turn("user", "weather?")),
+        SentTurn(turn("assistant", "", tool_calls=[call("c1")])),
+        SentTurn(turn("tool", "sunny", tool_call_id="c1")),
     ]
     built = build_contextual_messages(PLAIN, history, [turn("user", "thanks")])
     assert [message["role"] for message in built.messages[1:]] == ["user", "assistant", "tool", "user"]
@@ -110,10 +118,10 @@ def test_tool_results_follow_their_calls() -> None:
 
 def test_a_call_without_a_result_gets_one_that_says_so_and_a_result_without_a_call_is_left_out() -> None:
     history = [
-        PastTurn(turn("tool", "orphan", tool_call_id="c0")),
-        PastTurn(turn("user", "weather?")),
-        PastTurn(turn("assistant", "", tool_calls=[call("c1"), call("c2")])),
-        PastTurn(turn("tool", "sunny", tool_call_id="c2")),
+        SentTurn(turn("tool", "orphan", tool_call_id="c0")),
+        SentTurn(turn("user", "weather?")),
+        SentTurn(turn("assistant", "", tool_calls=[call("c1"), call("c2")])),
+        SentTurn(turn("tool", "sunny", tool_call_id="c2")),
     ]
     built = build_contextual_messages(PLAIN, history, [turn("user", "never mind")])
     tools = {m["tool_call_id"]: m["content"] for m in built.messages if m["role"] == "tool"}
@@ -122,22 +130,22 @@ def test_a_call_without_a_result_gets_one_that_says_so_and_a_result_without_a_ca
 
 def test_a_call_that_broke_off_is_not_sent() -> None:
     broken = turn("assistant", "let me see", tool_calls=[call("c1")], status="partial")
-    built = build_contextual_messages(PLAIN, [PastTurn(broken)], [turn("user", "go on")])
+    built = build_contextual_messages(PLAIN, [SentTurn(broken)], [turn("user", "go on")])
     assert built.messages[1] == {"role": "assistant", "content": "let me see"}
 
 
 def test_an_answer_that_never_came_is_left_out() -> None:
     failed = turn("assistant", "", status="failed")
     built = build_contextual_messages(
-        PLAIN, [PastTurn(turn("user", "one")), PastTurn(failed)], [turn("user", "two")]
+        PLAIN, [SentTurn(turn("user", "one")), SentTurn(failed)], [turn("user", "two")]
     )
     assert contents(built.messages)[1:] == ["one", "two"]
 
 
 def test_the_block_stands_before_the_words_and_never_between_a_call_and_its_result() -> None:
-    history = [PastTurn(turn("user", "weather?")), PastTurn(turn("assistant", "", tool_calls=[call("c1")]))]
+    history = [SentTurn(turn("user", "weather?")), SentTurn(turn("assistant", "", tool_calls=[call("c1")]))]
     new = [turn("tool", "sunny", tool_call_id="c1"), turn("user", "and tomorrow?")]
-    built = build_contextual_messages(PLAIN, history, new, block="[Context]\nclock")
+    built = build_contextual_messages(PLAIN, history, new, block=ContextBlock("[Context]\nclock"))
     assert [message["role"] for message in built.messages[1:]] == [
         "user",
         "assistant",
@@ -149,10 +157,18 @@ def test_the_block_stands_before_the_words_and_never_between_a_call_and_its_resu
 
 
 def test_roles_alternate_where_a_template_wants_it() -> None:
-    history = [PastTurn(turn("user", "one"), "[Context]\n1"), PastTurn(turn("assistant", "two"))]
+    history = [
+        SentTurn(turn("user", "one"), ContextBlock("[Context]\n1")),
+        SentTurn(turn("assistant", "two")),
+    ]
     parts = [{"type": "image_url", "image_url": {"url": "data:,"}}]
     built = build_contextual_messages(
-        PLAIN, history, [turn("user", "", parts=parts)], block="[Context]\n2", summary="s", merge_roles=True
+        PLAIN,
+        history,
+        [turn("user", "", parts=parts)],
+        block=ContextBlock("[Context]\n2"),
+        summary="s",
+        merge_roles=True,
     )
     assert [message["role"] for message in built.messages] == ["system", "user", "assistant", "user"]
     assert str(built.messages[1]["content"]).endswith("[Context]\n1\n\none")
@@ -167,17 +183,18 @@ TEXT = st.text(max_size=20)
 def test_whatever_was_said_each_prompt_begins_with_the_one_before(
     rounds: list[tuple[str, str, str]], words: str, merge: bool
 ) -> None:
-    history: list[PastTurn] = []
+    history: list[SentTurn] = []
     before = b""
     for number, (said, answered, block) in enumerate([*rounds, (words, "", "clock")]):
         user = turn("user", said or "?", 2 * number + 1)
-        built = build_contextual_messages(PLAIN, history, [user], block=block or None, merge_roles=merge)
+        frozen = ContextBlock(block) if block else None
+        built = build_contextual_messages(PLAIN, history, [user], block=frozen, merge_roles=merge)
         now = prompt_bytes(built.messages)
         assert now.startswith(before)
         assert [json.loads(line) for line in now.split(b"\n") if line] == built.messages
         history += [
-            PastTurn(user, block or None),
-            PastTurn(turn("assistant", answered or "!", 2 * number + 2)),
+            SentTurn(user, frozen),
+            SentTurn(turn("assistant", answered or "!", 2 * number + 2)),
         ]
         before = now
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -68,8 +69,8 @@ class Memories:
 
 
 def source(memories: Memories, clock: Seconds | None = None, deadline: float = 5.0) -> RecallSource:
-    clock = clock or Seconds()
-    return RecallSource(memories, memories, breaker=Breaker(clock), clock=clock, deadline_seconds=deadline)
+    clock, scripted = clock or Seconds(), cast(Any, memories)
+    return RecallSource(scripted, scripted, breaker=Breaker(clock), clock=clock, deadline_seconds=deadline)
 
 
 async def recall(

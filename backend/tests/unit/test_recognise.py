@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 
 from recollect.domain.access import Caller
+from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import (
     Sighting,
     all_digest,
@@ -20,7 +21,6 @@ from recollect.domain.model import Append, NewTurn, Role, Thread
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.service.chat.history_matching import Resent, ResentChat
-from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.turn import Chat
 from tests.contract.journals import Journal
 

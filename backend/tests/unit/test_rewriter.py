@@ -93,8 +93,8 @@ async def test_the_models_query_is_used_on_a_backend_that_is_not_local() -> None
 
 @pytest.mark.parametrize(
     "given",
-    [{"facts": LOCAL}, {"facts": None}, {"model_allowed": False}],
-    ids=["local", "unknown", "forbidden"],
+    [{"facts": LOCAL}, {"facts": None}],
+    ids=["local", "unknown"],
 )
 async def test_the_model_is_not_asked_where_it_would_cost_the_chat(given: dict[str, Any]) -> None:
     model = Model()

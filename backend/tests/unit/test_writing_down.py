@@ -10,7 +10,7 @@ from recollect.domain.model import Thread, Turn
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.service.chat import receive_stream as writing_down
-from recollect.service.chat.receive_stream import WritingDown
+from recollect.service.chat.receive_stream import PromptRecorder
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
 PROMPT = SentPrompt(EPOCH, True, None, None, b"", 0, {})
@@ -32,8 +32,8 @@ class Store:
             raise self._failure
 
 
-def writing(store: Store) -> WritingDown:
-    return WritingDown(cast(SqlChatStore, store), ACCEPTED, PROMPT)
+def writing(store: Store) -> PromptRecorder:
+    return PromptRecorder(cast(SqlChatStore, store), ACCEPTED, PROMPT)
 
 
 async def test_a_quick_answer_leaves_it_to_be_written_with_it() -> None:

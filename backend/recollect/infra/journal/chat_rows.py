@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from recollect.domain import identity
-from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentTurn
+from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentTurn
 from recollect.domain.model import Append, NewTurn, Status, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.history_matching import FOLLOWED
@@ -81,18 +81,21 @@ _LONGEST_PATH = 5_000
 """No chain of tool calls is longer."""
 
 
-def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Accepted, Mapping[str, Any]]:
+def accept(
+    connection: sqlite3.Connection, space: str, asked: ChatRequest, skip_reason: str | None, now: int
+) -> tuple[Accepted, Mapping[str, Any]]:
     """What was accepted, and the row of its thread."""
+    request_digest = asked.digest() if asked.key is not None else b""
     given_turns = (*asked.earlier, *asked.turns)
     first = given_turns[0].timestamp if given_turns else now
     anchor = NewTurn("assistant", "", first, "assistant", status="queued")
-    append = Append(asked.space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags)
+    append = Append(space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags)
     head = find_or_create(connection, append, now)
     if head.is_new and not given_turns:
         raise NotFound(f"there is no thread {asked.thread_id!r}")
     if head.has_failed and _went_unanswered(connection, head, asked):
         asked, given_turns = replace(asked, turns=(), earlier=(), parent_id=None), ()
-    elif asked.turns and asked.key and (overtaken := _overtaken(connection, asked)):
+    elif asked.turns and asked.key and (overtaken := _overtaken(connection, space, asked)):
         raise Conflict(
             f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
             " since; name the message as parent_id to have it answered after all",
@@ -131,25 +134,25 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Acce
     turns, new_rows = [], []
     for position, turn, message_id in stored:
         spare = before + len(given_turns) < position < last_answer
-        reason = _skip_reason(turn, head, asked.skip_reason, spare=spare)
+        reason = _skip_reason(turn, head, skip_reason, spare=spare)
         digest = identity.turn_digest(turn, message_id)
         new_rows.append(turn_row(head.pk, position, message_id, turn, reason, now, digest))
         turns.append(_stored(turn, position, message_id, reason))
     insert_rows(connection, INSERT_TURNS, new_rows)
     if any(turn.skip_reason is None for turn in turns):
-        connection.execute(BUFFER_NEW_TURNS, (asked.space, asked.thread_id, head.pk, before))
+        connection.execute(BUFFER_NEW_TURNS, (space, asked.thread_id, head.pk, before))
     (row,) = named_rows(connection, ADVANCED, (number, len(turns), len(turns), head.lookalikes, now, head.pk))
     if asked.key is not None:
         connection.execute(
             "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
-            (head.pk, asked.key, asked.digest, last_answer),
+            (head.pk, asked.key, request_digest, last_answer),
         )
     new = turns[len(asked.earlier) :]
     count = len(asked.turns)
     return Accepted(thread_of(row), tuple(new[:count]), tuple(new[count:])), row
 
 
-def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> bool:
+def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> bool:
     """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
     if not asked.turns:
         return False
@@ -160,9 +163,9 @@ def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: As
     return asked.parent_id in (None, said[0].parent_id, identity.turn_id(identity.place_of(said[0]) - 1))
 
 
-def _overtaken(connection: sqlite3.Connection, asked: Asked) -> str | None:
+def _overtaken(connection: sqlite3.Connection, space: str, asked: ChatRequest) -> str | None:
     """The answer that was asked for under this key, and failed."""
-    place_and_key = {"space": asked.space, "thread_id": asked.thread_id, "key": asked.key}
+    place_and_key = {"space": space, "thread_id": asked.thread_id, "key": asked.key}
     found = connection.execute(OVERTAKEN, place_and_key).fetchone()
     return identity.turn_id(found[0]) if found else None
 
@@ -200,7 +203,7 @@ def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: s
             raise InvalidInput(f"message_id: {message_id!r} is in this thread already", field="message_id")
 
 
-def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> str | None:
+def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> str | None:
     """None where the parent is the thread's last turn anyway. t-0 is where a thread begins: a second first message."""
     parent_id = asked.parent_id
     if parent_id is None:
@@ -363,7 +366,7 @@ def path_of(
         block = None
         if row["block"] is not None:
             block = ContextBlock(row["block"], json.loads(row["memories_json"]))
-        path.append(SentTurn(wanted, turn, block))
+        path.append(SentTurn(turn, block))
         heard = heard or turn.role == "user"
         wanted = _before(turn.parent_id, wanted)
     return tuple(reversed(path))

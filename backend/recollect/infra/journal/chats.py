@@ -9,7 +9,7 @@ from recollect.domain import identity
 from recollect.domain.chat import (
     Accepted,
     AnswerText,
-    Asked,
+    ChatRequest,
     Conversation,
     PromptCost,
     PromptReceipt,
@@ -76,20 +76,25 @@ class SqlChatStore:
         )
         return (found[0]["asked"], turn_of(found[0])) if found else None
 
-    async def accept(self, asked: Asked) -> Accepted:
-        """Durable when it returns, with status `queued`. Raises NotFound for another user's thread."""
+    async def accept(self, space: str, request: ChatRequest, skip_reason: str | None = None) -> Accepted:
+        """Durable when it returns, with status `queued`. Raises NotFound for another user's thread.
+
+        `skip_reason` says why memory leaves this exchange alone, if it does.
+        """
         now = self._clock()
         accepted, _ = await self._database.write(
-            lambda connection: accept(connection, asked, now), urgent=True
+            lambda connection: accept(connection, space, request, skip_reason, now), urgent=True
         )
         return accepted
 
-    async def accept_next(self, asked: Asked, most_turns: int) -> tuple[Accepted, Conversation]:
+    async def accept_next(
+        self, space: str, request: ChatRequest, most_turns: int, skip_reason: str | None = None
+    ) -> tuple[Accepted, Conversation]:
         """Accept what is answered at once, nothing being answered before it, with what its prompt is made of."""
         now = self._clock()
 
         def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation]:
-            accepted, thread = accept(connection, asked, now)
+            accepted, thread = accept(connection, space, request, skip_reason, now)
             return accepted, conversation_of(connection, thread, accepted, most_turns)
 
         return await self._database.write(accept_and_read, urgent=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.access import Caller
+from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import (
     Sighting,
     all_digest,
@@ -24,7 +25,6 @@ from recollect.domain.model import NewTurn, Turn
 from recollect.errors import InvalidInput
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.chat.turn import Chat
 from recollect.service.threads import DEFAULT_USER, owned_thread

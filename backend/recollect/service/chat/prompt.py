@@ -13,7 +13,6 @@ from recollect.domain.model import JsonObject, Turn
 from recollect.domain.prompt import (
     PER_MESSAGE,
     Instructions,
-    PastTurn,
     Prompt,
     Window,
     answer_tokens,
@@ -372,9 +371,9 @@ def _build(wanted: Wanted, conversation: Conversation, instructions: Instruction
     sent = 0 if last is None else sum(each.position <= last.position for each in draft.history)
     return build_contextual_messages(
         instructions,
-        [PastTurn(each.turn, each.block.text if each.block else None) for each in draft.history],
+        draft.history,
         wanted.accepted.turns,
-        block=draft.block.text if draft.block else None,
+        block=draft.block,
         summary=draft.epoch.summary,
         merge_roles=wanted.facts.alternating_roles,
         sent=sent,

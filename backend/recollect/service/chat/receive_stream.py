@@ -193,7 +193,7 @@ def _has_begun(live: LiveTurn) -> bool:
 AFTER_SECONDS = 0.05
 
 
-class WritingDown:
+class PromptRecorder:
     """Of one prompt. What the user said is durable since it was accepted; an answer that has ended before this begins
     is written down together with its prompt, in one transaction.
     """
