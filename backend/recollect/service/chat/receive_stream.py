@@ -11,7 +11,7 @@ from recollect.domain.access import Caller
 from recollect.domain.chat import Accepted, PromptReceipt, SentPrompt
 from recollect.domain.identity import turn_id as turn_id_of
 from recollect.domain.identity import turn_number
-from recollect.domain.llm import ChatCall, Delta, Finished, Sent
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent, Usage
 from recollect.domain.model import JsonObject, Status, Turn
 from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
@@ -42,6 +42,25 @@ class Outcome:
 
     def elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._started) * 1000, 1)
+
+    def told(self) -> JsonObject:
+        """For the receipt: what the backend told, and how long it took."""
+        usage = self.finished.usage if self.finished else Usage()
+        told = {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "evaluated_tokens": usage.evaluated_tokens,
+        }
+        return {
+            **told,
+            "usage": dict(told),
+            "model": self.finished.model if self.finished else None,
+            "finish_reason": self.finished.reasons.get(0) if self.finished else None,
+            "time_to_first_token_ms": self.first_token_ms,
+            **({"remark": self.remark} if self.remark else {}),
+            "total_ms": self.total_ms,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +143,8 @@ class _Watching:
         outcome: Outcome,
         end: Callable[[], None],
     ) -> None:
-        self._store, self._live, self._patience, self._outcome, self._end = (
-            store,
-            live,
-            patience,
-            outcome,
-            end,
-        )
+        self._store, self._live, self._patience = store, live, patience
+        self._outcome, self._end = outcome, end
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(self._seconds(), self._start)
 
@@ -194,9 +208,7 @@ AFTER_SECONDS = 0.05
 
 
 class PromptRecorder:
-    """Of one prompt. What the user said is durable since it was accepted; an answer that has ended before this begins
-    is written down together with its prompt, in one transaction.
-    """
+    """Records one prompt while its answer streams. An answer that ends first is stored with its prompt, at once."""
 
     def __init__(self, store: SqlChatStore, accepted: Accepted, prompt: SentPrompt) -> None:
         self._store, self._accepted, self._prompt = store, accepted, prompt

@@ -9,7 +9,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from recollect.domain.access import Caller
@@ -24,7 +24,8 @@ from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.ending import ChatEnding, Done
-from recollect.service.chat.prompt import Prepared, PromptMaker, Wanted, instructions_of
+from recollect.service.chat.epoch import Wanted
+from recollect.service.chat.prompt import Prepared, PromptMaker
 from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn, LiveTurns
 from recollect.service.coordination import Clock
@@ -43,7 +44,6 @@ class _Waiting:
     """A turn that was accepted, until it has ended."""
 
     live: LiveTurn
-    caller: Caller
     request: ChatRequest
     conversation: Conversation | None
     """What its prompt is made of; None where turns before it were still to end when it came."""
@@ -138,7 +138,7 @@ class Chat:
                     accepted, conversation = await self._accepted(lane, caller, request)
                 live = LiveTurn(accepted, request.digest())
                 self.live.add(live)
-                lane.waiting.append(_Waiting(live, caller, request, conversation))
+                lane.waiting.append(_Waiting(live, request, conversation))
                 if lane.runner is None:
                     lane.runner = asyncio.create_task(self._run_lane(key, lane), name=f"chat-{key[:8]}")
                 return live
@@ -307,7 +307,6 @@ class Chat:
         backend = self._backends.get(request.backend or preset.backend or thread.backend)
         facts = await backend.facts()
         wanted = Wanted(
-            caller=turn.caller,
             accepted=accepted,
             backend=backend,
             facts=facts,
@@ -380,7 +379,7 @@ class Chat:
                 self._slots.done(wanted.backend, key, usage)
         self._on_answer(wanted.backend.name, usage, outcome.first_token_ms)
         outcome.payload = shown.referring(outcome.payload)
-        return outcome, {**_told(outcome), **shown.receipt()}
+        return outcome, {**outcome.told(), **shown.receipt()}
 
 
 def session_of(space: str, thread_id: str) -> str:
@@ -389,27 +388,6 @@ def session_of(space: str, thread_id: str) -> str:
 
 
 def _instructions(request: ChatRequest, preset: Preset) -> tuple[str, ...]:
-    if request.system_texts is not None:
-        return instructions_of(request.system_texts)
     persona = f"You are {preset.persona}." if preset.persona else None
-    return instructions_of((preset.instructions, persona))
-
-
-def _told(outcome: Outcome) -> JsonObject:
-    """What the backend told, and how long it took."""
-    usage = outcome.finished.usage if outcome.finished else Usage()
-    told: Mapping[str, object] = {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "evaluated_tokens": usage.evaluated_tokens,
-    }
-    return {
-        **told,
-        "usage": dict(told),
-        "model": outcome.finished.model if outcome.finished else None,
-        "finish_reason": outcome.finished.reasons.get(0) if outcome.finished else None,
-        "time_to_first_token_ms": outcome.first_token_ms,
-        **({"remark": outcome.remark} if outcome.remark else {}),
-        "total_ms": outcome.total_ms,
-    }
+    texts = (preset.instructions, persona) if request.system_texts is None else request.system_texts
+    return tuple(text for text in texts if text)
