@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentPrompt
-from recollect.domain.job import TITLE, JobSpec, chat_lane
 from recollect.domain.model import Append, JsonObject, NewTurn, Status, Thread, Turn
 from recollect.domain.prompt import prompt_bytes
-from recollect.errors import Conflict, InvalidInput, NotFound
+from recollect.errors import Conflict, InvalidInput
 from recollect.infra.journal.cells import SqlCellStore
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
@@ -58,6 +57,16 @@ class Journal:
             status=status,
             **fields,
         )
+
+    async def sent(self, turn_id: str, thread: str = "t") -> list[str]:
+        """The messages of the prompt that is kept for an answer."""
+        receipt = await self.chats.prompt("default", thread, turn_id)
+        assert receipt is not None
+        return [str(message["content"]) for message in receipt.messages]
+
+    async def path(self, accepted: Accepted) -> list[str]:
+        found = await self.chats.conversation("default", "t", accepted, 10)
+        return [each.turn.content for each in found.path]
 
     async def kinds(self) -> set[str]:
         found = await self.jobs.list_jobs(space="default", user_id=None, state=None, limit=10, after=0)
@@ -136,14 +145,6 @@ async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Jou
     receipt = await journal.chats.prompt("default", "t", "t-2")
     assert receipt is not None
     assert "stopped" in receipt.detail["error"]
-
-
-async def test_a_key_finds_what_was_asked_under_it(journal: Journal) -> None:
-    asked = await journal.ask("one", key="k", resent=b"d")
-    assert await journal.chats.requested("default", "t", "other") is None
-    found = await journal.chats.requested("default", "t", "k")
-    assert found is not None
-    assert (found[0], found[1].turn_id) == (b"d", asked.answer.turn_id)
 
 
 async def test_a_failed_request_that_others_followed_is_not_said_again(journal: Journal) -> None:
@@ -229,9 +230,7 @@ async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readabl
     await journal.send(second, "two")
     await journal.answer(second, "fine")
     for turn, sent in (("t-2", ["s", "one"]), ("t-4", ["two"])):
-        receipt = await journal.chats.prompt("default", "t", turn)
-        assert receipt is not None
-        assert [message["content"] for message in receipt.messages] == sent
+        assert await journal.sent(turn) == sent
 
 
 async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_of_that(
@@ -252,9 +251,7 @@ async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_o
     assert [each.block for each in made_of.path] == [None] * 4
     await journal.send(third, "one", "two", "three", opens_epoch=False)
     for turn, sent in (("t-2", ["one"]), ("t-4", ["one", "two"]), ("t-6", ["one", "two", "three"])):
-        receipt = await journal.chats.prompt("default", "t", turn)
-        assert receipt is not None
-        assert [message["content"] for message in receipt.messages] == sent
+        assert await journal.sent(turn) == sent
 
 
 async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Journal) -> None:
@@ -267,38 +264,12 @@ async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal
     assert receipt.payload == payload
 
 
-async def test_the_next_prompt_is_made_of_the_path_with_its_frozen_blocks(journal: Journal) -> None:
-    first = await journal.ask("one")
-    block = ContextBlock("[Context]", {"m": "d"})
-    await journal.send(first, "one", block=block, block_position=1)
-    await journal.answer(first, "first")
-    second = await journal.ask("two")
-    found = await journal.chats.conversation("default", "t", second, 10)
-    assert [(each.position, each.turn.content, each.block) for each in found.path] == [
-        (1, "one", block), (2, "first", None),
-    ]  # fmt: skip
-    assert (found.epoch, found.last_prompt and found.last_prompt.position) == (EPOCH, 2)
-
-
 async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Journal) -> None:
     await journal.answer(await journal.ask("one"), "first")
     turn = NewTurn("user", "two", START, "ann")
     accepted, found = await journal.chats.accept_next("default", ChatRequest("t", (turn,), user_id="ann"), 10)
     assert found == await journal.chats.conversation("default", "t", accepted, 10)
     assert [each.turn.content for each in found.path] == ["one", "first"]
-
-
-async def test_a_branch_follows_its_parents(journal: Journal) -> None:
-    for text in ("one", "two"):
-        asked = await journal.ask(text)
-        await journal.answer(asked, f"to {text}")
-    branch = await journal.ask("three", parent_id="t-2")
-    found = await journal.chats.conversation("default", "t", branch, 10)
-    assert [each.turn.content for each in found.path] == ["one", "to one"]
-    await journal.answer(branch, "to three")
-    after = await journal.ask("four")
-    found = await journal.chats.conversation("default", "t", after, 10)
-    assert [each.turn.content for each in found.path] == ["one", "to one", "three", "to three"]
 
 
 async def test_a_second_first_message_has_nothing_before_it(journal: Journal) -> None:
@@ -309,8 +280,7 @@ async def test_a_second_first_message_has_nothing_before_it(journal: Journal) ->
     assert (await journal.chats.conversation("default", "t", other, 10)).path == ()
     await journal.answer(other, "to another")
     after = await journal.ask("more")
-    found = await journal.chats.conversation("default", "t", after, 10)
-    assert [each.turn.content for each in found.path] == ["another", "to another"]
+    assert await journal.path(after) == ["another", "to another"]
 
 
 async def test_where_a_thread_begins_nothing_can_be_answered_again(journal: Journal) -> None:
@@ -327,33 +297,6 @@ async def test_the_receipts_of_a_stretch_come_by_turn(journal: Journal) -> None:
     found = await journal.chats.receipts("default", "t", "t-2", "t-5")
     assert {turn: receipt["cached_tokens"] for turn, receipt in found.items()} == {"t-2": 3, "t-4": 3}
     assert await journal.chats.receipts("other", "t", "t-1", "t-9") == {}
-
-
-async def test_further_choices_stand_beside_the_one_that_goes_on(journal: Journal) -> None:
-    asked = await journal.ask("one", choices=2)
-    texts = [AnswerText("other"), AnswerText("chosen")]
-    await journal.chats.finish("default", "t", asked, texts, status="complete")
-    after = await journal.ask("two")
-    found = await journal.chats.conversation("default", "t", after, 10)
-    assert [each.turn.content for each in found.path] == ["one", "chosen"]
-    assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one", "chosen"]
-
-
-async def test_unknown_parents_and_known_ids_are_refused_and_change_nothing(journal: Journal) -> None:
-    await journal.ask("one")
-    with pytest.raises(InvalidInput, match="parent_id"):
-        await journal.ask("two", parent_id="t-9")
-    with pytest.raises(NotFound):
-        await journal.chats.accept(
-            "default", ChatRequest("t", (NewTurn("user", "hello", START, "bob"),), user_id="bob")
-        )
-    assert len(await journal.turns()) == 2
-
-
-async def test_the_work_that_follows_is_queued_with_the_answer(journal: Journal) -> None:
-    asked = await journal.ask("one")
-    await journal.answer(asked, "first", jobs=[JobSpec(TITLE, chat_lane("k"), "default", "t")])
-    assert await journal.kinds() == {"boundary", "transcribe", "title"}
 
 
 async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Journal) -> None:

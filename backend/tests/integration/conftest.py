@@ -1,8 +1,32 @@
-"""What tests measured is shown at the end of a run, whichever process ran them."""
+"""The stand-in model, a chat with it, and what tests measured, shown at the end of a run."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cache_figures import TABLE_ROW, table
+from tests.processes import StandInModel
+from tests.talking import Talk, talking
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[StandInModel]:
+    with StandInModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: StandInModel) -> StandInModel:
+    """The stand-in model of this module, polite again."""
+    running.control()
+    return running
+
+
+@pytest.fixture
+async def talk(tmp_path: Path, model: StandInModel) -> AsyncIterator[Talk]:
+    async with talking(tmp_path, model) as talk:
+        yield talk
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

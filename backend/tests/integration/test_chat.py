@@ -17,18 +17,6 @@ ORPHAN_SECONDS = "1"
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: StandInModel) -> StandInModel:
-    running.control()
-    return running
-
-
-@pytest.fixture(scope="module")
 def server(running: StandInModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("chat") / "home"
     settings = with_backend(running.base_url, CHAT__ORPHAN_SECONDS=ORPHAN_SECONDS)

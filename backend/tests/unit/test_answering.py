@@ -70,13 +70,9 @@ async def test_a_piece_of_a_choice_that_is_not_there_is_such_an_error() -> None:
 
 
 async def test_an_answer_without_a_word_is_complete_and_remarked_on() -> None:
-    outcome, _ = await received(Sent({}), Finished({0: "stop"}))
-    assert (outcome.status, outcome.remark) == ("complete", "the model ended its answer without a word")
-
-
-async def test_an_answer_of_words_is_not_remarked_on() -> None:
-    outcome, _ = await received(Sent({}), Delta("hello"), Finished({0: "stop"}))
-    assert (outcome.status, outcome.remark) == ("complete", None)
+    for words, remark in ((), "the model ended its answer without a word"), ((Delta("hello"),), None):
+        outcome, _ = await received(Sent({}), *words, Finished({0: "stop"}))
+        assert (outcome.status, outcome.remark) == ("complete", remark)
 
 
 async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:

@@ -15,10 +15,7 @@ from recollect.domain.prompt import (
     build_contextual_messages,
     clock_line,
     common_prefix,
-    context_block,
     current_datetime_context_message,
-    first_difference,
-    prefix_digest,
     prompt_bytes,
 )
 
@@ -56,25 +53,6 @@ def test_the_system_message_holds_instructions_a_blank_line_and_the_policy() -> 
     assert Instructions(("a", "b")).system_message() == f"a\n\nb\n\n{SAFETY_POLICY}"
 
 
-def test_the_system_message_differs_as_soon_as_the_instructions_do() -> None:
-    texts = {Instructions((text,)).system_message() for text in ("a", "b", "a ", "")}
-    assert len(texts) == 4
-    assert Instructions(("a",), tag="1f").system_message().startswith("[1f]")
-
-
-def test_the_clock_moves_and_the_system_message_does_not() -> None:
-    first, second = (
-        build_contextual_messages(
-            PLAIN, [], [turn("user", "hello")], block=ContextBlock(context_block([clock_line(now)]))
-        ).messages
-        for now in (NOW, NOW + 3_600_000)
-    )
-    assert first[0] == second[0]
-    assert first[1] != second[1]
-    assert "Current date and time" in str(first[1]["content"])
-    assert "date and time" not in str(first[0]["content"])
-
-
 def test_the_clock_is_a_user_message_in_the_zone_that_is_asked_for() -> None:
     message = current_datetime_context_message(NOW, "Europe/Berlin")
     assert message["role"] == "user"
@@ -82,23 +60,6 @@ def test_the_clock_is_a_user_message_in_the_zone_that_is_asked_for() -> None:
         "Current date and time: Saturday, 2025-11-15 14:03 (Europe/Berlin, UTC+0100)"
     )
     assert clock_line(NOW) == "Current date and time: Saturday, 2025-11-15 13:03 (UTC)"
-
-
-def test_a_prompt_only_grows() -> None:
-    first = build_contextual_messages(PLAIN, [], [turn("user", "one")], block=ContextBlock("[Context]\n1"))
-    history = [
-        SentTurn(turn("user", "one"), ContextBlock("[Context]\n1")),
-        SentTurn(turn("assistant", "two")),
-    ]
-    second = build_contextual_messages(
-        PLAIN, history, [turn("user", "three")], block=ContextBlock("[Context]\n2")
-    )
-    assert second.messages[: len(first.messages)] == first.messages
-    before, now = prompt_bytes(first.messages), prompt_bytes(second.messages)
-    assert first_difference(before, now) is None
-    answer = {"role": "assistant", "content": "two"}
-    assert prefix_digest(now, second.new_from) == prefix_digest(prompt_bytes([*first.messages, answer]), 99)
-    assert prefix_digest(now, 0) == prefix_digest(b"", 0)
 
 
 def call(name: str) -> JsonObject:

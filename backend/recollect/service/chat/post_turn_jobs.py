@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from recollect.domain.identity import thread_key
 from recollect.domain.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
 from recollect.domain.model import JsonObject, Thread, Turn
-from recollect.service.chat.followups import is_placeholder
 
 ENOUGH_ROUNDS = 2
 ENOUGH_TOOL_CALLS = 2
@@ -65,7 +64,7 @@ def _wants_skills(finished: FinishedTurn) -> bool:
 
 def _wants_title(finished: FinishedTurn) -> bool:
     answered = finished.answer.status == "complete" and bool(finished.answer.content)
-    return finished.first_answer and answered and is_placeholder(finished.thread.title)
+    return finished.first_answer and answered and not finished.thread.title
 
 
 def _skills(finished: FinishedTurn) -> JobSpec:
