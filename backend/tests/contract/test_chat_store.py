@@ -1,7 +1,7 @@
 """What the journal of chats promises, of SQLite: a turn has its place when it arrives, and every prompt is kept."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +11,13 @@ from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBloc
 from recollect.domain.model import Append, JsonObject, NewTurn, Status, Thread, Turn
 from recollect.domain.prompt import prompt_bytes
 from recollect.errors import Conflict, InvalidInput
-from recollect.infra.journal.cells import SqlCellStore
-from recollect.infra.journal.chats import SqlChatStore
-from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
-from tests.fakes import START, FakeClock
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
 
 
-@dataclass(frozen=True)
-class Journal:
-    chats: SqlChatStore
-    threads: SqlThreadStore
-    cells: SqlCellStore
-    coverage: SqlCoverage
-    jobs: SqlJobStore
-    clock: FakeClock
-
+class Chats(Journal):
     async def ask(
         self, *texts: str, thread: str = "t", skip_reason: str | None = None, **fields: Any
     ) -> Accepted:
@@ -69,31 +55,21 @@ class Journal:
         return [each.turn.content for each in found.path]
 
     async def kinds(self) -> set[str]:
-        found = await self.jobs.list_jobs(space="default", user_id=None, state=None, limit=10, after=0)
-        return {job.kind for job in found}
+        return {job.kind for job in await self.waiting()}
 
     async def turns(self, thread: str = "t") -> list[tuple[str, str, str]]:
         return [(turn.role, turn.content, turn.status) for turn in await self.threads.get_history(thread)]
 
 
 @pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    database, clock = Database(tmp_path / "journal.db"), FakeClock()
-    await database.open()
-    schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
-    given: Any = {"clock": clock, "schedule": schedule}
-    yield Journal(
-        SqlChatStore(database, **given),
-        SqlThreadStore(database, **given),
-        SqlCellStore(database, **given),
-        SqlCoverage(database),
-        SqlJobStore(database),
-        clock,
-    )
-    await database.close()
+async def journal(tmp_path: Path) -> AsyncIterator[Chats]:
+    journal = Chats(tmp_path / "journal.db")
+    await journal.database.open()
+    yield journal
+    await journal.database.close()
 
 
-async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Journal) -> None:
+async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Chats) -> None:
     first, second = await journal.ask("one"), await journal.ask("two")
     assert [turn.turn_id for turn in (*first.turns, *first.answers)] == ["t-1", "t-2"]
     assert [turn.turn_id for turn in (*second.turns, *second.answers)] == ["t-3", "t-4"]
@@ -105,7 +81,7 @@ async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Journa
     assert [content for _, content, _ in await journal.turns()] == ["one", "first", "two", "second"]
 
 
-async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Journal) -> None:
+async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     await journal.threads.append(Append("default", "t", [NewTurn("user", "aside", START, "ann")], "ann"))
@@ -113,7 +89,7 @@ async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Journ
     assert [content for _, content, _ in await journal.turns()] == ["one", "first", "aside"]
 
 
-async def test_memory_sees_no_answer_that_is_still_coming(journal: Journal) -> None:
+async def test_memory_sees_no_answer_that_is_still_coming(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one"]
@@ -121,7 +97,7 @@ async def test_memory_sees_no_answer_that_is_still_coming(journal: Journal) -> N
     assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one", "first"]
 
 
-async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Journal) -> None:
+async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.answer(asked, "", "failed")
     await journal.ask("two", skip_reason="memory is off")
@@ -130,7 +106,7 @@ async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Journ
     assert await journal.coverage.inconsistencies() == []
 
 
-async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Journal) -> None:
+async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     await journal.chats.save("default", "t", asked.answer, AnswerText("the first", "hm"))
@@ -147,7 +123,7 @@ async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Jou
     assert "stopped" in receipt.detail["error"]
 
 
-async def test_a_failed_request_that_others_followed_is_not_said_again(journal: Journal) -> None:
+async def test_a_failed_request_that_others_followed_is_not_said_again(journal: Chats) -> None:
     await journal.answer(await journal.ask("one", key="k"), "", "failed")
     await journal.answer(await journal.ask("one", key="k"), "", "failed")
     await journal.answer(await journal.ask("two"), "yes")
@@ -161,7 +137,7 @@ async def test_a_failed_request_that_others_followed_is_not_said_again(journal: 
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("choices", [1, 2])
 async def test_a_message_whose_answers_all_failed_is_said_once_however_often_it_is_sent(
-    journal: Journal, key: str | None, choices: int
+    journal: Chats, key: str | None, choices: int
 ) -> None:
     await journal.answer(await journal.ask("zero"), "before")
     for _ in range(4):
@@ -172,14 +148,14 @@ async def test_a_message_whose_answers_all_failed_is_said_once_however_often_it_
     assert turns[-1] == ("assistant", "at last", "complete")
 
 
-async def test_a_message_that_was_answered_in_part_is_said_again(journal: Journal) -> None:
+async def test_a_message_that_was_answered_in_part_is_said_again(journal: Chats) -> None:
     await journal.answer(await journal.ask("one"), "", "failed")
     await journal.answer(await journal.ask("one"), "half", "partial")
     await journal.answer(await journal.ask("one"), "", "failed")
     assert [said for role, said, _ in await journal.turns() if role == "user"] == ["one", "one"]
 
 
-async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:
+async def test_prompts_are_read_back_byte_for_byte(journal: Chats) -> None:
     sent = [["a"], ["a", "b", "c"], ["a", "b", "c", "d\u2028e"], ["x", "b"], ["x", "b", "y"]]
     for number, messages in enumerate(sent):
         asked = await journal.ask(f"message {number}")
@@ -194,7 +170,7 @@ async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:
         assert receipt.detail["cached_tokens"] == number
 
 
-async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Journal) -> None:
+async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Chats) -> None:
     """All that is known afterwards is the same as if it had been written down while it streamed."""
     block = ContextBlock("[Context]", {"m": "d"})
     detail: JsonObject = {"epoch": 1, "cached_tokens": 3}
@@ -220,7 +196,7 @@ async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Journa
     assert receipt.detail == detail
 
 
-async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readable(journal: Journal) -> None:
+async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readable(journal: Chats) -> None:
     """The first was refused as too long, say, and a shorter one was sent for the same answer."""
     first = await journal.ask("one")
     await journal.send(first, "s", "one")
@@ -234,7 +210,7 @@ async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readabl
 
 
 async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_of_that(
-    journal: Journal,
+    journal: Chats,
 ) -> None:
     late, second = await journal.ask("one"), await journal.ask("two")
     await journal.send(second, "one", "two", epoch=replace(EPOCH, reason="later"))
@@ -254,7 +230,7 @@ async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_o
         assert await journal.sent(turn) == sent
 
 
-async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Journal) -> None:
+async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     payload = {"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "one"}]}]}
@@ -264,7 +240,7 @@ async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal
     assert receipt.payload == payload
 
 
-async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Journal) -> None:
+async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Chats) -> None:
     await journal.answer(await journal.ask("one"), "first")
     turn = NewTurn("user", "two", START, "ann")
     accepted, found = await journal.chats.accept_next("default", ChatRequest("t", (turn,), user_id="ann"), 10)
@@ -272,7 +248,7 @@ async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(jo
     assert [each.turn.content for each in found.path] == ["one", "first"]
 
 
-async def test_a_second_first_message_has_nothing_before_it(journal: Journal) -> None:
+async def test_a_second_first_message_has_nothing_before_it(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.answer(asked, "to one")
     other = await journal.ask("another", parent_id="t-0")
@@ -283,13 +259,13 @@ async def test_a_second_first_message_has_nothing_before_it(journal: Journal) ->
     assert await journal.path(after) == ["another", "to another"]
 
 
-async def test_where_a_thread_begins_nothing_can_be_answered_again(journal: Journal) -> None:
+async def test_where_a_thread_begins_nothing_can_be_answered_again(journal: Chats) -> None:
     await journal.ask("one")
     with pytest.raises(InvalidInput, match="parent_id"):
         await journal.chats.accept("default", ChatRequest("t", (), parent_id="t-0"))
 
 
-async def test_the_receipts_of_a_stretch_come_by_turn(journal: Journal) -> None:
+async def test_the_receipts_of_a_stretch_come_by_turn(journal: Chats) -> None:
     for text in ("one", "two", "three"):
         asked = await journal.ask(text)
         await journal.send(asked, text)
@@ -299,7 +275,7 @@ async def test_the_receipts_of_a_stretch_come_by_turn(journal: Journal) -> None:
     assert await journal.chats.receipts("other", "t", "t-1", "t-9") == {}
 
 
-async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Journal) -> None:
+async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Chats) -> None:
     await journal.threads.create_thread(Thread("default", "t", "ann", START, START, incognito=True))
     asked = await journal.ask("a secret")
     await journal.send(asked, "a secret")
@@ -308,7 +284,7 @@ async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Journal
     assert await journal.kinds() == set()
 
 
-async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Journal) -> None:
+async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     await journal.answer(asked, "first")
@@ -319,7 +295,7 @@ async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Journal) -> No
     assert (found.summary.cut, found.summary.text) == (3, "what was said")
 
 
-async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Journal) -> None:
+async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chats) -> None:
     asked = await journal.ask("one", key="k")
     await journal.send(asked, "one", block=ContextBlock("[Context]"), block_position=1)
     await journal.answer(asked, "first")
@@ -331,7 +307,7 @@ async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Jour
 
 
 async def test_the_costs_of_the_last_prompts_are_told_oldest_first_each_user_for_themselves(
-    journal: Journal,
+    journal: Chats,
 ) -> None:
     for number, text in enumerate(("one", "two", "three")):
         asked = await journal.ask(text)

@@ -18,7 +18,6 @@ from recollect.domain.history_matching import (
 )
 from recollect.domain.model import Append, NewTurn, Role
 from recollect.errors import InvalidInput, NotFound
-from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.service.chat.history_matching import Resent, ResentChat
 from recollect.service.chat.turn import Chat
 from tests.contract.journals import Journal
@@ -184,8 +183,7 @@ class Door:
     def __init__(self, journal: Journal) -> None:
         self.threads = journal.threads
         self.chat = RecordingChat()
-        chains = SqlChainStore(journal.database)
-        self._resent = ResentChat(cast(Chat, self.chat), chains, journal.threads)
+        self._resent = ResentChat(cast(Chat, self.chat), journal.chains, journal.threads)
 
     async def knows(self, thread_id: str, *turns: NewTurn, user_id: str = "me") -> None:
         await self.threads.append(Append("default", thread_id, turns, user_id))
