@@ -305,7 +305,7 @@ async def test_an_answer_under_way_is_waited_for_without_looking_at_its_thread_e
     accepted = await chats.accept("default", ChatRequest("t1", (asks("q"),), user_id="ann"))
     (sighting,) = await conversations.begun(asks("q"))
     assert (sighting.turn_id, await conversations.behind()) == ("t-1", [])
-    await chats.finish("default", "t1", accepted, [AnswerText("a")], status="complete", model="m")
+    await chats.finish(accepted, [AnswerText("a")], status="complete", model="m")
     assert turn_ids(await conversations.begun(asks("q"), answers("a"))) == [("t1", "t-2")]
 
 

@@ -27,7 +27,7 @@ class Chats(Journal):
 
     async def send(self, accepted: Accepted, *messages: str, **fields: Any) -> None:
         prompt = self.prompt(*messages, **fields)
-        await self.chats.begin("default", accepted.thread.thread_id, accepted, prompt)
+        await self.chats.begin(accepted, prompt)
 
     def prompt(self, *messages: str, **fields: Any) -> SentPrompt:
         said: list[JsonObject] = [{"role": "user", "content": text} for text in messages]
@@ -35,14 +35,8 @@ class Chats(Journal):
         return replace(prompt, **fields)
 
     async def answer(self, accepted: Accepted, text: str, status: Status = "complete", **fields: Any) -> Turn:
-        return await self.chats.finish(
-            "default",
-            accepted.thread.thread_id,
-            accepted,
-            [AnswerText(text)] * len(accepted.answers),
-            status=status,
-            **fields,
-        )
+        texts = [AnswerText(text)] * len(accepted.answers)
+        return await self.chats.finish(accepted, texts, status=status, **fields)
 
     async def sent(self, turn_id: str, thread: str = "t") -> list[str]:
         """The messages of the prompt that is kept for an answer."""
@@ -51,7 +45,7 @@ class Chats(Journal):
         return [str(message["content"]) for message in receipt.messages]
 
     async def path(self, accepted: Accepted) -> list[str]:
-        found = await self.chats.conversation("default", "t", accepted, 10)
+        found = await self.chats.conversation(accepted, 10)
         return [each.turn.content for each in found.path]
 
     async def kinds(self) -> set[str]:
@@ -109,7 +103,7 @@ async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Chats
 async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
-    await journal.chats.save("default", "t", asked.answer, AnswerText("the first", "hm"))
+    await journal.chats.save(asked.thread, asked.answer, AnswerText("the first", "hm"))
     waiting = await journal.ask("two")
     assert await journal.chats.recover() == 3
     assert await journal.turns() == [
@@ -185,7 +179,7 @@ async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Chats)
 
     async def known(thread: str) -> list[object]:
         asked = await journal.ask("three", thread=thread)
-        made_of = await journal.chats.conversation("default", thread, asked, 10)
+        made_of = await journal.chats.conversation(asked, 10)
         path = [(each.position, each.block, each.turn.content, each.turn.status) for each in made_of.path]
         receipts = [await journal.chats.prompt("default", thread, turn) for turn in ("t-2", "t-4")]
         return [made_of.epoch, made_of.last_prompt, path, receipts]
@@ -219,7 +213,7 @@ async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_o
     prompt = journal.prompt("one", block=block, block_position=1)
     await journal.answer(late, "fine", prompt=prompt, payload={"messages": None})
     third = await journal.ask("three")
-    made_of = await journal.chats.conversation("default", "t", third, 10)
+    made_of = await journal.chats.conversation(third, 10)
     assert made_of.epoch is not None
     assert made_of.epoch.reason == "later"
     assert made_of.last_prompt is not None
@@ -244,7 +238,7 @@ async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(jo
     await journal.answer(await journal.ask("one"), "first")
     turn = NewTurn("user", "two", START, "ann")
     accepted, found = await journal.chats.accept_next("default", ChatRequest("t", (turn,), user_id="ann"), 10)
-    assert found == await journal.chats.conversation("default", "t", accepted, 10)
+    assert found == await journal.chats.conversation(accepted, 10)
     assert [each.turn.content for each in found.path] == ["one", "first"]
 
 
@@ -253,7 +247,7 @@ async def test_a_second_first_message_has_nothing_before_it(journal: Chats) -> N
     await journal.answer(asked, "to one")
     other = await journal.ask("another", parent_id="t-0")
     assert other.turns[0].parent_id == "t-0"
-    assert (await journal.chats.conversation("default", "t", other, 10)).path == ()
+    assert (await journal.chats.conversation(other, 10)).path == ()
     await journal.answer(other, "to another")
     after = await journal.ask("more")
     assert await journal.path(after) == ["another", "to another"]
@@ -270,9 +264,10 @@ async def test_the_receipts_of_a_stretch_come_by_turn(journal: Chats) -> None:
         asked = await journal.ask(text)
         await journal.send(asked, text)
         await journal.answer(asked, f"to {text}", detail={"cached_tokens": len(text)})
-    found = await journal.chats.receipts("default", "t", "t-2", "t-5")
+    some = (await journal.threads.get_history("t"))[1:5]
+    found = await journal.chats.receipts("default", "t", some)
     assert {turn: receipt["cached_tokens"] for turn, receipt in found.items()} == {"t-2": 3, "t-4": 3}
-    assert await journal.chats.receipts("other", "t", "t-1", "t-9") == {}
+    assert await journal.chats.receipts("other", "t", some) == {}
 
 
 async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Chats) -> None:
@@ -290,7 +285,7 @@ async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Chats) -> None
     await journal.answer(asked, "first")
     await journal.chats.keep("default", "t", 1, 3, "d", "what was said")
     await journal.chats.keep("default", "t", 7, 3, "d", "too late")
-    found = await journal.chats.conversation("default", "t", await journal.ask("two"), 10)
+    found = await journal.chats.conversation(await journal.ask("two"), 10)
     assert found.summary is not None
     assert (found.summary.cut, found.summary.text) == (3, "what was said")
 
@@ -301,7 +296,7 @@ async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chat
     await journal.answer(asked, "first")
     await journal.threads.clear_thread("t")
     again = await journal.ask("two")
-    found = await journal.chats.conversation("default", "t", again, 10)
+    found = await journal.chats.conversation(again, 10)
     assert (found.path, found.epoch, found.last_prompt) == ((), None, None)
     assert await journal.chats.requested("default", "t", "k") is None
 

@@ -37,14 +37,8 @@ class Chats(Journal):
 
     async def answer(self, accepted: Accepted, **fields: Any) -> None:
         self.clock.advance(1)
-        await self.chats.finish(
-            "default",
-            accepted.thread.thread_id,
-            accepted,
-            [AnswerText("fine")],
-            status="complete",
-            prompt=self.prompt(**fields),
-        )
+        prompt = self.prompt(**fields)
+        await self.chats.finish(accepted, [AnswerText("fine")], status="complete", prompt=prompt)
 
     def prompt(self, **fields: Any) -> SentPrompt:
         """It holds the words."""
@@ -149,7 +143,7 @@ async def test_a_prompt_that_is_sent_again_after_a_forgetting_is_not_written_dow
     asked = await journal.ask("where does it live?")
     asked = replace(asked, thread=replace(asked.thread, incognito=incognito))
     block: Any = {"block": ContextBlock(WORDS, {MEMORY: "digest"}), "block_position": 1}
-    await journal.chats.begin("default", "new", asked, journal.prompt(**block))
+    await journal.chats.begin(asked, journal.prompt(**block))
     await journal.forget()
     await journal.forgetting.forget_late((await journal.settling())[0])
     await journal.answer(asked, **block)

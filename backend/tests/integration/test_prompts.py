@@ -168,7 +168,7 @@ async def test_a_prompt_costs_what_the_window_costs_not_what_the_thread_costs(
         accepted = await talk.app.chats.accept(
             "default", ChatRequest("t", (NewTurn("user", "more", talk.clock(), "ann"),))
         )
-        conversation = await talk.app.chats.conversation("default", "t", accepted, 21)
+        conversation = await talk.app.chats.conversation(accepted, 21)
         plan = await talk.app.database.read(
             f"EXPLAIN QUERY PLAN {PATH_PAGE}", {"pk": 1, "last": 1000, "limit": 21}
         )

@@ -16,14 +16,8 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from tests.eventually import eventually
 from tests.http_client import Json, bearer, message, opened, thread_path
@@ -389,7 +383,7 @@ def test_whatever_is_done_in_whatever_order_the_model_in_memory_agrees(
     class Bound(Machine): ...
 
     Bound.backend, Bound.figures = model.base_url, figures
-    run_state_machine_as_test(
+    run_machine(
         Bound,
         settings=settings(
             max_examples=size.of(quick=4, long=25),

@@ -49,8 +49,15 @@ async def received(*script: StreamEvent | Exception) -> tuple[Outcome, LiveTurn]
     backend = Scripted()
     backend.script = script
     live = asked()
+    return await streamed(live, backend), live
+
+
+async def streamed(
+    live: LiveTurn, backend: FakeBackend | None = None, patience: Patience = UNSAVED, store: object = None
+) -> Outcome:
+    """While somebody listens."""
     with live.heard():
-        return await stream_llm(cast(SqlChatStore, None), backend, CALL, live, UNSAVED), live
+        return await stream_llm(cast(SqlChatStore, store), backend or Hanging(), CALL, live, patience)
 
 
 async def test_an_error_nobody_foresaw_costs_neither_what_came_nor_what_was_sent(
@@ -78,8 +85,7 @@ async def test_an_answer_without_a_word_is_complete_and_remarked_on() -> None:
 async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
     live = asked()
     asyncio.get_running_loop().call_later(0.01, live.stop, "it was cancelled")
-    with live.heard():
-        outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, UNSAVED)
+    outcome = await streamed(live)
     assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
     live.stop("once more, when nothing is left to end")
 
@@ -87,7 +93,7 @@ async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
 async def test_an_answer_that_was_stopped_before_it_began_is_not_waited_for() -> None:
     live = asked()
     live.stop("it was cancelled")
-    outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, UNSAVED)
+    outcome = await streamed(live)
     assert outcome.why == "it was cancelled"
 
 
@@ -102,24 +108,20 @@ async def test_a_journal_that_takes_nothing_for_a_while_is_tried_again_and_ends_
     class Held:
         tries = 0
 
-        async def save(self, space: str, thread_id: str, answer: Turn, text: AnswerText) -> None:
+        async def save(self, thread: Thread, answer: Turn, text: AnswerText) -> None:
             self.tries += 1
             if self.tries == 3:
                 live.stop("it was cancelled")
             raise Unavailable("the journal is held by another program")
 
-    live, store = asked(), cast(SqlChatStore, Held())
-    with live.heard():
-        async with asyncio.timeout(10):
-            outcome = await stream_llm(store, Hanging(), CALL, live, Patience(save_seconds=0.001))
+    live = asked()
+    async with asyncio.timeout(10):
+        outcome = await streamed(live, patience=Patience(save_seconds=0.001), store=Held())
     assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
 
 
 async def test_an_answer_that_takes_too_long_is_kept_as_far_as_it_got() -> None:
-    live = asked()
-    with live.heard():
-        patience = Patience(answer_seconds=0.01, save_seconds=3600)
-        outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, patience)
+    outcome = await streamed(asked(), patience=Patience(answer_seconds=0.01, save_seconds=3600))
     assert outcome.status == "partial"
     assert isinstance(outcome.error, ModelTooSlow)
 

@@ -26,7 +26,7 @@ class Store:
         self._failure = failure
 
     async def begin(self, *given: Any) -> None:
-        assert given == ("default", "t", ACCEPTED, PROMPT)
+        assert given == (ACCEPTED, PROMPT)
         self.began.set()
         if self._failure is not None:
             raise self._failure

@@ -3,12 +3,12 @@
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from recollect.domain import identity
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentTurn
-from recollect.domain.model import Append, NewTurn, Status, Turn
+from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.history_matching import FOLLOWED
 from recollect.infra.journal.rows import (
@@ -176,22 +176,9 @@ def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
 
 def _stored(turn: NewTurn, position: int, message_id: str, skip_reason: str | None) -> Turn:
     """As it would be read again."""
-    return Turn(
-        turn_id=identity.turn_id(position),
-        message_id=message_id,
-        role=turn.role,
-        sender_id=turn.sender_id,
-        content=turn.content,
-        timestamp=turn.timestamp,
-        parts=turn.parts,
-        tool_calls=turn.tool_calls,
-        tool_call_id=turn.tool_call_id,
-        reasoning=turn.reasoning,
-        parent_id=turn.parent_id,
-        model=turn.model,
-        status=turn.status,
-        skip_reason=skip_reason,
-    )
+    given: dict[str, Any] = {each.name: getattr(turn, each.name) for each in fields(turn)}
+    given["message_id"] = message_id
+    return Turn(turn_id=identity.turn_id(position), skip_reason=skip_reason, **given)
 
 
 def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: set[str]) -> None:
@@ -238,24 +225,21 @@ def thread_pk_of(connection: sqlite3.Connection, space: str, thread_id: str) -> 
     return int(row[0])
 
 
-def row_of_answer(
-    connection: sqlite3.Connection, space: str, thread_id: str, answer: Turn
-) -> Mapping[str, Any]:
+def row_of_answer(connection: sqlite3.Connection, thread: Thread, answer: Turn) -> Mapping[str, Any]:
     """Raises NotFound where its thread was forgotten since, even if its id is somebody else's now."""
-    bound = {"space": space, "thread_id": thread_id, "position": identity.place_of(answer)}
+    bound = {"space": thread.space, "thread_id": thread.thread_id, "position": identity.place_of(answer)}
     found = list(named_rows(connection, FIND_ANSWER, bound))
     if not found or found[0]["message_id"] != answer.message_id:
         raise NotFound(_FORGOTTEN)
     return found[0]
 
 
-def rows_of_request(
-    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted
-) -> dict[str, Mapping[str, Any]]:
+def rows_of_request(connection: sqlite3.Connection, accepted: Accepted) -> dict[str, Mapping[str, Any]]:
     """Its turns and answers by message id. Raises NotFound where its thread was forgotten since."""
-    turns = (*accepted.turns, *accepted.answers)
-    bound = {"space": space, "thread_id": thread_id, "first": identity.place_of(turns[0])}
-    found = named_rows(connection, TURNS_OF_REQUEST, {**bound, "last": identity.place_of(accepted.answer)})
+    thread, turns = accepted.thread, (*accepted.turns, *accepted.answers)
+    places = {"first": identity.place_of(turns[0]), "last": identity.place_of(turns[-1])}
+    bound = {"space": thread.space, "thread_id": thread.thread_id, **places}
+    found = named_rows(connection, TURNS_OF_REQUEST, bound)
     rows: dict[str, Mapping[str, Any]] = {row["message_id"]: row for row in found}
     if any(answer.message_id not in rows for answer in accepted.answers):
         raise NotFound(_FORGOTTEN)
@@ -375,7 +359,7 @@ def path_of(
 def _path_page(
     connection: sqlite3.Connection, thread_pk: int, last: int, limit: int
 ) -> dict[int, Mapping[str, Any]]:
-    """So many turns up to this place, by their places."""
+    """The last `limit` turns up to this place, by their places."""
     ((found,),) = connection.execute(PATH_PAGE, {"pk": thread_pk, "last": last, "limit": limit}).fetchall()
     names = _ON_PATH.split(", ")
     page = (dict(zip(names, values, strict=True)) for values in json.loads(found))

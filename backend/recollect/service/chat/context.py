@@ -284,7 +284,7 @@ def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
         and row.position >= known.next_position
     ):
         return "said later"
-    if known.injected.get(row.row_id) == digest_of(row):
+    if known.injected.get(row.row_id) == digest_of_text(row.text):
         return "in the epoch already"
     if row.role in ("system", "tool"):
         return "not said by anybody"
@@ -300,11 +300,6 @@ def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:
     return len(places) == len(row.sources) and all(
         (thread.thread_id, turn_number(place) or 0) in known.window for place in places
     )
-
-
-def digest_of(row: IndexRow) -> str:
-    """Of what was said: it changes when that is edited, and for no other reason."""
-    return digest_of_text(row.text)
 
 
 def _fitting(
@@ -338,7 +333,7 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int) -> Me
     text, _ = best_passage(row.text, words, max(1, int(share * chars_a_token)))
     return Memory(
         id=row.row_id,
-        digest=digest_of(row),
+        digest=digest_of_text(row.text),
         text=text,
         sender=row.sender,
         role=row.role,

@@ -48,7 +48,7 @@ class ChatEnding:
 
     async def end(self, live: LiveTurn, request: ChatRequest, done: Done) -> None:
         """Store what came of it, with the work that follows, and tell whoever listens."""
-        accepted, thread = live.accepted, live.accepted.thread
+        accepted = live.accepted
         outcome, detail, prepared = done.outcome, done.detail, done.prepared
         if outcome.error is not None:
             detail = {**detail, "error": outcome.error.message, "code": outcome.error.code}
@@ -66,8 +66,6 @@ class ChatEnding:
 
         def store() -> Awaitable[Turn]:
             return self._store.finish(
-                thread.space,
-                thread.thread_id,
                 accepted,
                 texts,
                 status=outcome.status,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from recollect.domain.chat import Accepted, PromptReceipt, SentPrompt
 from recollect.domain.identity import turn_id as turn_id_of
 from recollect.domain.identity import turn_number
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, Usage
-from recollect.domain.model import JsonObject, Status, Turn
+from recollect.domain.model import JsonObject, Status
 from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.threads import SqlThreadStore
@@ -191,10 +191,9 @@ async def _saved(store: SqlChatStore, live: LiveTurn, before: int) -> int:
     count = len(live.deltas)
     if count == before:
         return before
-    thread = live.accepted.thread
     try:
         for answer, choice in zip(live.accepted.answers, live.in_stored_order(), strict=True):
-            await store.save(thread.space, thread.thread_id, answer, choice.answer)
+            await store.save(live.accepted.thread, answer, choice.answer)
     except (Unavailable, NotFound):
         return before
     return count
@@ -225,9 +224,8 @@ class PromptRecorder:
         self._task = asyncio.create_task(self._write())
 
     async def _write(self) -> bool:
-        thread = self._accepted.thread
         try:
-            await self._store.begin(thread.space, thread.thread_id, self._accepted, self._prompt)
+            await self._store.begin(self._accepted, self._prompt)
         except RecollectError as error:
             _log.warning("a prompt could not be written down yet: %s", error.message)
             return False
@@ -236,15 +234,6 @@ class PromptRecorder:
 
 _NEAR = 4
 """An answer stands right behind its message, but for results of tools and further choices."""
-
-
-async def receipts_of(
-    chats: SqlChatStore, space: str, thread_id: str, turns: Sequence[Turn]
-) -> dict[str, JsonObject]:
-    """What came of the prompts for these turns, which stand in their order; of a thread that the caller may see."""
-    if not turns:
-        return {}
-    return await chats.receipts(space, thread_id, turns[0].turn_id, turns[-1].turn_id)
 
 
 async def prompt_of(

@@ -210,7 +210,7 @@ class Chat:
         return live
 
     async def _question(self, thread: Thread, answer: Turn) -> tuple[Turn, ...]:
-        """What was said to get this answer; nothing where it was asked for anew."""
+        """What was said to get this answer; nothing where only another answer was asked for."""
         if answer.parent_id is not None:
             return ()
         before = await self._threads.get_history(
@@ -299,9 +299,7 @@ class Chat:
         thread = accepted.thread
         preferences = await self._people.preferences(thread.space, thread.user_id)
         done.auto_skills = preferences.auto_skills
-        conversation = turn.conversation or await self._store.conversation(
-            thread.space, thread.thread_id, accepted, self._max_turns + 1
-        )
+        conversation = turn.conversation or await self._store.conversation(accepted, self._max_turns + 1)
         thread = await self._with_preset(thread, request)
         preset = await preset_in_force(self._people, thread.space, thread.preset, preferences.preset)
         backend = self._backends.get(request.backend or preset.backend or thread.backend)
@@ -321,7 +319,7 @@ class Chat:
         await self._send(live, request, preset, wanted, conversation, done)
         refused = isinstance(done.outcome.error, ModelRefused) and done.outcome.status == "failed"
         if refused and (told := await backend.facts()) != facts:
-            # It was started anew with a smaller context, say: then the prompt is cut to that.
+            # It was restarted with a smaller context, say: then the prompt is cut to that.
             wanted = replace(wanted, facts=told)
             await self._send(live, request, preset, wanted, conversation, done)
 
