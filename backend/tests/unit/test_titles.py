@@ -80,11 +80,14 @@ async def test_without_a_title_worth_having_the_first_words_are_taken(
     assert await title_of(journal) == "How do I get from Lisbon to Porto by train?"
 
 
-async def test_a_title_that_a_person_gave_stays(journal: Journal) -> None:
-    await talk(journal, "My journey")
+@pytest.mark.parametrize(("title", "incognito"), [("My journey", False), (None, True)])
+async def test_a_title_that_a_person_gave_stays_and_an_incognito_thread_gets_none(
+    journal: Journal, title: str | None, incognito: bool
+) -> None:
+    await talk(journal, title, incognito=incognito)
     backend = titled("Trains")
     await titles(journal, backend).handle(JOB)
-    assert (await title_of(journal), backend.calls) == ("My journey", [])
+    assert (await title_of(journal), backend.calls) == (title, [])
 
 
 async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal: Journal) -> None:
@@ -96,13 +99,6 @@ async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal:
     backend.release(100)
     await work
     assert await title_of(journal) == "My journey"
-
-
-async def test_an_incognito_thread_gets_none(journal: Journal) -> None:
-    await talk(journal, incognito=True)
-    backend = titled("Trains")
-    await titles(journal, backend).handle(JOB)
-    assert (await title_of(journal), backend.calls) == (None, [])
 
 
 async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: Journal) -> None:

@@ -1,17 +1,18 @@
-"""Receiving an answer: whatever ends it, what had come is kept and said in words."""
+"""Receiving an answer: whatever ends it, what had come is kept and said in words, and its prompt is recorded."""
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from recollect.domain.chat import Accepted, AnswerText
+from recollect.domain.chat import Accepted, AnswerText, Epoch, SentPrompt
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.domain.model import Thread, Turn
-from recollect.errors import ModelTooSlow, Unavailable
+from recollect.errors import ModelTooSlow, StorageUnavailable, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
-from recollect.service.chat.receive_stream import Outcome, Patience, stream_llm
+from recollect.service.chat import receive_stream
+from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn
 from tests.fakes import START, FakeBackend
 
@@ -40,9 +41,12 @@ class Hanging(FakeBackend):
         await asyncio.Event().wait()
 
 
+ANSWER = Turn("t-2", "m-2", "assistant", "assistant", "", START, status="streaming")
+ACCEPTED = Accepted(Thread("default", "t1", "ann", START, START), (), (ANSWER,))
+
+
 def asked() -> LiveTurn:
-    answer = Turn("t-2", "m-2", "assistant", "assistant", "", START, status="streaming")
-    return LiveTurn(Accepted(Thread("default", "t1", "ann", START, START), (), (answer,)))
+    return LiveTurn(ACCEPTED)
 
 
 async def received(*script: StreamEvent | Exception) -> tuple[Outcome, LiveTurn]:
@@ -130,3 +134,54 @@ async def test_a_time_out_of_the_models_own_is_an_error_like_any_other() -> None
     outcome, _ = await received(Sent({}), Delta("hello"), TimeoutError())
     assert outcome.error is not None
     assert not isinstance(outcome.error, ModelTooSlow)
+
+
+# The prompt is recorded beside a long answer, and stored with a quick one
+
+PROMPT = SentPrompt(
+    Epoch(1, 1, "the conversation begins", "digest", "default/", 0), True, None, None, b"", 0, {}
+)
+
+
+class Store:
+    """Takes what begins, or fails."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.began = asyncio.Event()
+        self._failure = failure
+
+    async def begin(self, *given: Any) -> None:
+        assert given == (ACCEPTED, PROMPT)
+        self.began.set()
+        if self._failure is not None:
+            raise self._failure
+
+
+def writing(store: Store) -> PromptRecorder:
+    return PromptRecorder(cast(SqlChatStore, store), ACCEPTED, PROMPT)
+
+
+async def test_a_quick_answer_leaves_it_to_be_written_with_it() -> None:
+    store = Store()
+    assert await writing(store).ended() is PROMPT
+    assert not store.began.is_set()
+
+
+async def test_a_long_answer_has_it_written_while_it_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_stream, "AFTER_SECONDS", 0.0)
+    store = Store()
+    under_way = writing(store)
+    async with asyncio.timeout(10):
+        await store.began.wait()
+    assert await under_way.ended() is None
+
+
+async def test_what_the_disk_did_not_take_is_tried_again_with_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receive_stream, "AFTER_SECONDS", 0.0)
+    store = Store(StorageUnavailable("full"))
+    under_way = writing(store)
+    async with asyncio.timeout(10):
+        await store.began.wait()
+    assert await under_way.ended() is PROMPT
