@@ -145,7 +145,7 @@ class App(Assembly):
             self.tuning,
             self.entry_store,
         )
-        turns = SkillWork((cases.from_turns,), self.chats.record_receipt)
+        turns = SkillWork(cases.from_turns, self.chats.record_receipt)
         return {STRATEGY: work.handle, SKILLS: turns.handle}
 
     def _purge_steps(self, purger: Purger) -> PurgeSteps:

@@ -37,7 +37,7 @@ from recollect.infra.journal.turns import Schedule
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
-from recollect.service.chat.always_on_memories import Likeness, StandingMemories
+from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.prompt import PromptMaker
 from recollect.service.chat.receive_stream import Patience
@@ -338,8 +338,8 @@ class Assembly:
         )
         recall = RecallSource(
             search.recall,
-            Likeness(search.corpora),
-            StandingMemories(self.entry_store, self.THREADS),
+            QuerySimilarity(search.corpora),
+            AlwaysOnMemories(self.entry_store, self.THREADS),
             breaker=new_breaker(),
             clock=time.monotonic,
             deadline_seconds=settings.chat.recall_seconds,

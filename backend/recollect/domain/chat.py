@@ -1,31 +1,65 @@
 """What the journal knows of a chat besides its turns: requests, epochs, frozen blocks, prompts as they were sent."""
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from recollect.domain.history_matching import text_parts
+from recollect.domain.identity import place_of
 from recollect.domain.model import JsonObject, NewTurn, Thread, Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What somebody sends to a thread to be answered. Without turns, what stands at its end is answered (again)."""
+class ChatRequest:
+    """What a client asks of a chat. Without turns, the end of the thread (or of the branch `parent_id`) is answered again."""
 
-    space: str
     thread_id: str
-    turns: tuple[NewTurn, ...]
+    turns: tuple[NewTurn, ...] = ()
     earlier: tuple[NewTurn, ...] = ()
-    """What was said before them, elsewhere: it is stored first, and is said as soon as it is stored."""
+    """What was said before them, elsewhere: it is stored first, as complete."""
     user_id: str | None = None
     tags: tuple[str, ...] = ()
-    choices: int = 1
+    preset: str | None = None
+    backend: str | None = None
+    model: str | None = None
+    memory: bool = True
+    extract_skills: bool = False
     parent_id: str | None = None
-    """The turn it follows; None: the thread's last one."""
+    """The turn that it follows; None: the thread's last one."""
     key: str | None = None
     """The client's Idempotency-Key."""
-    digest: bytes = b""
-    """Of all that was asked: the same key with another digest is a mistake."""
-    skip_reason: str | None = None
-    """Why memory leaves this exchange alone, if it does."""
+    time_zone: str | None = None
+    max_tokens: int | None = None
+    options: JsonObject = field(default_factory=dict)
+    choices: int = 1
+    system_texts: tuple[str, ...] | None = None
+    """A client's own system messages, in place of the preset's instructions."""
+    resent: bytes | None = None
+    """Digest of all that a client sent which resends its history: what of it is new differs from call to call."""
+
+    def with_texts(self) -> "ChatRequest":
+        """What the parts of a message say in words is its content, too: memory works on that."""
+        return replace(
+            self,
+            turns=tuple(_with_text(turn) for turn in self.turns),
+            earlier=tuple(_with_text(turn) for turn in self.earlier),
+        )
+
+    def digest(self) -> bytes:
+        """Equal for requests that ask the same."""
+        if self.resent is not None:
+            return self.resent
+        said = [
+            [turn.role, turn.content, turn.parts, turn.tool_calls, turn.tool_call_id] for turn in self.turns
+        ]
+        return hashlib.sha256(json.dumps([said, self.parent_id], sort_keys=True).encode()).digest()[:16]
+
+
+def _with_text(turn: NewTurn) -> NewTurn:
+    if turn.content or not turn.parts:
+        return turn
+    return replace(turn, content="\n".join(text_parts(turn.parts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +101,14 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True)
 class SentTurn:
-    """A turn of the prompt's path."""
+    """A turn of a prompt, with the context block that stands right before it."""
 
-    position: int
     turn: Turn
     block: ContextBlock | None = None
+
+    @property
+    def position(self) -> int:
+        return place_of(self.turn)
 
 
 @dataclass(frozen=True, slots=True)

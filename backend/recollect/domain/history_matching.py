@@ -15,7 +15,7 @@ from recollect.domain.model import JsonObject, NewTurn, Turn
 
 DIGEST_BYTES = 16
 FEWEST_IN_THE_MIDDLE = 2
-"""So many messages in a row are needed to know a conversation whose beginning was not sent."""
+"""The fewest messages in a row by which a conversation is known whose beginning was not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _call(call: JsonObject) -> list[object]:
 
 
 def _arguments(arguments: object) -> object:
-    """Some clients write the JSON of arguments anew: spaces and order don't count."""
+    """Some clients re-serialise the JSON of arguments: spaces and order don't count."""
     if not isinstance(arguments, str):
         return arguments
     try:

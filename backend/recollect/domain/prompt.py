@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from recollect.domain.chat import ContextBlock, SentTurn
 from recollect.domain.entries.entry import CASES, ENTRY_KINDS, EPISODES, FACTS, FORESIGHT, PROFILE, SKILLS
 from recollect.domain.llm import json_quoted
 from recollect.domain.model import JsonObject, Turn
@@ -246,14 +247,6 @@ class Instructions:
 
 
 @dataclass(frozen=True, slots=True)
-class PastTurn:
-    """A turn that was sent before, with the context block that was sent right before it."""
-
-    turn: Turn
-    block: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Prompt:
     """Messages in OpenAI's shape. Those from `new_from` on were never sent before."""
 
@@ -263,10 +256,10 @@ class Prompt:
 
 def build_contextual_messages(
     instructions: Instructions,
-    history: Sequence[PastTurn],
+    history: Sequence[SentTurn],
     new: Sequence[Turn],
     *,
-    block: str | None = None,
+    block: ContextBlock | None = None,
     summary: str | None = None,
     merge_roles: bool = False,
     sent: int | None = None,
@@ -286,7 +279,7 @@ def build_contextual_messages(
         if place == (len(history) if sent is None else sent):
             new_from = len(messages)
         if each.block:
-            messages.append({"role": "user", "content": each.block})
+            messages.append({"role": "user", "content": each.block.text})
         messages += _messages_of(each.turn, answered)
     if merge_roles:
         return _merged(messages, new_from)
@@ -302,10 +295,10 @@ def context_block(lines: Iterable[str]) -> str:
     return "\n".join([CONTEXT_MARK, *lines])
 
 
-def _with_block(new: Sequence[Turn], block: str | None) -> list[PastTurn]:
+def _with_block(new: Sequence[Turn], block: ContextBlock | None) -> list[SentTurn]:
     """The block stands right before the user's words; results of tools stay next to their calls."""
     place = max((number for number, turn in enumerate(new) if turn.role == "user"), default=None)
-    return [PastTurn(turn, block if number == place else None) for number, turn in enumerate(new)]
+    return [SentTurn(turn, block if number == place else None) for number, turn in enumerate(new)]
 
 
 def _answered_calls(turns: Sequence[Turn]) -> frozenset[str]:

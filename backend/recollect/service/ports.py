@@ -47,14 +47,6 @@ class Backend(Protocol):
         ...
 
 
-class Backends(Protocol):
-    """Every backend by its name."""
-
-    def get(self, name: str | None = None) -> Backend:
-        """The default without a name. Raises InvalidInput, which names those there are."""
-        ...
-
-
 class Embedder(Protocol):
     """Turns texts into vectors of meaning. Raises EmbedderUnavailable."""
 

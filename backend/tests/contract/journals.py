@@ -13,11 +13,13 @@ from recollect.domain.model import Append, Memcell, NewTurn, Receipt, Turn
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.cells import SqlCellStore
+from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_rows import SqlJobQueue
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.importer import SqlImporter
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.people import SqlPeopleStore
@@ -81,6 +83,8 @@ class Journal:
         self.jobs = Jobs(database, clock)
         self.threads = SqlThreadStore(database, clock=clock, schedule=schedule)
         self.cells = SqlCellStore(database, clock=clock, schedule=schedule)
+        self.chats = SqlChatStore(database, clock=clock, schedule=schedule)
+        self.chains = SqlChainStore(database)
         self.transcripts = SqlTranscriptStore(database)
         self.coverage = SqlCoverage(database)
         self.builder = SqlImporter(database, clock=clock)

@@ -1,59 +1,55 @@
 """What finding a conversation by its words promises."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from recollect.domain.chat import AnswerText, ChatRequest
 from recollect.domain.history_matching import Sighting, said_digest
 from recollect.domain.model import Append, NewTurn, Role
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.files import SqlTranscriptStore
-from recollect.infra.journal.history_matching import SqlChainStore
-from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
-from tests.fakes import START, FakeClock
-
-SCHEDULE = Schedule(boundary_every=4, boundary_delay_ms=0, pause_ms=0, transcript_delay_ms=0)
+from recollect.infra.journal.history_matching import AT_ONCE, BEHIND, MOST_SIGHTINGS
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 
-@dataclass
-class Conversations:
-    """The store, and the threads that it knows."""
-
-    store: SqlChainStore
-    threads: SqlThreadStore
-    transcripts: SqlTranscriptStore
+class Conversations(Journal):
+    """A journal that is asked for conversations by their words."""
 
     async def say(self, thread: str, *turns: NewTurn, user_id: str = "ann", space: str = "default") -> None:
         await self.threads.append(Append(space, thread, turns, user_id))
 
     async def begun(self, *turns: NewTurn, thread: str | None = None, user_id: str = "ann") -> list[Sighting]:
-        return await self.store.from_the_beginning("default", user_id, digests(turns), thread)
+        return await self.chains.from_the_beginning("default", user_id, digests(turns), thread)
 
     async def went_on(
         self, *turns: NewTurn, longer_than: int = 0, thread: str | None = None
     ) -> list[Sighting]:
         await self.begun(*turns)
-        return await self.store.in_the_middle("default", "ann", digests(turns), longer_than, thread)
+        return await self.chains.in_the_middle("default", "ann", digests(turns), longer_than, thread)
 
     async def edit(self, thread: str, turn_id: str, words: str) -> None:
         turn = await self.threads.get_turn(thread, turn_id)
         assert turn is not None
         await self.transcripts.revise("default", thread, [replace(turn, content=words)], {})
 
+    async def behind(self) -> list[str]:
+        """Threads whose turns are still to be taken in."""
+        found = await self.database.read(BEHIND, {"space": "default", "user_id": "ann"})
+        names = await self.database.read("SELECT pk, thread_id FROM threads")
+        return [row["thread_id"] for row in names if row["pk"] in {each["thread_pk"] for each in found}]
+
 
 @pytest.fixture
 async def conversations(tmp_path: Path) -> AsyncIterator[Conversations]:
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    threads = SqlThreadStore(database, clock=FakeClock(), schedule=SCHEDULE)
-    yield Conversations(SqlChainStore(database), threads, SqlTranscriptStore(database))
-    await database.close()
+    journal = Conversations(tmp_path / "journal.db")
+    await journal.database.open()
+    yield journal
+    await journal.database.close()
 
 
-def digests(turns: tuple[NewTurn, ...]) -> list[bytes]:
+def digests(turns: Sequence[NewTurn]) -> list[bytes]:
     return [said for turn in turns if (said := said_digest(turn)) is not None]
 
 
@@ -256,3 +252,79 @@ async def test_what_was_forgotten_is_not_known(conversations: Conversations) -> 
     assert await conversations.begun(asks("hello")) == []
     await conversations.say("t1", asks("hello"), answers("hi"))
     assert turn_ids(await conversations.begun(asks("hello"), answers("hi"))) == [("t1", "t-4")]
+
+
+# Long conversations, and many of them
+
+
+def exchanges(count: int, about: str = "") -> list[NewTurn]:
+    pairs = [(asks(f"q{number} {about}"), answers(f"a{number} {about}")) for number in range(count)]
+    return [turn for pair in pairs for turn in pair]
+
+
+async def test_a_thread_longer_than_one_transaction_takes_in_is_known_to_its_tip(
+    conversations: Conversations,
+) -> None:
+    said = exchanges(AT_ONCE)
+    await conversations.say("t1", *said)
+    (tip,) = await conversations.begun(*said, *exchanges(1, "new"))
+    assert (tip.turn_id, tip.known, tip.is_tip) == (f"t-{2 * AT_ONCE}", 2 * AT_ONCE, True)
+    (early,) = await conversations.begun(*said[:301], *exchanges(250, "other"))
+    assert (early.turn_id, early.known) == ("t-301", 301)
+    (dropped,) = await conversations.went_on(*said[100:], *exchanges(1, "new"))
+    assert (dropped.turn_id, dropped.known) == (f"t-{2 * AT_ONCE}", 2 * AT_ONCE - 100)
+
+
+async def test_an_opening_that_thousands_of_threads_share_costs_a_few_rows(
+    conversations: Conversations,
+) -> None:
+    for number in range(200):
+        await conversations.say(f"t{number}", *exchanges(1))
+    found = await conversations.begun(*exchanges(1)[:1])
+    assert len(found) == MOST_SIGHTINGS
+    assert found[0].thread_id == "t199"
+
+
+async def test_more_threads_than_one_transaction_takes_in_are_all_known_and_not_read_again(
+    conversations: Conversations,
+) -> None:
+    many = AT_ONCE + 1
+    for number in range(many):
+        await conversations.say(f"t{number}", *exchanges(1, str(number)))
+    assert len(await conversations.behind()) == AT_ONCE
+    for number in (0, many // 2, many - 1):
+        found = await conversations.begun(*exchanges(1, str(number)))
+        assert [each.thread_id for each in found] == [f"t{number}"]
+    assert await conversations.behind() == []
+
+
+async def test_an_answer_under_way_is_waited_for_without_looking_at_its_thread_each_time(
+    conversations: Conversations,
+) -> None:
+    chats = conversations.chats
+    accepted = await chats.accept("default", ChatRequest("t1", (asks("q"),), user_id="ann"))
+    (sighting,) = await conversations.begun(asks("q"))
+    assert (sighting.turn_id, await conversations.behind()) == ("t-1", [])
+    await chats.finish(accepted, [AnswerText("a")], status="complete", model="m")
+    assert turn_ids(await conversations.begun(asks("q"), answers("a"))) == [("t1", "t-2")]
+
+
+async def test_a_question_under_way_elsewhere_makes_nobody_wait_for_a_turn_to_write(
+    conversations: Conversations,
+) -> None:
+    for about in ("mine", "theirs"):
+        await conversations.say(about, *exchanges(2, about))
+    await conversations.begun(*exchanges(2, "mine"))
+    await conversations.chats.accept("default", ChatRequest("theirs", (asks("next"),), user_id="ann"))
+    written = conversations.database.operations
+    (sighting,) = await conversations.begun(*exchanges(2, "mine"), asks("new"))
+    assert (sighting.thread_id, sighting.turn_id, sighting.is_tip) == ("mine", "t-4", True)
+    assert conversations.database.operations == written
+
+
+async def test_what_was_said_leaves_no_digest_behind(conversations: Conversations) -> None:
+    await conversations.say("t1", *exchanges(3))
+    await conversations.begun(*exchanges(3))
+    assert await conversations.database.read("SELECT count(*) AS n FROM chains") == [{"n": 6}]
+    await conversations.threads.delete_thread("t1")
+    assert await conversations.database.read("SELECT count(*) AS n FROM chains") == [{"n": 0}]

@@ -1,45 +1,33 @@
 """What the journal of chats promises, of SQLite: a turn has its place when it arrives, and every prompt is kept."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
-from recollect.domain.job import TITLE, JobSpec, chat_lane
+from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentPrompt
 from recollect.domain.model import Append, JsonObject, NewTurn, Status, Thread, Turn
 from recollect.domain.prompt import prompt_bytes
-from recollect.errors import Conflict, InvalidInput, NotFound
-from recollect.infra.journal.cells import SqlCellStore
-from recollect.infra.journal.chats import SqlChatStore
-from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
-from tests.fakes import START, FakeClock
+from recollect.errors import Conflict, InvalidInput
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
 
 
-@dataclass(frozen=True)
-class Journal:
-    chats: SqlChatStore
-    threads: SqlThreadStore
-    cells: SqlCellStore
-    coverage: SqlCoverage
-    jobs: SqlJobStore
-    clock: FakeClock
-
-    async def ask(self, *texts: str, thread: str = "t", **fields: Any) -> Accepted:
+class Chats(Journal):
+    async def ask(
+        self, *texts: str, thread: str = "t", skip_reason: str | None = None, **fields: Any
+    ) -> Accepted:
         turns = tuple(NewTurn("user", text, self.clock(), "ann") for text in texts)
-        return await self.chats.accept(Asked("default", thread, turns, user_id="ann", **fields))
+        request = ChatRequest(thread, turns, user_id="ann", **fields)
+        return await self.chats.accept("default", request, skip_reason)
 
     async def send(self, accepted: Accepted, *messages: str, **fields: Any) -> None:
         prompt = self.prompt(*messages, **fields)
-        await self.chats.begin("default", accepted.thread.thread_id, accepted, prompt)
+        await self.chats.begin(accepted, prompt)
 
     def prompt(self, *messages: str, **fields: Any) -> SentPrompt:
         said: list[JsonObject] = [{"role": "user", "content": text} for text in messages]
@@ -47,41 +35,35 @@ class Journal:
         return replace(prompt, **fields)
 
     async def answer(self, accepted: Accepted, text: str, status: Status = "complete", **fields: Any) -> Turn:
-        return await self.chats.finish(
-            "default",
-            accepted.thread.thread_id,
-            accepted,
-            [AnswerText(text)] * len(accepted.answers),
-            status=status,
-            **fields,
-        )
+        texts = [AnswerText(text)] * len(accepted.answers)
+        return await self.chats.finish(accepted, texts, status=status, **fields)
+
+    async def sent(self, turn_id: str, thread: str = "t") -> list[str]:
+        """The messages of the prompt that is kept for an answer."""
+        receipt = await self.chats.prompt("default", thread, turn_id)
+        assert receipt is not None
+        return [str(message["content"]) for message in receipt.messages]
+
+    async def path(self, accepted: Accepted) -> list[str]:
+        found = await self.chats.conversation(accepted, 10)
+        return [each.turn.content for each in found.path]
 
     async def kinds(self) -> set[str]:
-        found = await self.jobs.list_jobs(space="default", user_id=None, state=None, limit=10, after=0)
-        return {job.kind for job in found}
+        return {job.kind for job in await self.waiting()}
 
     async def turns(self, thread: str = "t") -> list[tuple[str, str, str]]:
         return [(turn.role, turn.content, turn.status) for turn in await self.threads.get_history(thread)]
 
 
 @pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    database, clock = Database(tmp_path / "journal.db"), FakeClock()
-    await database.open()
-    schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
-    given: Any = {"clock": clock, "schedule": schedule}
-    yield Journal(
-        SqlChatStore(database, **given),
-        SqlThreadStore(database, **given),
-        SqlCellStore(database, **given),
-        SqlCoverage(database),
-        SqlJobStore(database),
-        clock,
-    )
-    await database.close()
+async def journal(tmp_path: Path) -> AsyncIterator[Chats]:
+    journal = Chats(tmp_path / "journal.db")
+    await journal.database.open()
+    yield journal
+    await journal.database.close()
 
 
-async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Journal) -> None:
+async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Chats) -> None:
     first, second = await journal.ask("one"), await journal.ask("two")
     assert [turn.turn_id for turn in (*first.turns, *first.answers)] == ["t-1", "t-2"]
     assert [turn.turn_id for turn in (*second.turns, *second.answers)] == ["t-3", "t-4"]
@@ -93,7 +75,7 @@ async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Journa
     assert [content for _, content, _ in await journal.turns()] == ["one", "first", "two", "second"]
 
 
-async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Journal) -> None:
+async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     await journal.threads.append(Append("default", "t", [NewTurn("user", "aside", START, "ann")], "ann"))
@@ -101,7 +83,7 @@ async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Journ
     assert [content for _, content, _ in await journal.turns()] == ["one", "first", "aside"]
 
 
-async def test_memory_sees_no_answer_that_is_still_coming(journal: Journal) -> None:
+async def test_memory_sees_no_answer_that_is_still_coming(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one"]
@@ -109,7 +91,7 @@ async def test_memory_sees_no_answer_that_is_still_coming(journal: Journal) -> N
     assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one", "first"]
 
 
-async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Journal) -> None:
+async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.answer(asked, "", "failed")
     await journal.ask("two", skip_reason="memory is off")
@@ -118,10 +100,10 @@ async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Journ
     assert await journal.coverage.inconsistencies() == []
 
 
-async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Journal) -> None:
+async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
-    await journal.chats.save("default", "t", asked.answer, AnswerText("the first", "hm"))
+    await journal.chats.save(asked.thread, asked.answer, AnswerText("the first", "hm"))
     waiting = await journal.ask("two")
     assert await journal.chats.recover() == 3
     assert await journal.turns() == [
@@ -135,15 +117,7 @@ async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Jou
     assert "stopped" in receipt.detail["error"]
 
 
-async def test_a_key_finds_what_was_asked_under_it(journal: Journal) -> None:
-    asked = await journal.ask("one", key="k", digest=b"d")
-    assert await journal.chats.requested("default", "t", "other") is None
-    found = await journal.chats.requested("default", "t", "k")
-    assert found is not None
-    assert (found[0], found[1].turn_id) == (b"d", asked.answer.turn_id)
-
-
-async def test_a_failed_request_that_others_followed_is_not_said_again(journal: Journal) -> None:
+async def test_a_failed_request_that_others_followed_is_not_said_again(journal: Chats) -> None:
     await journal.answer(await journal.ask("one", key="k"), "", "failed")
     await journal.answer(await journal.ask("one", key="k"), "", "failed")
     await journal.answer(await journal.ask("two"), "yes")
@@ -157,7 +131,7 @@ async def test_a_failed_request_that_others_followed_is_not_said_again(journal: 
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("choices", [1, 2])
 async def test_a_message_whose_answers_all_failed_is_said_once_however_often_it_is_sent(
-    journal: Journal, key: str | None, choices: int
+    journal: Chats, key: str | None, choices: int
 ) -> None:
     await journal.answer(await journal.ask("zero"), "before")
     for _ in range(4):
@@ -168,14 +142,14 @@ async def test_a_message_whose_answers_all_failed_is_said_once_however_often_it_
     assert turns[-1] == ("assistant", "at last", "complete")
 
 
-async def test_a_message_that_was_answered_in_part_is_said_again(journal: Journal) -> None:
+async def test_a_message_that_was_answered_in_part_is_said_again(journal: Chats) -> None:
     await journal.answer(await journal.ask("one"), "", "failed")
     await journal.answer(await journal.ask("one"), "half", "partial")
     await journal.answer(await journal.ask("one"), "", "failed")
     assert [said for role, said, _ in await journal.turns() if role == "user"] == ["one", "one"]
 
 
-async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:
+async def test_prompts_are_read_back_byte_for_byte(journal: Chats) -> None:
     sent = [["a"], ["a", "b", "c"], ["a", "b", "c", "d\u2028e"], ["x", "b"], ["x", "b", "y"]]
     for number, messages in enumerate(sent):
         asked = await journal.ask(f"message {number}")
@@ -190,7 +164,7 @@ async def test_prompts_are_read_back_byte_for_byte(journal: Journal) -> None:
         assert receipt.detail["cached_tokens"] == number
 
 
-async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Journal) -> None:
+async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Chats) -> None:
     """All that is known afterwards is the same as if it had been written down while it streamed."""
     block = ContextBlock("[Context]", {"m": "d"})
     detail: JsonObject = {"epoch": 1, "cached_tokens": 3}
@@ -205,7 +179,7 @@ async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Journa
 
     async def known(thread: str) -> list[object]:
         asked = await journal.ask("three", thread=thread)
-        made_of = await journal.chats.conversation("default", thread, asked, 10)
+        made_of = await journal.chats.conversation(asked, 10)
         path = [(each.position, each.block, each.turn.content, each.turn.status) for each in made_of.path]
         receipts = [await journal.chats.prompt("default", thread, turn) for turn in ("t-2", "t-4")]
         return [made_of.epoch, made_of.last_prompt, path, receipts]
@@ -216,7 +190,7 @@ async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Journa
     assert receipt.detail == detail
 
 
-async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readable(journal: Journal) -> None:
+async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readable(journal: Chats) -> None:
     """The first was refused as too long, say, and a shorter one was sent for the same answer."""
     first = await journal.ask("one")
     await journal.send(first, "s", "one")
@@ -226,13 +200,11 @@ async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readabl
     await journal.send(second, "two")
     await journal.answer(second, "fine")
     for turn, sent in (("t-2", ["s", "one"]), ("t-4", ["two"])):
-        receipt = await journal.chats.prompt("default", "t", turn)
-        assert receipt is not None
-        assert [message["content"] for message in receipt.messages] == sent
+        assert await journal.sent(turn) == sent
 
 
 async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_of_that(
-    journal: Journal,
+    journal: Chats,
 ) -> None:
     late, second = await journal.ask("one"), await journal.ask("two")
     await journal.send(second, "one", "two", epoch=replace(EPOCH, reason="later"))
@@ -241,7 +213,7 @@ async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_o
     prompt = journal.prompt("one", block=block, block_position=1)
     await journal.answer(late, "fine", prompt=prompt, payload={"messages": None})
     third = await journal.ask("three")
-    made_of = await journal.chats.conversation("default", "t", third, 10)
+    made_of = await journal.chats.conversation(third, 10)
     assert made_of.epoch is not None
     assert made_of.epoch.reason == "later"
     assert made_of.last_prompt is not None
@@ -249,12 +221,10 @@ async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_o
     assert [each.block for each in made_of.path] == [None] * 4
     await journal.send(third, "one", "two", "three", opens_epoch=False)
     for turn, sent in (("t-2", ["one"]), ("t-4", ["one", "two"]), ("t-6", ["one", "two", "three"])):
-        receipt = await journal.chats.prompt("default", "t", turn)
-        assert receipt is not None
-        assert [message["content"] for message in receipt.messages] == sent
+        assert await journal.sent(turn) == sent
 
 
-async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Journal) -> None:
+async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     payload = {"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "one"}]}]}
@@ -264,96 +234,43 @@ async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal
     assert receipt.payload == payload
 
 
-async def test_the_next_prompt_is_made_of_the_path_with_its_frozen_blocks(journal: Journal) -> None:
-    first = await journal.ask("one")
-    block = ContextBlock("[Context]", {"m": "d"})
-    await journal.send(first, "one", block=block, block_position=1)
-    await journal.answer(first, "first")
-    second = await journal.ask("two")
-    found = await journal.chats.conversation("default", "t", second, 10)
-    assert [(each.position, each.turn.content, each.block) for each in found.path] == [
-        (1, "one", block), (2, "first", None),
-    ]  # fmt: skip
-    assert (found.epoch, found.last_prompt and found.last_prompt.position) == (EPOCH, 2)
-
-
-async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Journal) -> None:
+async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Chats) -> None:
     await journal.answer(await journal.ask("one"), "first")
     turn = NewTurn("user", "two", START, "ann")
-    accepted, found = await journal.chats.accept_next(Asked("default", "t", (turn,), user_id="ann"), 10)
-    assert found == await journal.chats.conversation("default", "t", accepted, 10)
+    accepted, found = await journal.chats.accept_next("default", ChatRequest("t", (turn,), user_id="ann"), 10)
+    assert found == await journal.chats.conversation(accepted, 10)
     assert [each.turn.content for each in found.path] == ["one", "first"]
 
 
-async def test_a_branch_follows_its_parents(journal: Journal) -> None:
-    for text in ("one", "two"):
-        asked = await journal.ask(text)
-        await journal.answer(asked, f"to {text}")
-    branch = await journal.ask("three", parent_id="t-2")
-    found = await journal.chats.conversation("default", "t", branch, 10)
-    assert [each.turn.content for each in found.path] == ["one", "to one"]
-    await journal.answer(branch, "to three")
-    after = await journal.ask("four")
-    found = await journal.chats.conversation("default", "t", after, 10)
-    assert [each.turn.content for each in found.path] == ["one", "to one", "three", "to three"]
-
-
-async def test_a_second_first_message_has_nothing_before_it(journal: Journal) -> None:
+async def test_a_second_first_message_has_nothing_before_it(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.answer(asked, "to one")
     other = await journal.ask("another", parent_id="t-0")
     assert other.turns[0].parent_id == "t-0"
-    assert (await journal.chats.conversation("default", "t", other, 10)).path == ()
+    assert (await journal.chats.conversation(other, 10)).path == ()
     await journal.answer(other, "to another")
     after = await journal.ask("more")
-    found = await journal.chats.conversation("default", "t", after, 10)
-    assert [each.turn.content for each in found.path] == ["another", "to another"]
+    assert await journal.path(after) == ["another", "to another"]
 
 
-async def test_where_a_thread_begins_nothing_can_be_answered_again(journal: Journal) -> None:
+async def test_where_a_thread_begins_nothing_can_be_answered_again(journal: Chats) -> None:
     await journal.ask("one")
     with pytest.raises(InvalidInput, match="parent_id"):
-        await journal.chats.accept(Asked("default", "t", (), parent_id="t-0"))
+        await journal.chats.accept("default", ChatRequest("t", (), parent_id="t-0"))
 
 
-async def test_the_receipts_of_a_stretch_come_by_turn(journal: Journal) -> None:
+async def test_the_receipts_of_a_stretch_come_by_turn(journal: Chats) -> None:
     for text in ("one", "two", "three"):
         asked = await journal.ask(text)
         await journal.send(asked, text)
         await journal.answer(asked, f"to {text}", detail={"cached_tokens": len(text)})
-    found = await journal.chats.receipts("default", "t", "t-2", "t-5")
+    some = (await journal.threads.get_history("t"))[1:5]
+    found = await journal.chats.receipts("default", "t", some)
     assert {turn: receipt["cached_tokens"] for turn, receipt in found.items()} == {"t-2": 3, "t-4": 3}
-    assert await journal.chats.receipts("other", "t", "t-1", "t-9") == {}
+    assert await journal.chats.receipts("other", "t", some) == {}
 
 
-async def test_further_choices_stand_beside_the_one_that_goes_on(journal: Journal) -> None:
-    asked = await journal.ask("one", choices=2)
-    texts = [AnswerText("other"), AnswerText("chosen")]
-    await journal.chats.finish("default", "t", asked, texts, status="complete")
-    after = await journal.ask("two")
-    found = await journal.chats.conversation("default", "t", after, 10)
-    assert [each.turn.content for each in found.path] == ["one", "chosen"]
-    assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one", "chosen"]
-
-
-async def test_unknown_parents_and_known_ids_are_refused_and_change_nothing(journal: Journal) -> None:
-    await journal.ask("one")
-    with pytest.raises(InvalidInput, match="parent_id"):
-        await journal.ask("two", parent_id="t-9")
-    with pytest.raises(NotFound):
-        await journal.chats.accept(
-            Asked("default", "t", (NewTurn("user", "hello", START, "bob"),), user_id="bob")
-        )
-    assert len(await journal.turns()) == 2
-
-
-async def test_the_work_that_follows_is_queued_with_the_answer(journal: Journal) -> None:
-    asked = await journal.ask("one")
-    await journal.answer(asked, "first", jobs=[JobSpec(TITLE, chat_lane("k"), "default", "t")])
-    assert await journal.kinds() == {"boundary", "transcribe", "title"}
-
-
-async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Journal) -> None:
+async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Chats) -> None:
     await journal.threads.create_thread(Thread("default", "t", "ann", START, START, incognito=True))
     asked = await journal.ask("a secret")
     await journal.send(asked, "a secret")
@@ -362,30 +279,30 @@ async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Journal
     assert await journal.kinds() == set()
 
 
-async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Journal) -> None:
+async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
     await journal.answer(asked, "first")
     await journal.chats.keep("default", "t", 1, 3, "d", "what was said")
     await journal.chats.keep("default", "t", 7, 3, "d", "too late")
-    found = await journal.chats.conversation("default", "t", await journal.ask("two"), 10)
+    found = await journal.chats.conversation(await journal.ask("two"), 10)
     assert found.summary is not None
     assert (found.summary.cut, found.summary.text) == (3, "what was said")
 
 
-async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Journal) -> None:
+async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chats) -> None:
     asked = await journal.ask("one", key="k")
     await journal.send(asked, "one", block=ContextBlock("[Context]"), block_position=1)
     await journal.answer(asked, "first")
     await journal.threads.clear_thread("t")
     again = await journal.ask("two")
-    found = await journal.chats.conversation("default", "t", again, 10)
+    found = await journal.chats.conversation(again, 10)
     assert (found.path, found.epoch, found.last_prompt) == ((), None, None)
     assert await journal.chats.requested("default", "t", "k") is None
 
 
 async def test_the_costs_of_the_last_prompts_are_told_oldest_first_each_user_for_themselves(
-    journal: Journal,
+    journal: Chats,
 ) -> None:
     for number, text in enumerate(("one", "two", "three")):
         asked = await journal.ask(text)

@@ -19,11 +19,6 @@ from tests.fakes import START
 SYSTEM = NewTurn("system", "be kind", START, "app")
 
 
-async def test_an_empty_journal_covers_nothing(journal: Journal) -> None:
-    coverage = await journal.coverage.coverage(space="default")
-    assert (coverage.messages, coverage.missing, coverage.doubled) == (0, 0, 0)
-
-
 async def test_every_message_is_counted_where_it_is(journal: Journal) -> None:
     await journal.threads.append(Append("default", "t1", [said("a"), said("b"), said("c"), SYSTEM]))
     a, *_ = await journal.threads.get_history("t1")
@@ -55,31 +50,23 @@ async def test_what_a_strategy_has_still_to_work_on_is_not_extracted(journal: Jo
     assert (other.celled, other.extracted) == (1, 1)
 
 
-async def test_a_session_is_counted_alone(journal: Journal) -> None:
-    await journal.add("t1", "a", "b")
-    await journal.add("t2", "c")
-    assert (await journal.coverage.coverage(space="default", thread_id="t1")).messages == 2
-
-
-async def test_a_user_is_counted_alone(journal: Journal) -> None:
+async def test_a_session_a_user_and_a_space_are_counted_alone(journal: Journal) -> None:
     await journal.add("t1", "a", "b", user_id="ann")
     await journal.add("t2", "c", user_id="bob")
     await journal.add("t3", "d", user_id="bob")
     await journal.threads.delete_thread("t3")
-    found = await journal.coverage.coverage(space="default", user_id="bob")
-    assert (found.messages, found.buffered, found.forgotten) == (2, 1, 1)
-
-
-async def test_a_space_is_counted_alone(journal: Journal) -> None:
-    await journal.add("t1", "a", space="one")
-    await journal.add("t1", "b", "c", space="two")
-    assert (await journal.coverage.coverage(space="two")).messages == 2
-
-
-async def test_a_session_nobody_knows_has_no_messages(journal: Journal) -> None:
-    await journal.add("t1", "a")
-    found = await journal.coverage.coverage(space="default", thread_id="t9")
-    assert (found.messages, found.missing) == (0, 0)
+    await journal.add("t1", "e", "f", "g", space="two")
+    for asked, counted in (
+        ({"space": "default"}, (4, 3, 1)),
+        ({"space": "default", "thread_id": "t1"}, (2, 2, 0)),
+        ({"space": "default", "user_id": "bob"}, (2, 1, 1)),
+        ({"space": "two"}, (3, 3, 0)),
+        ({"space": "default", "thread_id": "nobody's"}, (0, 0, 0)),
+        ({"space": "empty"}, (0, 0, 0)),
+    ):
+        found = await journal.coverage.coverage(**asked)
+        assert (found.messages, found.buffered, found.forgotten) == counted, asked
+        assert (found.missing, found.doubled) == (0, 0)
 
 
 async def test_the_digest_is_the_same_for_the_same_words(journal: Journal) -> None:

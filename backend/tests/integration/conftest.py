@@ -1,18 +1,39 @@
-"""A home in this process for tests that need no other; and what tests measured, shown at the end of a run."""
+"""Homes, a stand-in model and a chat with it; and what tests measured, shown at the end of a run."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cache_figures import TABLE_ROW, table
 from tests.http_client import Home, opened
+from tests.processes import StandInModel
+from tests.talking import Talk, talking
 
 
 @pytest.fixture
 async def home(tmp_path: Path) -> AsyncIterator[Home]:
     async with opened(tmp_path / "home") as home:
         yield home
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[StandInModel]:
+    with StandInModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: StandInModel) -> StandInModel:
+    """The stand-in model of this module, polite again."""
+    running.control()
+    return running
+
+
+@pytest.fixture
+async def talk(tmp_path: Path, model: StandInModel) -> AsyncIterator[Talk]:
+    async with talking(tmp_path, model) as talk:
+        yield talk
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

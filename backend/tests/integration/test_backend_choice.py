@@ -96,26 +96,18 @@ def test_a_further_backend_cannot_take_the_name_of_the_default(backends_of: Any)
         backends_of(backends={"default": {"base_url": "http://10.0.0.7:8000"}})
 
 
-def test_backends_at_one_address_share_a_gate_and_a_group_can_be_set(backends_of: Any) -> None:
+def test_backends_at_one_address_are_one_server_with_one_gate_unless_a_group_is_set(backends_of: Any) -> None:
     backends = backends_of(
         llm={"base_url": "http://localhost:8080/v1"},
         backends={
             "same": {"base_url": "http://127.0.0.1:8080"},
-            "other": {"base_url": "http://127.0.0.1:8081", "gate_group": "card 0"},
+            "other": {"base_url": "http://127.0.0.1:8080", "gate_group": "card 0"},
         },
+        tasks={"model": "another"},
     )
     assert backends.get().gate_group == backends.get("same").gate_group == "127.0.0.1:8080"
     assert backends.get("other").gate_group == "card 0"
-
-
-def test_backends_of_other_names_at_one_address_are_one_server(backends_of: Any) -> None:
-    backends = backends_of(
-        llm={"base_url": "http://localhost:8080/v1"},
-        backends={"same": {"base_url": "http://127.0.0.1:8080", "gate_group": "another"}},
-        tasks={"model": "another"},
-    )
-    servers = {backend.server for backend in (backends.get(), backends.get("same"), backends.tasks)}
-    assert servers == {"127.0.0.1:8080"}
+    assert {backend.server for backend in (*backends.all(), backends.tasks)} == {"127.0.0.1:8080"}
 
 
 def test_the_models_that_settings_name_are_known_without_asking(backends_of: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.eventually import eventually
-from tests.integration.test_prompts import Talk, talking
 from tests.processes import StandInModel
+from tests.talking import Talk, talking
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -14,18 +12,6 @@ from tests.http_client import Json, coverage
 from tests.processes import Server, StandInModel, wait_until
 
 ORPHAN_SECONDS = "1"
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: StandInModel) -> StandInModel:
-    running.control()
-    return running
 
 
 @pytest.fixture(scope="module")
@@ -102,27 +88,6 @@ def test_reasoning_is_streamed_and_kept_apart(
     say(client, thread, "go on")
     sent = prompt(client, thread, "t-4")["messages"]
     assert thought not in str(sent)
-
-
-def test_messages_sent_at_once_are_answered_in_the_order_of_their_arrival(
-    server: Server, model: StandInModel, thread: str
-) -> None:
-    model.control(chunk_delay_seconds=0.05)
-    asked = ["Who is Donald Trump?", "who are his children?", "summarize that", "repeat that but shorter"]
-    with ThreadPoolExecutor(len(asked)) as pool:
-        waiting = []
-        for number, text in enumerate(asked):
-            waiting.append(pool.submit(_alone, server, thread, text))
-            wait_until(partial(_has_turns, server, thread, 2 * number + 2), "it is in its place")
-        answers = [each.result() for each in waiting]
-    stored = turns(server.client, thread)
-    assert contents(stored)[::2] == asked
-    assert [turn["role"] for turn in stored] == ["user", "assistant"] * 4
-    assert all(answer["assistant_turn"]["content"] == "I see: Donald Trump" for answer in answers)
-
-
-def _has_turns(server: Server, thread: str, number: int) -> bool:
-    return len(_turns_or_none(server, thread)) >= number
 
 
 def _until_it_speaks(stream: Iterator[Json]) -> None:

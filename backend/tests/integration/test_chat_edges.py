@@ -1,27 +1,12 @@
 """Chats at their edges: threads that are deleted in mid-answer, branches from long ago, chains of tool calls, retries."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.http_client import Json
-from tests.integration.test_prompts import Talk, talking
 from tests.processes import StandInModel
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: StandInModel) -> StandInModel:
-    running.control()
-    return running
+from tests.talking import Talk, talking
 
 
 async def delete(talk: Talk, thread: str = "t") -> None:
@@ -40,23 +25,22 @@ def users(sent: Json) -> list[str]:
 
 
 async def test_a_deleted_thread_takes_its_answers_with_it_though_its_id_is_used_again(
-    tmp_path: Path, model: StandInModel
+    talk: Talk, model: StandInModel
 ) -> None:
-    async with talking(tmp_path, model) as talk:
-        model.control("stall")
-        first = asyncio.create_task(post(talk, "ann one"))
-        second = asyncio.create_task(post(talk, "ann two"))
-        await asyncio.to_thread(model.calls, in_flight=1)
-        await delete(talk)
-        await add(talk, ["BOBSECRET is mine", "and so is this", "and this", "and that"], "bob")
-        model.control()
-        answers = [await first, await second]
-        joined = await talk.client.get("/api/v1/threads/t/stream", params={"user_id": "bob"})
-        seen = model.calls()
-        bobs = [
-            await talk.client.get(f"/api/v1/threads/t/turns/t-{n}/prompt", params={"user_id": "bob"})
-            for n in (1, 2, 3, 4)
-        ]
+    model.control("stall")
+    first = asyncio.create_task(post(talk, "ann one"))
+    second = asyncio.create_task(post(talk, "ann two"))
+    await asyncio.to_thread(model.calls, in_flight=1)
+    await delete(talk)
+    await add(talk, ["BOBSECRET is mine", "and so is this", "and this", "and that"], "bob")
+    model.control()
+    answers = [await first, await second]
+    joined = await talk.client.get("/api/v1/threads/t/stream", params={"user_id": "bob"})
+    seen = model.calls()
+    bobs = [
+        await talk.client.get(f"/api/v1/threads/t/turns/t-{n}/prompt", params={"user_id": "bob"})
+        for n in (1, 2, 3, 4)
+    ]
     assert [answer.status_code for answer in answers] == [404, 404]
     assert "BOBSECRET" not in "".join(answer.text for answer in answers)
     assert "BOBSECRET" not in str(seen)
@@ -138,31 +122,25 @@ async def test_a_long_chain_of_tool_calls_keeps_the_words_that_set_it_off(
     assert len(set(epochs)) <= len(sent) // 2 + 1
 
 
-async def test_the_work_on_skills_follows_the_end_of_a_long_chain(
-    tmp_path: Path, model: StandInModel
-) -> None:
-    async with talking(tmp_path, model) as talk:
-        model.control("tool_call")
-        answer = await talk.say("What is the weather in Paris?")
-        for _ in range(8):
-            answer = await tool_round(talk, answer["assistant_turn"])
-        turn = answer["assistant_turn"]["turn_id"]
-        receipts = await talk.app.cells.receipts("default", "t", [turn])
-        jobs = await talk.app.jobs.list_jobs(space="default", limit=1000)
+async def test_the_work_on_skills_follows_the_end_of_a_long_chain(talk: Talk, model: StandInModel) -> None:
+    model.control("tool_call")
+    answer = await talk.say("What is the weather in Paris?")
+    for _ in range(8):
+        answer = await tool_round(talk, answer["assistant_turn"])
+    turn = answer["assistant_turn"]["turn_id"]
+    receipts = await talk.app.cells.receipts("default", "t", [turn])
+    jobs = await talk.app.jobs.list_jobs(space="default", limit=1000)
     worked_on = [job.payload.get("turns", [""])[-1] for job in jobs if job.kind == "skills"]
     assert receipts[turn] or turn in worked_on
 
 
-async def test_a_thread_whose_first_answer_calls_a_tool_gets_a_title(
-    tmp_path: Path, model: StandInModel
-) -> None:
-    async with talking(tmp_path, model) as talk:
-        model.control("tool_call")
-        answer = await talk.say("What is the weather in Paris?")
-        model.control()
-        await tool_round(talk, answer["assistant_turn"])
-        jobs = await talk.app.jobs.list_jobs(space="default", limit=1000)
-        thread = (await talk.client.get("/api/v1/threads/t", params={"user_id": "ann"})).json()
+async def test_a_thread_whose_first_answer_calls_a_tool_gets_a_title(talk: Talk, model: StandInModel) -> None:
+    model.control("tool_call")
+    answer = await talk.say("What is the weather in Paris?")
+    model.control()
+    await tool_round(talk, answer["assistant_turn"])
+    jobs = await talk.app.jobs.list_jobs(space="default", limit=1000)
+    thread = (await talk.client.get("/api/v1/threads/t", params={"user_id": "ann"})).json()
     assert "title" in [job.kind for job in jobs] or thread["title"]
 
 
@@ -181,15 +159,14 @@ async def test_a_memory_may_come_back_as_soon_as_it_left_the_window(
 
 
 async def test_a_message_sent_again_after_a_failure_gets_the_time_and_zone_of_now(
-    tmp_path: Path, model: StandInModel
+    talk: Talk, model: StandInModel
 ) -> None:
-    async with talking(tmp_path, model) as talk:
-        model.control("error")
-        failed = await post(talk, "What time is it?", time_zone="Asia/Tokyo")
-        assert failed.status_code >= 500
-        model.control()
-        talk.clock.advance(3_600_000)
-        sent = await talk.sent(await talk.say("What time is it?", time_zone="Europe/Berlin"))
+    model.control("error")
+    failed = await post(talk, "What time is it?", time_zone="Asia/Tokyo")
+    assert failed.status_code >= 500
+    model.control()
+    talk.clock.advance(3_600_000)
+    sent = await talk.sent(await talk.say("What time is it?", time_zone="Europe/Berlin"))
     clocks = [m["content"] for m in sent["messages"] if str(m["content"]).startswith("[Context]")]
     assert len(clocks) == 1
     assert "Europe/Berlin" in clocks[0]
@@ -197,30 +174,28 @@ async def test_a_message_sent_again_after_a_failure_gets_the_time_and_zone_of_no
 
 
 async def test_a_message_sent_again_after_a_failure_does_not_join_its_own_query(
-    tmp_path: Path, model: StandInModel
+    talk: Talk, model: StandInModel
 ) -> None:
-    async with talking(tmp_path, model) as talk:
-        model.control("error")
-        failed = await post(talk, "Where does my sister live?")
-        assert failed.status_code >= 500
-        model.control()
-        sent = await talk.sent(await talk.say("Where does my sister live?"))
+    model.control("error")
+    failed = await post(talk, "Where does my sister live?")
+    assert failed.status_code >= 500
+    model.control()
+    sent = await talk.sent(await talk.say("Where does my sister live?"))
     rewriter = sent["detail"]["rewriter"]
     assert (rewriter["query"], rewriter["by"]) == ("Where does my sister live?", "none")
 
 
-async def test_a_regenerated_answer_sends_the_same_prompt(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model) as talk:
-        first = await talk.sent(await talk.say("Who is Donald Trump?"))
-        talk.clock.advance(3_600_000)
-        body = {"user_id": "ann", "parent_id": "t-1"}
-        answer = (await talk.client.post("/api/v1/threads/t/messages", json=body)).raise_for_status().json()
-        again = await talk.sent(answer)
-        talk.app.chat.live.forget("default", "t")
-        stored = await talk.client.get(
-            "/api/v1/threads/t/stream",
-            params={"user_id": "ann", "turn_id": answer["assistant_turn"]["turn_id"]},
-        )
+async def test_a_regenerated_answer_sends_the_same_prompt(talk: Talk) -> None:
+    first = await talk.sent(await talk.say("Who is Donald Trump?"))
+    talk.clock.advance(3_600_000)
+    body = {"user_id": "ann", "parent_id": "t-1"}
+    answer = (await talk.client.post("/api/v1/threads/t/messages", json=body)).raise_for_status().json()
+    again = await talk.sent(answer)
+    talk.app.chat.live.forget("default", "t")
+    stored = await talk.client.get(
+        "/api/v1/threads/t/stream",
+        params={"user_id": "ann", "turn_id": answer["assistant_turn"]["turn_id"]},
+    )
     assert again["messages"] == first["messages"]
     assert answer["user_turn"] is None
     assert '"user_turn":null' in stored.text.replace(" ", "")
@@ -265,8 +240,7 @@ async def test_blocks_stay_within_their_share_of_the_context(tmp_path: Path, mod
     assert tokens <= 0.05 * 2400
 
 
-async def test_a_rate_limit_tells_the_client_when_to_come_again(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model) as talk:
-        model.control("rate_limit", retry_after="7")
-        refused = await post(talk, "hello")
+async def test_a_rate_limit_tells_the_client_when_to_come_again(talk: Talk, model: StandInModel) -> None:
+    model.control("rate_limit", retry_after="7")
+    refused = await post(talk, "hello")
     assert (refused.status_code, refused.headers.get("Retry-After")) == (429, "7")

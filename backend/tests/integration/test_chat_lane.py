@@ -1,18 +1,31 @@
 """A turn that ends in a way nobody foresaw is over: it is not run again, and nobody waits for it."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from recollect.app import open_app
+from recollect.app import App, open_app
 from recollect.domain.access import Caller
+from recollect.domain.chat import ChatRequest
 from recollect.domain.model import NewTurn
 from recollect.errors import StorageUnavailable
 from recollect.service.chat.receive_stream import Patience
-from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.stream import LiveTurn
 from recollect.settings import Settings
 from tests.eventually import eventually
+
+
+def without_a_model(home: Path) -> AbstractAsyncContextManager[App]:
+    """Every chat ends with an error, at once."""
+    nobody = {"base_url": "http://127.0.0.1:9", "discover": False}
+    return open_app(Settings(home=home, embedding={"kind": "none"}, llm=nobody))
+
+
+async def say(app: App, words: str) -> LiveTurn:
+    turn = NewTurn("user", words, app.clock(), "")
+    return await app.chat.handle_chat_turn(Caller(), ChatRequest("t", (turn,), user_id="ann"))
 
 
 @pytest.mark.parametrize(
@@ -26,10 +39,7 @@ from tests.eventually import eventually
 async def test_an_answer_that_cannot_be_stored_ends_and_the_next_turn_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, stored: list[str]
 ) -> None:
-    settings = Settings(
-        home=tmp_path, embedding={"kind": "none"}, llm={"base_url": "http://127.0.0.1:9", "discover": False}
-    )
-    async with open_app(settings) as app:
+    async with without_a_model(tmp_path) as app:
         finish = app.chats.finish
         tries = []
 
@@ -41,8 +51,7 @@ async def test_an_answer_that_cannot_be_stored_ends_and_the_next_turn_works(
 
         monkeypatch.setattr(app.chats, "finish", fail_once)
         for words in ("one", "two"):
-            turn = NewTurn("user", words, app.clock(), "")
-            live = await app.chat.handle_chat_turn(Caller(), ChatRequest("t", (turn,), user_id="ann"))
+            live = await say(app, words)
             await live.wait()
             assert live.error is not None
         assert app.chat.live.count() == 0
@@ -53,18 +62,13 @@ async def test_an_answer_that_cannot_be_stored_ends_and_the_next_turn_works(
 async def test_whoever_asked_is_soon_told_that_the_disk_does_not_take_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(
-        home=tmp_path, embedding={"kind": "none"}, llm={"base_url": "http://127.0.0.1:9", "discover": False}
-    )
-    async with open_app(settings) as app:
+    async with without_a_model(tmp_path) as app:
 
         async def fail(*arguments: object, **fields: object) -> object:
             raise StorageUnavailable("full")
 
         monkeypatch.setattr(app.chats, "finish", fail)
-        live = await app.chat.handle_chat_turn(
-            Caller(), ChatRequest("t", (NewTurn("user", "one", app.clock(), ""),), user_id="ann")
-        )
+        live = await say(app, "one")
         async with asyncio.timeout(8):
             await live.wait()
         assert live.error is not None
@@ -74,10 +78,7 @@ async def test_whoever_asked_is_soon_told_that_the_disk_does_not_take_the_answer
 async def test_an_answer_that_the_disk_takes_late_is_stored_late_and_does_not_stream_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(
-        home=tmp_path, embedding={"kind": "none"}, llm={"base_url": "http://127.0.0.1:9", "discover": False}
-    )
-    async with open_app(settings) as app:
+    async with without_a_model(tmp_path) as app:
         finish, tries = app.chats.finish, []
 
         async def fail_for_long(*arguments: object, **fields: object) -> object:
@@ -88,9 +89,7 @@ async def test_an_answer_that_the_disk_takes_late_is_stored_late_and_does_not_st
 
         monkeypatch.setattr(app.chats, "finish", fail_for_long)
         monkeypatch.setattr(app.chat, "_patience", Patience(store_again_seconds=(0.01, 0.01)))
-        live = await app.chat.handle_chat_turn(
-            Caller(), ChatRequest("t", (NewTurn("user", "one", app.clock(), ""),), user_id="ann")
-        )
+        live = await say(app, "one")
         await live.wait()
 
         async def is_over() -> bool:

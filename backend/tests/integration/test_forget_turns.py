@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect.domain.chat import Asked
+from recollect.domain.chat import ChatRequest
 from recollect.domain.entries.entry import EntryChange, KeptAnswer, KnownEntry
 from recollect.domain.identity import thread_key
 from recollect.domain.model import NewTurn
@@ -206,7 +206,7 @@ async def test_its_answers_go_along_when_asked(home: Home) -> None:
 
 async def test_a_turn_that_is_still_being_written_is_a_conflict(home: Home) -> None:
     turn = NewTurn("user", "wait", START, "ann")
-    await home.app.chats.accept(Asked("default", "t1", (turn,), user_id="ann"))
+    await home.app.chats.accept("default", ChatRequest("t1", (turn,), user_id="ann"))
     answer = await forget(home, "t-6")
     assert (answer.status_code, "cancel" in answer.text) == (409, True)
 

@@ -5,54 +5,40 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentPrompt
+from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentPrompt
 from recollect.domain.forgetting import SETTLE, Task, task_of
 from recollect.domain.identity import thread_key
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import NewTurn
 from recollect.domain.prompt import prompt_bytes
-from recollect.infra.journal.chats import SqlChatStore
-from recollect.infra.journal.database import Database
 from recollect.infra.journal.forgetting import SqlForgetting
-from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
-from tests.fakes import FakeClock
+from tests.contract.journals import Journal
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
 WORDS = "the walrus lives in Porto"
 MEMORY = f"{thread_key('default', 'old')}:t-1"
 
 
-@dataclass(frozen=True)
-class Journal:
-    database: Database
-    chats: SqlChatStore
-    forgetting: SqlForgetting
-    jobs: SqlJobStore
-    clock: FakeClock
+class Chats(Journal):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.forgetting = SqlForgetting(self.database, clock=self.clock)
 
     async def ask(self, text: str, thread: str = "new") -> Accepted:
         self.clock.advance(1)
         turn = NewTurn("user", text, self.clock(), "ann")
-        accepted, _ = await self.chats.accept_next(Asked("default", thread, (turn,), user_id="ann"), 10)
+        accepted, _ = await self.chats.accept_next("default", ChatRequest(thread, (turn,), user_id="ann"), 10)
         return accepted
 
     async def answer(self, accepted: Accepted, **fields: Any) -> None:
         self.clock.advance(1)
-        await self.chats.finish(
-            "default",
-            accepted.thread.thread_id,
-            accepted,
-            [AnswerText("fine")],
-            status="complete",
-            prompt=self.prompt(**fields),
-        )
+        prompt = self.prompt(**fields)
+        await self.chats.finish(accepted, [AnswerText("fine")], status="complete", prompt=prompt)
 
     def prompt(self, **fields: Any) -> SentPrompt:
         """It holds the words."""
@@ -66,8 +52,7 @@ class Journal:
 
     async def settling(self) -> list[Task]:
         """What is still to be settled, oldest first."""
-        listed = await self.jobs.list_jobs(space="default", user_id=None, state=None, limit=100, after=0)
-        return [task_of(job) for job in listed if job.payload.get("step") == SETTLE]
+        return [task_of(job) for job in await self.waiting() if job.payload.get("step") == SETTLE]
 
     async def prompts(self) -> int:
         return len(await self.database.read("SELECT 1 FROM prompts"))
@@ -90,24 +75,16 @@ class Journal:
 
 
 @pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+async def journal(tmp_path: Path) -> AsyncIterator[Chats]:
     """Somebody said the words in the thread `old`."""
-    database, clock = Database(tmp_path / "journal.db"), FakeClock()
-    await database.open()
-    given: Any = {"clock": clock, "schedule": Schedule(4, 700, 30_000, 400)}
-    turn = NewTurn("user", WORDS, clock(), "ann")
-    await SqlThreadStore(database, **given).append(Append("default", "old", (turn,), "ann"))
-    yield Journal(
-        database,
-        SqlChatStore(database, **given),
-        SqlForgetting(database, clock=clock),
-        SqlJobStore(database),
-        clock,
-    )
-    await database.close()
+    journal = Chats(tmp_path / "journal.db")
+    await journal.database.open()
+    await journal.add("old", WORDS, user_id="ann")
+    yield journal
+    await journal.database.close()
 
 
-async def test_a_chat_that_went_ahead_of_a_forgetting_is_waited_for(journal: Journal) -> None:
+async def test_a_chat_that_went_ahead_of_a_forgetting_is_waited_for(journal: Chats) -> None:
     """It came later, and read the words before they went."""
     async with journal.busy():
         forgetting = asyncio.create_task(journal.forget())
@@ -127,7 +104,7 @@ async def test_a_chat_that_went_ahead_of_a_forgetting_is_waited_for(journal: Jou
 
 
 async def test_a_prompt_that_was_handed_in_before_and_written_after_a_forgetting_goes(
-    journal: Journal,
+    journal: Chats,
 ) -> None:
     asked = await journal.ask("where does it live?", "old")
     async with journal.busy():
@@ -143,7 +120,7 @@ async def test_a_prompt_that_was_handed_in_before_and_written_after_a_forgetting
 
 
 async def test_what_was_asked_next_while_a_block_still_quoted_the_words_is_not_written_down(
-    journal: Journal,
+    journal: Chats,
 ) -> None:
     first = await journal.ask("where does it live?")
     await journal.forget()
@@ -160,13 +137,13 @@ async def test_what_was_asked_next_while_a_block_still_quoted_the_words_is_not_w
 
 @pytest.mark.parametrize("incognito", [False, True])
 async def test_a_prompt_that_is_sent_again_after_a_forgetting_is_not_written_down(
-    journal: Journal, incognito: bool
+    journal: Chats, incognito: bool
 ) -> None:
     """The first was refused as too long, say; it streamed by then, and nobody waited for it any more."""
     asked = await journal.ask("where does it live?")
     asked = replace(asked, thread=replace(asked.thread, incognito=incognito))
     block: Any = {"block": ContextBlock(WORDS, {MEMORY: "digest"}), "block_position": 1}
-    await journal.chats.begin("default", "new", asked, journal.prompt(**block))
+    await journal.chats.begin(asked, journal.prompt(**block))
     await journal.forget()
     await journal.forgetting.forget_late((await journal.settling())[0])
     await journal.answer(asked, **block)

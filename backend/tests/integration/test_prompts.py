@@ -1,76 +1,16 @@
 """What is sent for a turn: it only grows, says why where it did not, and can be read back byte for byte."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import httpx2
-import pytest
-
-from recollect.app import App, open_app
-from recollect.domain.chat import Asked
+from recollect.domain.chat import ChatRequest
 from recollect.domain.model import Append, NewTurn
-from recollect.entrypoints.http.server import create_server
 from recollect.infra.journal.chat_rows import PATH_PAGE
-from recollect.settings import Settings
-from tests.fakes import FakeClock
-from tests.http_client import ADDRESS, Json
+from tests.http_client import Json
 from tests.processes import StandInModel
 from tests.standin_engines import StandInEngine
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: StandInModel) -> StandInModel:
-    running.control()
-    return running
-
-
-class Talk:
-    """A home in this process with a clock that the test moves, and a client."""
-
-    def __init__(self, app: App, client: httpx2.AsyncClient, clock: FakeClock) -> None:
-        self.app, self.client, self.clock = app, client, clock
-
-    async def say(self, text: str, thread: str = "t", **fields: Any) -> Json:
-        body = {"user_id": "ann", "content": text, **fields}
-        answer = await self.client.post(f"/api/v1/threads/{thread}/messages", json=body)
-        found: Json = answer.raise_for_status().json()
-        return found
-
-    async def sent(self, answer: Json) -> Json:
-        path = f"/api/v1/threads/{answer['thread_id']}/turns/{answer['assistant_turn']['turn_id']}/prompt"
-        found: Json = (await self.client.get(path)).raise_for_status().json()
-        return found
-
-    async def prompts(self, *texts: str, thread: str = "t", **fields: Any) -> list[Json]:
-        return [await self.sent(await self.say(text, thread, **fields)) for text in texts]
-
-    async def settled(self) -> None:
-        await self.app.search.indexer.settled()
-
-
-@asynccontextmanager
-async def talking(home: Path, model: StandInModel | StandInEngine, **settings: Any) -> AsyncIterator[Talk]:
-    given: Json = {
-        "llm": {"base_url": model.base_url},
-        "embedding": {"kind": "none"},
-        "memorize": {"pause_seconds": 60, "boundary_every": 100},
-        **settings,
-    }
-    clock = FakeClock()
-    async with open_app(Settings(home=home, **given), clock=clock) as app:
-        transport = httpx2.ASGITransport(create_server(app))
-        async with httpx2.AsyncClient(transport=transport, base_url=ADDRESS) as client:
-            yield Talk(app, client, clock)
+from tests.talking import Talk, talking
 
 
 def system(prompt: Json) -> str:
@@ -78,40 +18,35 @@ def system(prompt: Json) -> str:
     return str(text)
 
 
-async def test_prompts_only_grow(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model) as talk:
-        sent = []
-        for text in ("Who is Donald Trump?", "who are his children?", "summarize that", "thanks"):
-            sent.append(await talk.sent(await talk.say(text)))
-            talk.clock.advance(3_600_000)
+async def test_prompts_only_grow(talk: Talk) -> None:
+    sent = []
+    for text in ("Who is Donald Trump?", "who are his children?", "summarize that", "thanks"):
+        sent.append(await talk.sent(await talk.say(text)))
+        talk.clock.advance(3_600_000)
     for before, now in pairwise(sent):
         assert now["messages"][: len(before["messages"])] == before["messages"]
         assert (now["first_difference"], now["cause"], now["epoch"]) == (None, None, 1)
     assert len({prompt["prefix_digest"] for prompt in sent}) == 4
 
 
-async def test_the_clock_stands_in_user_messages_alone(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model) as talk:
-        (first,) = await talk.prompts("hello")
-        talk.clock.advance(3_600_000)
-        (second,) = await talk.prompts("hello again")
+async def test_the_clock_stands_in_user_messages_alone(talk: Talk) -> None:
+    (first,) = await talk.prompts("hello")
+    talk.clock.advance(3_600_000)
+    (second,) = await talk.prompts("hello again")
     assert system(first) == system(second)
     clocks = [m for m in second["messages"] if "Current date and time" in str(m["content"])]
     assert [message["role"] for message in clocks] == ["user", "user"]
     assert clocks[0] != clocks[1]
 
 
-async def test_other_instructions_are_other_bytes_and_the_receipt_says_so(
-    tmp_path: Path, model: StandInModel
-) -> None:
-    async with talking(tmp_path, model) as talk:
-        preset = {"instructions": "Answer in rhymes."}
-        (await talk.client.put("/api/v1/presets/poet", json=preset)).raise_for_status()
-        (first, second) = await talk.prompts("hello", "go on", preset="poet")
-        (
-            await talk.client.put("/api/v1/presets/poet", json={"instructions": "Answer in prose."})
-        ).raise_for_status()
-        (third, fourth) = await talk.prompts("and now?", "go on")
+async def test_other_instructions_are_other_bytes_and_the_receipt_says_so(talk: Talk) -> None:
+    preset = {"instructions": "Answer in rhymes."}
+    (await talk.client.put("/api/v1/presets/poet", json=preset)).raise_for_status()
+    (first, second) = await talk.prompts("hello", "go on", preset="poet")
+    (
+        await talk.client.put("/api/v1/presets/poet", json={"instructions": "Answer in prose."})
+    ).raise_for_status()
+    (third, fourth) = await talk.prompts("and now?", "go on")
     assert system(first) == system(second)
     assert "rhymes" in system(first)
     assert "prose" in system(third)
@@ -120,28 +55,26 @@ async def test_other_instructions_are_other_bytes_and_the_receipt_says_so(
     assert (fourth["cause"], fourth["epoch"]) == (None, 2)
 
 
-async def test_every_request_has_its_own_time_zone(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model) as talk:
-        path = "/api/v1/users/ann/preferences"
-        (await talk.client.patch(path, json={"time_zone": "Asia/Tokyo"})).raise_for_status()
-        (preferred,) = await talk.prompts("one", thread="a")
-        (asked,) = await talk.prompts("two", thread="a", time_zone="Europe/Berlin")
-        (other,) = await talk.prompts("three", thread="b", user_id="bob")
+async def test_every_request_has_its_own_time_zone(talk: Talk) -> None:
+    path = "/api/v1/users/ann/preferences"
+    (await talk.client.patch(path, json={"time_zone": "Asia/Tokyo"})).raise_for_status()
+    (preferred,) = await talk.prompts("one", thread="a")
+    (asked,) = await talk.prompts("two", thread="a", time_zone="Europe/Berlin")
+    (other,) = await talk.prompts("three", thread="b", user_id="bob")
     assert "Asia/Tokyo" in preferred["messages"][-2]["content"]
     assert "Europe/Berlin" in asked["messages"][-2]["content"]
     assert "(UTC)" in other["messages"][-2]["content"]
 
 
-async def test_the_receipt_holds_exactly_what_the_backend_got(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model) as talk:
-        before = len(model.calls()["bodies"])
-        sent = await talk.prompts("Who is Donald Trump?", "who are his children?", "thanks")
-        got = [body for body in model.calls()["bodies"][before:] if "session_id" in body]
-        assert [prompt["request"] for prompt in sent] == got
-        again = [
-            (await talk.client.get(f"/api/v1/threads/t/turns/t-{number}/prompt")).json()["request"]
-            for number in (2, 4, 6, 1)
-        ]
+async def test_the_receipt_holds_exactly_what_the_backend_got(talk: Talk, model: StandInModel) -> None:
+    before = len(model.calls()["bodies"])
+    sent = await talk.prompts("Who is Donald Trump?", "who are his children?", "thanks")
+    got = [body for body in model.calls()["bodies"][before:] if "session_id" in body]
+    assert [prompt["request"] for prompt in sent] == got
+    again = [
+        (await talk.client.get(f"/api/v1/threads/t/turns/t-{number}/prompt")).json()["request"]
+        for number in (2, 4, 6, 1)
+    ]
     assert again == [*got, got[0]]
     assert got[0]["session_id"] == got[2]["session_id"]
     assert got[0]["cache_prompt"] is True
@@ -198,16 +131,13 @@ async def test_without_a_summary_the_window_is_trimmed_alone(tmp_path: Path, mod
     assert opening["detail"]["window"]["summary"] == "not ready"
 
 
-async def test_a_memory_of_another_thread_is_recalled_once_in_an_epoch(
-    tmp_path: Path, model: StandInModel
-) -> None:
-    async with talking(tmp_path, model) as talk:
-        await talk.say("My sister Marta is moving to Porto in June.", "old", memory=True)
-        await talk.settled()
-        answer = await talk.say("Where is my sister Marta moving?", "new")
-        assert "Porto" in answer["assistant_turn"]["content"]
-        first = await talk.sent(answer)
-        (second,) = await talk.prompts("When is my sister Marta moving?", thread="new")
+async def test_a_memory_of_another_thread_is_recalled_once_in_an_epoch(talk: Talk) -> None:
+    await talk.say("My sister Marta is moving to Porto in June.", "old", memory=True)
+    await talk.settled()
+    answer = await talk.say("Where is my sister Marta moving?", "new")
+    assert "Porto" in answer["assistant_turn"]["content"]
+    first = await talk.sent(answer)
+    (second,) = await talk.prompts("When is my sister Marta moving?", thread="new")
     assert "Porto" not in system(first)
     assert "Porto" in first["messages"][-2]["content"]
     assert answer["receipt"]["recall"]["memories"][0]["thread_id"] == "old"
@@ -215,14 +145,11 @@ async def test_a_memory_of_another_thread_is_recalled_once_in_an_epoch(
     assert second["messages"][: len(first["messages"])] == first["messages"]
 
 
-async def test_memory_switched_off_recalls_nothing_and_remembers_nothing(
-    tmp_path: Path, model: StandInModel
-) -> None:
-    async with talking(tmp_path, model) as talk:
-        await talk.say("My sister Marta is moving to Porto in June.", "old")
-        await talk.settled()
-        answer = await talk.say("Where is my sister Marta moving?", "new", memory=False)
-        counted = (await talk.client.get("/api/v1/coverage", params={"session_id": "new"})).json()
+async def test_memory_switched_off_recalls_nothing_and_remembers_nothing(talk: Talk) -> None:
+    await talk.say("My sister Marta is moving to Porto in June.", "old")
+    await talk.settled()
+    answer = await talk.say("Where is my sister Marta moving?", "new", memory=False)
+    counted = (await talk.client.get("/api/v1/coverage", params={"session_id": "new"})).json()
     assert "Porto" not in answer["assistant_turn"]["content"]
     assert answer["receipt"]["recall"]["left_out"] == "memory is off for this message"
     assert counted["skipped"] == 2
@@ -239,9 +166,9 @@ async def test_a_prompt_costs_what_the_window_costs_not_what_the_thread_costs(
         await talk.app.THREADS.append(Append("default", "t", turns, "ann"))
         sent = await talk.sent(await talk.say("and now?", memory=False))
         accepted = await talk.app.chats.accept(
-            Asked("default", "t", (NewTurn("user", "more", talk.clock(), "ann"),))
+            "default", ChatRequest("t", (NewTurn("user", "more", talk.clock(), "ann"),))
         )
-        conversation = await talk.app.chats.conversation("default", "t", accepted, 21)
+        conversation = await talk.app.chats.conversation(accepted, 21)
         plan = await talk.app.database.read(
             f"EXPLAIN QUERY PLAN {PATH_PAGE}", {"pk": 1, "last": 1000, "limit": 21}
         )
@@ -264,30 +191,26 @@ async def test_a_message_that_cannot_fit_gets_both_numbers(tmp_path: Path, model
         assert (await talk.say("short", memory=False))["assistant_turn"]["status"] == "complete"
 
 
-async def test_an_edited_message_ends_the_epoch(tmp_path: Path, model: StandInModel) -> None:
-    async with talking(tmp_path, model) as talk:
-        await talk.prompts("Who is Donald Trump?", "go on")
-        (placed, *_) = await talk.app.transcripts.turns("default", "t", 1)
-        edited = replace(placed.turn, content="Who is Marie Curie?")
-        await talk.app.transcripts.revise("default", "t", [edited], {})
-        (sent,) = await talk.prompts("and now?")
+async def test_an_edited_message_ends_the_epoch(talk: Talk) -> None:
+    await talk.prompts("Who is Donald Trump?", "go on")
+    (placed, *_) = await talk.app.transcripts.turns("default", "t", 1)
+    edited = replace(placed.turn, content="Who is Marie Curie?")
+    await talk.app.transcripts.revise("default", "t", [edited], {})
+    (sent,) = await talk.prompts("and now?")
     assert sent["cause"] == "a message was edited or forgotten"
     assert "Marie Curie" in str(sent["messages"])
     assert "Donald Trump?" not in str(sent["messages"])
 
 
-async def test_what_is_forgotten_leaves_the_prompts_of_other_threads_too(
-    tmp_path: Path, model: StandInModel
-) -> None:
-    async with talking(tmp_path, model) as talk:
-        await talk.say("My sister Marta is moving to Porto in June.", "old")
-        await talk.settled()
-        (quoting,) = await talk.prompts("Where is my sister Marta moving?", thread="new")
-        assert "in June" in str(quoting["messages"])
-        (await talk.client.delete("/api/v1/threads/old", params={"user_id": "ann"})).raise_for_status()
-        gone = await talk.client.get("/api/v1/threads/new/turns/t-2/prompt")
-        (after,) = await talk.prompts("And what did I say of June?", thread="new")
-        rows = await talk.app.database.read("SELECT text FROM context_blocks")
+async def test_what_is_forgotten_leaves_the_prompts_of_other_threads_too(talk: Talk) -> None:
+    await talk.say("My sister Marta is moving to Porto in June.", "old")
+    await talk.settled()
+    (quoting,) = await talk.prompts("Where is my sister Marta moving?", thread="new")
+    assert "in June" in str(quoting["messages"])
+    (await talk.client.delete("/api/v1/threads/old", params={"user_id": "ann"})).raise_for_status()
+    gone = await talk.client.get("/api/v1/threads/new/turns/t-2/prompt")
+    (after,) = await talk.prompts("And what did I say of June?", thread="new")
+    rows = await talk.app.database.read("SELECT text FROM context_blocks")
     assert gone.status_code == 404
     assert "in June" not in str(after["messages"])
     assert after["epoch"] == 2

@@ -84,12 +84,18 @@ class Talkers:
             self.answers.append(answer.json())
 
     async def nothing_is_lost(self) -> None:
+        """All that was said is stored once, and every answer came in time."""
         for api, thread, said in zip(self.apis, self.threads, self.said, strict=True):
             turns = await api.turns(thread)
             stored = [turn["content"] for turn in turns if turn["role"] == "user"]
             api.figures.lost += len(set(said) - set(stored))
             api.figures.duplicated += doubles(turns)
             assert stored == said
+        assert self.longest < IN_TIME
+
+
+def statuses(answers: list[Json]) -> set[str]:
+    return {answer["assistant_turn"]["status"] for answer in answers}
 
 
 def receipts(answers: list[Json], part: str) -> list[Json]:
@@ -117,9 +123,8 @@ async def test_a_model_that_fails_at_random_costs_answers_and_no_messages(
             figures.faults += len(failed)
         model.control()
         recovered = await talkers.chat(1)
-        assert {answer["assistant_turn"]["status"] for answer in recovered} == {"complete"}
+        assert statuses(recovered) == {"complete"}
         await talkers.nothing_is_lost()
-        assert talkers.longest < IN_TIME
     figures.nothing_wrong()
 
 
@@ -133,23 +138,22 @@ async def test_a_model_that_is_slow_or_dies_is_given_up_in_time_and_found_again(
             model.control("stall", only="chat")
             stalled = await talkers.chat(1)
             assert {answer["error"]["code"] for answer in stalled} == {"model_too_slow"}
-            assert {answer["assistant_turn"]["status"] for answer in stalled} == {"partial"}
+            assert statuses(stalled) == {"partial"}
             model.control(delay_seconds=SLOW, only="chat")
             silent = await talkers.chat(1)
             assert {answer["error"]["code"] for answer in silent} == {"model_too_slow"}
             model.control("die", only="chat")
             dead = await talkers.chat(1)
-            assert {answer["assistant_turn"]["status"] for answer in dead} <= {"partial", "failed"}
+            assert statuses(dead) <= {"partial", "failed"}
             figures.faults += len(stalled) + len(silent) + len(dead)
             model.revive()
             await eventually(lambda: is_answered(talkers), seconds=10)
         await talkers.nothing_is_lost()
-        assert talkers.longest < IN_TIME
     figures.nothing_wrong()
 
 
 async def is_answered(talkers: Talkers) -> bool:
-    return {answer["assistant_turn"]["status"] for answer in await talkers.chat(1)} == {"complete"}
+    return statuses(await talkers.chat(1)) == {"complete"}
 
 
 @pytest.mark.timeout(600)
@@ -169,7 +173,7 @@ async def test_a_rewriter_that_fails_or_is_slow_is_done_without_and_the_receipt_
             else:
                 model.control("error", only="rewriting", rate=rate, seed=number)
             answers = await talkers.chat(size.of(quick=2 if rate == SLOW else 3, long=15))
-            assert {answer["assistant_turn"]["status"] for answer in answers} == {"complete"}
+            assert statuses(answers) == {"complete"}
             rewritten = receipts(answers, "rewriter")
             asked_in_vain = [
                 each for each in rewritten if "not asked" not in (each["left_out"] or "not asked")
@@ -182,7 +186,6 @@ async def test_a_rewriter_that_fails_or_is_slow_is_done_without_and_the_receipt_
             assert all(each["by"] == "model" or each["left_out"] or each["why"] for each in rewritten)
             figures.faults += len(asked_in_vain)
         await talkers.nothing_is_lost()
-        assert talkers.longest < IN_TIME
         model.control()
         if size is Size.LONG:
             await eventually(lambda: is_rewritten(talkers), seconds=60)
@@ -216,7 +219,7 @@ async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catc
                 [QUESTION] for _ in apis
             ]  # The fact is in another thread: only recall can know it.
             answers = await talkers.chat(size.of(quick=2, long=8))
-            assert {answer["assistant_turn"]["status"] for answer in answers} == {"complete"}
+            assert statuses(answers) == {"complete"}
             for api, thread, answer in zip(apis, talkers.threads, answers, strict=False):
                 turn = (await api.turns(thread))[1]
                 assert "2468" in str(await api.prompt(thread, turn["turn_id"])), answer["receipt"]["recall"]
@@ -275,7 +278,7 @@ async def test_recall_that_fails_or_is_slow_is_done_without_and_the_receipt_says
             flaky = FlakyRecall(working, rate, seconds=seconds)
             monkeypatch.setattr(home.app.search.recall, "search", flaky)
             answers = await talkers.chat(size.of(quick=4, long=30))
-            assert {answer["assistant_turn"]["status"] for answer in answers} == {"complete"}
+            assert statuses(answers) == {"complete"}
             told = [recall["left_out"] or "" for recall in receipts(answers, "recall")]
             why = "took longer than" if seconds else "told to fail"
             without = sum(why in each and "not searched" not in each for each in told)
@@ -283,7 +286,6 @@ async def test_recall_that_fails_or_is_slow_is_done_without_and_the_receipt_says
             figures.faults += flaky.failures
         assert figures.faults >= 3
         await talkers.nothing_is_lost()
-        assert talkers.longest < IN_TIME
     figures.nothing_wrong()
 
 

@@ -1,17 +1,15 @@
 """A real server, killed with SIGKILL at every step of a forgetting: after a restart the word is nowhere."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from tests.forgetting import files_with_the_word, fill, settings
 from tests.http_client import drained
 from tests.processes import Server, StandInModel, recollect_json
+from tests.stress.utils import SIGKILLED, used_until_killed
 
-SIGKILLED = -9
 ANYWHERE = (
     "journal.in_transaction", "journal.committed", "jobs.claimed", "jobs.handled:2", "vault.written_beside",
     "vault.renamed", "vault.renamed:2", "vault.renamed:3", "index.removed", "index.removed:2", "index.compacting",
@@ -36,17 +34,11 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory, model: StandInModel) -> Path:
+def filled(tmp_path_factory: pytest.TempPathFactory, running: StandInModel) -> Path:
     """A stopped home in which the word is everywhere."""
     home = tmp_path_factory.mktemp("filled") / "home"
-    with Server(home, settings(model)) as server:
-        fill(server.client, model)
+    with Server(home, settings(running)) as server:
+        fill(server.client, running)
         assert server.stop() == 0
     return home
 
@@ -58,20 +50,10 @@ def test_killed_at_this_step_nothing_is_left_after_a_restart(
     home = tmp_path / "home"
     shutil.copytree(filled, home)
     assert files_with_the_word(home)
-    assert forget_until_killed(home, {**settings(model), "RECOLLECT_FAIL_POINT": point}, path) == SIGKILLED
+    given = {**settings(model), "RECOLLECT_FAIL_POINT": point}
+    assert used_until_killed(home, given, lambda server: server.client.delete(path)) == SIGKILLED
     with Server(home, settings(model)) as server:
         assert server.client.delete(path).status_code in (200, 404)
         drained(server.client)
         assert files_with_the_word(home) == []
         assert recollect_json(home, "verify", "--forgotten")["problems"] == []
-
-
-def forget_until_killed(home: Path, given: dict[str, str], path: str) -> int | None:
-    server = Server(home, given)
-    try:
-        with server:
-            server.client.delete(path)
-            server.wait_for_end(30)
-    except (httpx2.TransportError, RuntimeError):
-        return server.exit_code  # Killed before it answered, or at its start.
-    return server.exit_code

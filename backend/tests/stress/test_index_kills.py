@@ -6,8 +6,8 @@ After every restart the index catches up by itself, equals the vault, and search
 import random
 import shutil
 import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -15,12 +15,11 @@ import pytest
 
 from recollect.infra.home_lock import current_holder
 from tests.http_client import START, Json, add, bearer, contents, coverage, drained, message, thread_path
-from tests.processes import Server, StandInModel, recollect_json, wait_until
+from tests.processes import Server, StandInModel, recollect_json
 from tests.searching import indexed, search, texts, with_server
-from tests.stress.test_kills import BY_INDEX, SIGKILLED, Writer
+from tests.stress.test_kills import BY_INDEX, Writer
+from tests.stress.utils import SIGKILLED, kill_under_load, used_until_killed
 
-KILLS = 5
-KILLS_IN_THE_LONG_RUN = 100
 ROUNDS = 12
 LAST_SECOND = 20_000
 """After the first message; no writer gets that far."""
@@ -28,14 +27,8 @@ USER = "me"
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture(scope="module")
-def settings(model: StandInModel) -> dict[str, str]:
-    return with_server(model.base_url)
+def settings(running: StandInModel) -> dict[str, str]:
+    return with_server(running.base_url)
 
 
 @pytest.fixture(scope="module")
@@ -63,29 +56,20 @@ def test_an_index_that_is_killed_at_this_step_catches_up(
 ) -> None:
     writer = Writer(point)
     forgotten: list[str] = []
-    assert use_until_killed(home, {**settings, "RECOLLECT_FAIL_POINT": point}, writer, forgotten) == SIGKILLED
+
+    def add_forget_and_reindex(server: Server) -> None:
+        for number in range(ROUNDS):
+            if not writer.write(server.client):
+                break
+            forget_one(server.client, f"gone-{writer.name}-{number}", forgotten)
+            reindex(home, server.client)
+
+    given = {**settings, "RECOLLECT_FAIL_POINT": point}
+    assert used_until_killed(home, given, add_forget_and_reindex) == SIGKILLED
     with Server(home, settings) as server:
         writer.settle(server.client)
         is_whole(server.client, [writer], forgotten)
         assert len(generations(home)) == 1
-
-
-def use_until_killed(
-    home: Path, settings: dict[str, str], writer: Writer, forgotten: list[str]
-) -> int | None:
-    """Add, forget and reindex until the fail point ends the server; its exit code."""
-    server = Server(home, settings)
-    try:
-        with server:
-            for number in range(ROUNDS):
-                if not writer.write(server.client):
-                    break
-                forget_one(server.client, f"gone-{writer.name}-{number}", forgotten)
-                reindex(home, server.client)
-            wait_until(server.has_ended, "the server is killed", seconds=10)
-    except (httpx2.TransportError, RuntimeError, TimeoutError):
-        return server.exit_code  # Killed at a request, at its start, or never.
-    return server.exit_code
 
 
 def forget_one(client: httpx2.Client, name: str, forgotten: list[str]) -> None:
@@ -147,29 +131,26 @@ def found_in(client: httpx2.Client, thread: str) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kills", "seed"),
+    [
+        pytest.param(5, 1, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(100, 2, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+    ],
+)
 def test_kills_at_random_while_indexing_and_reindexing_lose_and_double_nothing(
-    tmp_path: Path, settings: dict[str, str]
+    tmp_path: Path, settings: dict[str, str], kills: int, seed: int
 ) -> None:
-    kill_at_random(tmp_path / "home", settings, KILLS, seed=1)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_a_hundred_kills_at_random_while_indexing_and_reindexing_lose_and_double_nothing(
-    tmp_path: Path, settings: dict[str, str]
-) -> None:
-    kill_at_random(tmp_path / "home", settings, KILLS_IN_THE_LONG_RUN, seed=2)
-
-
-def kill_at_random(home: Path, settings: dict[str, str], kills: int, *, seed: int) -> None:
+    home = tmp_path / "home"
     chance = random.Random(seed)
     writers = [Writer(f"w{number}") for number in range(2)]
     forgotten: list[str] = []
     for number in range(kills):
         with Server(home, settings) as server:
-            load_until_killed(server, writers, forgotten, number, chance.uniform(0.1, 1.5))
+            # Slowly, so that a thread stays within what one search gives.
+            loads = [partial(writer.write_until_dead, server.address, pause=0.02) for writer in writers]
+            forgetting = partial(forget_and_reindex, server, forgotten, number)
+            kill_under_load(server, chance.uniform(0.1, 1.5), *loads, forgetting)
     with Server(home, settings) as server:
         for writer in writers:
             writer.settle(server.client)
@@ -181,32 +162,7 @@ def kill_at_random(home: Path, settings: dict[str, str], kills: int, *, seed: in
     shutil.rmtree(home)
 
 
-def load_until_killed(
-    server: Server, writers: list[Writer], forgotten: list[str], number: int, seconds: float
-) -> None:
-    """Messages, deletions and reindexing at once, and a kill in the middle of it."""
-    stop = threading.Event()
-    threads = [
-        threading.Thread(target=write_slowly, args=(writer, server.address, stop)) for writer in writers
-    ]
-    threads.append(threading.Thread(target=forget_and_reindex, args=(server, stop, forgotten, number)))
-    for thread in threads:
-        thread.start()
-    time.sleep(seconds)  # The kill's moment is chance; nothing is waited for.
-    server.kill()
-    stop.set()
-    for thread in threads:
-        thread.join()
-
-
-def write_slowly(writer: Writer, address: str, stop: threading.Event) -> None:
-    """So that a thread stays within what one search gives."""
-    with httpx2.Client(base_url=address, timeout=30, trust_env=False) as client:
-        while not stop.wait(0.02) and writer.write(client):
-            pass
-
-
-def forget_and_reindex(server: Server, stop: threading.Event, forgotten: list[str], number: int) -> None:
+def forget_and_reindex(server: Server, forgotten: list[str], number: int, stop: threading.Event) -> None:
     with httpx2.Client(base_url=server.address, timeout=30, trust_env=False) as client:
         count = 0
         while not stop.is_set():

@@ -6,11 +6,10 @@ Promise 1 after every restart: what was acknowledged is covered exactly once, in
 import random
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from subprocess import TimeoutExpired
 
 import httpx2
 import pytest
@@ -18,9 +17,8 @@ import pytest
 from recollect.failpoints import FAIL_POINTS
 from tests.http_client import QUICK, Json, add, contents, coverage, drained, jobs, message, thread_path
 from tests.processes import Server, recollect, recollect_json
+from tests.stress.utils import SIGKILLED, covered, kill_under_load, used_until_killed, verified
 
-KILLS = 20
-KILLS_IN_THE_LONG_RUN = 200
 CLIENTS = 4
 BATCH = 3
 BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.")))
@@ -37,7 +35,6 @@ BY_FORGETTING = (
 BY_SERVER = tuple(
     name for name in FAIL_POINTS if name not in BY_COMMAND + BY_INDEX + BY_EDIT + BY_MEMORY + BY_FORGETTING
 )
-SIGKILLED = -9
 
 
 @dataclass
@@ -52,9 +49,9 @@ class Writer:
     _unanswered: tuple[str, list[Json]] | None = None
     _count: int = 0
 
-    def write_until_dead(self, address: str, stop: threading.Event) -> None:
+    def write_until_dead(self, address: str, stop: threading.Event, pause: float = 0.0) -> None:
         with httpx2.Client(base_url=address, timeout=30, trust_env=False) as client:
-            while not stop.is_set() and self.write(client):
+            while not stop.wait(pause) and self.write(client):
                 pass
 
     def write(self, client: httpx2.Client) -> bool:
@@ -118,21 +115,6 @@ def _in_a_row(batch: list[str], stored: list[str]) -> bool:
     return stored[start : start + len(batch)] == batch
 
 
-def nothing_lost(client: httpx2.Client) -> None:
-    counted = coverage(client)
-    assert (counted["missing"], counted["doubled"]) == (0, 0), counted
-    assert counted["messages"] == sum(
-        counted[name] for name in ("buffered", "celled", "skipped", "forgotten")
-    ), counted
-
-
-def nothing_stuck(home: Path) -> None:
-    """The queue drains, and the command line, with the server running, finds all in order."""
-    verified = recollect_json(home, "verify")
-    assert verified["pending"] == 0
-    assert verified["notes"] == []
-
-
 @pytest.fixture(scope="module")
 def home_for_points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One home over all fail points: starts are cheap, and damage done at one point would show at the next."""
@@ -140,49 +122,36 @@ def home_for_points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield home
     with Server(home, QUICK) as server:
         drained(server.client)
-        nothing_lost(server.client)
-        nothing_stuck(home)
+        covered(server.client)
+        verified(server)
 
 
 @pytest.mark.parametrize("point", BY_SERVER)
 def test_kills_at_this_step_lose_and_double_nothing(home_for_points: Path, point: str) -> None:
     writer, forgetter = Writer(point), Forgetter(point)
+
+    def use_all_of_the_pipeline(server: Server) -> None:
+        for number in range(40):
+            if not writer.write(server.client):
+                break
+            if number % 3 == 2:
+                flush_all(server.client, writer)
+            if "forget" in point:
+                forgetter.forget_one(server.client)
+
     for spec in (point, f"{point}:3"):
         settings = {**QUICK, "RECOLLECT_FAIL_POINT": spec}
-        assert drive_until_killed(home_for_points, settings, writer, forgetter) == SIGKILLED, (
-            f"the server never reached {spec}"
-        )
+        assert used_until_killed(home_for_points, settings, use_all_of_the_pipeline) == SIGKILLED, spec
     with Server(home_for_points, QUICK) as server:
         writer.settle(server.client)
         flush_all(server.client, writer)
         drained(server.client)
         tally = Tally(kills=2)
         tally.count([writer], server.client)
-        nothing_lost(server.client)
+        covered(server.client)
         come_back = [name for name in forgetter.forgotten if exists(server.client, name)]
     print(f"\n{point}: {tally}")  # noqa: T201
     assert (tally.lost, tally.doubled, tally.out_of_order, come_back) == (0, 0, 0, [])
-
-
-def drive_until_killed(
-    home: Path, settings: dict[str, str], writer: Writer, forgetter: "Forgetter"
-) -> int | None:
-    """Use every part of the pipeline until the fail point ends the server; its exit code."""
-    server = Server(home, settings)
-    try:
-        with server:
-            for number in range(40):
-                if not writer.write(server.client):
-                    break
-                if number % 3 == 2:
-                    flush_all(server.client, writer)
-                if "forget" in settings["RECOLLECT_FAIL_POINT"]:
-                    forgetter.forget_one(server.client)
-            server.wait_for_end(10)
-    except (httpx2.TransportError, RuntimeError, TimeoutExpired):
-        # Killed at a request, already at its start (which writes to the journal), or never.
-        return server.exit_code
-    return server.exit_code
 
 
 @dataclass
@@ -264,34 +233,31 @@ def test_a_restore_that_is_killed_can_be_run_again(
     assert verified["coverage"]["default"]["digest"] == digest
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.slow
-def test_twenty_kills_at_random_moments_under_load_lose_nothing(tmp_path: Path) -> None:
-    kill_at_random(tmp_path / "home", KILLS, seed=1)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_two_hundred_kills_at_random_moments_under_load_lose_nothing(tmp_path: Path) -> None:
-    kill_at_random(tmp_path / "home", KILLS_IN_THE_LONG_RUN, seed=2)
-
-
-def kill_at_random(home: Path, kills: int, *, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("kills", "seed"),
+    [
+        pytest.param(20, 1, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(200, 2, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+    ],
+)
+def test_kills_at_random_moments_under_load_lose_nothing(tmp_path: Path, kills: int, seed: int) -> None:
+    home = tmp_path / "home"
     chance = random.Random(seed)
     writers = [Writer(f"w{number}") for number in range(CLIENTS)]
     tally = Tally()
     for _ in range(kills):
         with Server(home, QUICK) as server:
-            nothing_lost(server.client)
-            write_for(server, writers, chance.uniform(0.0, 0.6))
+            covered(server.client)
+            loads = [partial(writer.write_until_dead, server.address) for writer in writers]
+            kill_under_load(server, chance.uniform(0.0, 0.6), *loads)
             tally.kills += 1
     with Server(home, QUICK) as server:
         for writer in writers:
             writer.settle(server.client)
         drained(server.client, seconds=120)
         tally.count(writers, server.client)
-        nothing_lost(server.client)
-        nothing_stuck(home)
+        covered(server.client)
+        verified(server)
         assert jobs(server.client) == []
     resent = sum(writer.resent for writer in writers)
     print(f"\n{tally}, {resent} batches sent again")  # noqa: T201
@@ -299,18 +265,3 @@ def kill_at_random(home: Path, kills: int, *, seed: int) -> None:
     assert [error for writer in writers for error in writer.failed] == []
     assert tally.acknowledged > kills
     assert (tally.lost, tally.doubled, tally.out_of_order) == (0, 0, 0)
-
-
-def write_for(server: Server, writers: list[Writer], seconds: float) -> None:
-    """Load from every writer at once, and a kill in the middle of it."""
-    stop = threading.Event()
-    threads = [
-        threading.Thread(target=writer.write_until_dead, args=(server.address, stop)) for writer in writers
-    ]
-    for thread in threads:
-        thread.start()
-    time.sleep(seconds)  # The kill's moment is chance; nothing is waited for.
-    server.kill()
-    stop.set()
-    for thread in threads:
-        thread.join()

@@ -16,14 +16,8 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from tests.eventually import eventually
 from tests.http_client import Json, bearer, message, opened, thread_path
@@ -103,16 +97,13 @@ class Machine(RuleBasedStateMachine):
     async def _open(self) -> None:
         given = {"llm": {"base_url": self.backend}, "embedding": {"kind": "none"}, "log_level": "ERROR"}
         self.home = await self.stack.enter_async_context(opened(Path(self.folder.name) / "home", **given))
+        self.api = Api(self.home.client, self.figures)
 
     def run(self, work: Any) -> Any:
         return self.runner.run(work)
 
     def call(self, method: str, path: str, **fields: Any) -> httpx2.Response:
-        async def called() -> httpx2.Response:
-            async with self.figures.timed():
-                return await self.home.client.request(method, path, **fields)
-
-        answer: httpx2.Response = self.run(called())
+        answer: httpx2.Response = self.run(self.api.call(method, path, **fields))
         return answer
 
     def new_word(self, user: str) -> str:
@@ -212,9 +203,8 @@ class Machine(RuleBasedStateMachine):
         if (entry := self._some_entry(pick, user)) is None:
             return
         text = f"{user} corrected this with {self.new_word(user)}."
-        self.call(
-            "PATCH", f"{ENTRIES}/{entry['id']}", json={"text": text, "user_id": user}
-        ).raise_for_status()
+        body = {"text": text, "user_id": user}
+        self.run(self.api.json("PATCH", f"{ENTRIES}/{entry['id']}", json=body))
         self.edited[entry["id"]] = (user, text)
         self.written.setdefault(entry["id"], set()).add(text)
 
@@ -237,11 +227,7 @@ class Machine(RuleBasedStateMachine):
     def delete_an_entry(self, pick: int, user: str) -> None:
         if (entry := self._some_entry(pick, user)) is None:
             return
-        gone = (
-            self.call("DELETE", f"{ENTRIES}/{entry['id']}", params={"user_id": user})
-            .raise_for_status()
-            .json()
-        )
+        gone = self.run(self.api.json("DELETE", f"{ENTRIES}/{entry['id']}", params={"user_id": user}))
         for each in (gone, *gone["went_along"]):
             self.deleted[each["id"]] = user
             self.edited.pop(each["id"], None)
@@ -298,7 +284,7 @@ class Machine(RuleBasedStateMachine):
         self.shows_only(user, self._search(user, query))
         found = self._hits(user, query)
         if wanted and wanted.message_id not in found:
-            self.run(self._indexed())
+            self.run(self.api.indexed(seconds=30))  # What was just said is found a moment later.
             assert wanted.message_id in self._hits(user, query)
 
     def _hits(self, user: str, query: str) -> set[str]:
@@ -308,14 +294,8 @@ class Machine(RuleBasedStateMachine):
         return {message_id for hit in hits for message_id in hit["message_ids"]}
 
     def _search(self, user: str, query: str, **more: Any) -> list[Json]:
-        body = {"user_id": user, "query": query, "top_k": 1000, **more}
-        found = self.call("POST", "/api/v1/memory/search", json=body).raise_for_status().json()
-        hits: list[Json] = found["hits"]
+        hits: list[Json] = self.run(self.api.search(query, user_id=user, top_k=1000, **more))
         return hits
-
-    async def _indexed(self) -> None:
-        """What was just said is found a moment later."""
-        await Api(self.home.client, self.figures).indexed(seconds=30)
 
     @rule()
     def restart(self) -> None:
@@ -343,9 +323,7 @@ class Machine(RuleBasedStateMachine):
         if not hasattr(self, "home"):
             return
         for thread, told in self.threads.items():
-            turns = self.call("GET", thread_path(thread, "turns"), params={"max_turns": 10**6}).json()[
-                "turns"
-            ]
+            turns = self.run(self.api.turns(thread))
             stored = [(turn["turn_id"], turn["message_id"], turn["content"]) for turn in turns]
             assert stored == [(said.turn_id, said.message_id, said.content) for said in told.turns]
         counted = self.call("GET", "/api/v1/coverage").json()
@@ -367,8 +345,7 @@ class Machine(RuleBasedStateMachine):
             assert not [entry_id for entry_id in self.deleted if entry_id in entries]
 
     def _entries(self, user: str) -> list[Json]:
-        answer = self.call("GET", ENTRIES, params={"user_id": user, "limit": 1000}).raise_for_status()
-        found: list[Json] = answer.json()["entries"]
+        found: list[Json] = self.run(self.api.entries(user_id=user))
         return found
 
     def _some_turn(self, pick: int) -> tuple[str, Said]:
@@ -391,12 +368,8 @@ class Machine(RuleBasedStateMachine):
 
     def all_is_verified(self) -> None:
         for forgotten in (False, True):
-            told = self.call(
-                "POST",
-                "/api/v1/verify",
-                json={"forgotten": forgotten},
-                headers=bearer(self.home.app.lock.token),
-            )
+            given: Json = {"json": {"forgotten": forgotten}, "headers": bearer(self.home.app.lock.token)}
+            told = self.call("POST", "/api/v1/verify", **given)
             assert '"error"' not in told.text, told.text
             compact = told.text.replace(" ", "")
             assert '"ok":true' in compact, told.text
@@ -407,11 +380,10 @@ class Machine(RuleBasedStateMachine):
 def test_whatever_is_done_in_whatever_order_the_model_in_memory_agrees(
     model: StandInModel, figures: Figures, size: Size
 ) -> None:
-    class Bound(Machine):
-        pass
+    class Bound(Machine): ...
 
     Bound.backend, Bound.figures = model.base_url, figures
-    run_state_machine_as_test(
+    run_machine(
         Bound,
         settings=settings(
             max_examples=size.of(quick=4, long=25),

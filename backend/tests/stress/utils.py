@@ -3,10 +3,11 @@
 import asyncio
 import re
 import statistics
+import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
@@ -288,6 +289,32 @@ def verified(server: Server) -> None:
     """The vault is the journal is the index, and nothing waits."""
     found = recollect_json(server.home, "verify")
     assert (found["ok"], found["pending"], found["notes"]) == (True, 0, []), found
+
+
+SIGKILLED = -9
+
+
+def used_until_killed(home: Path, settings: dict[str, str], use: Callable[[Server], object]) -> int | None:
+    """Use a server until its fail point kills it; its exit code. One that never gets there raises TimeoutExpired."""
+    server = Server(home, settings)
+    # The kill ends a request, or already the start, which writes to the journal.
+    with suppress(httpx2.TransportError, RuntimeError), server:
+        use(server)
+        server.wait_for_end(30)
+    return server.exit_code
+
+
+def kill_under_load(server: Server, seconds: float, *loads: Callable[[threading.Event], None]) -> None:
+    """Run these at once, and kill the server in the middle of it."""
+    stop = threading.Event()
+    threads = [threading.Thread(target=load, args=(stop,)) for load in loads]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)  # The kill's moment is chance; nothing is waited for.
+    server.kill()
+    stop.set()
+    for thread in threads:
+        thread.join()
 
 
 def chatting_settings(model: StandInModel, *, embedding: bool = False, **more: str) -> dict[str, str]:

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.images import (
+    IMAGE_TOKENS,
     data_url,
     image_name,
+    image_tokens,
     is_image_name,
     put_back,
     reference,
@@ -18,6 +20,7 @@ from recollect.domain.images import (
     replaced_texts,
     take_out,
 )
+from recollect.domain.model import JsonObject
 from recollect.errors import InvalidInput
 
 PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAA=")
@@ -106,3 +109,13 @@ def test_texts_are_replaced_anywhere_and_nothing_changes_in_place() -> None:
         "b64": None,
     }
     assert payload["messages"] == [{"images": ["b64"], "content": "b64 in words"}]
+
+
+def test_every_image_of_every_message_counts_before_the_model_has_counted_it() -> None:
+    shown: list[JsonObject] = [
+        {"role": "user", "content": [TEXT, image(URL), image(URL)]},
+        {"role": "user", "content": [image(URL)]},
+        *({"content": nothing} for nothing in ("hi", [TEXT], None)),
+        {},
+    ]
+    assert image_tokens(shown) == 3 * IMAGE_TOKENS

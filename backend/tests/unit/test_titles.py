@@ -12,7 +12,6 @@ from recollect.service.chat.followups import (
     MAX_TITLE,
     Titles,
     first_words,
-    is_placeholder,
     title_in,
     title_prompt,
 )
@@ -70,8 +69,8 @@ async def test_the_model_sees_the_exchange_as_data_and_belongs_to_no_session(jou
 
 @pytest.mark.parametrize(
     "backend",
-    [None, answering(saying(BackendDown("x"))), answering(saying("")), titled(""), titled("New chat")],
-    ids=["no model", "a dead one", "nothing", "an empty title", "a placeholder"],
+    [None, answering(saying(BackendDown("x"))), answering(saying("")), titled("")],
+    ids=["no model", "a dead one", "nothing", "an empty title"],
 )
 async def test_without_a_title_worth_having_the_first_words_are_taken(
     journal: Journal, backend: FakeBackend | None
@@ -81,15 +80,18 @@ async def test_without_a_title_worth_having_the_first_words_are_taken(
     assert await title_of(journal) == "How do I get from Lisbon to Porto by train?"
 
 
-async def test_a_title_that_a_person_gave_stays(journal: Journal) -> None:
-    await talk(journal, "My journey")
+@pytest.mark.parametrize(("title", "incognito"), [("My journey", False), (None, True)])
+async def test_a_title_that_a_person_gave_stays_and_an_incognito_thread_gets_none(
+    journal: Journal, title: str | None, incognito: bool
+) -> None:
+    await talk(journal, title, incognito=incognito)
     backend = titled("Trains")
     await titles(journal, backend).handle(JOB)
-    assert (await title_of(journal), backend.calls) == ("My journey", [])
+    assert (await title_of(journal), backend.calls) == (title, [])
 
 
 async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal: Journal) -> None:
-    await talk(journal, "New chat")
+    await talk(journal)
     backend = silent()
     work = asyncio.create_task(titles(journal, backend).handle(JOB))
     await eventually(lambda: backend.in_flight)
@@ -97,13 +99,6 @@ async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal:
     backend.release(100)
     await work
     assert await title_of(journal) == "My journey"
-
-
-async def test_an_incognito_thread_gets_none(journal: Journal) -> None:
-    await talk(journal, incognito=True)
-    backend = titled("Trains")
-    await titles(journal, backend).handle(JOB)
-    assert (await title_of(journal), backend.calls) == (None, [])
 
 
 async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: Journal) -> None:
@@ -132,23 +127,6 @@ async def test_what_was_forgotten_meanwhile_gives_no_title(journal: Journal) -> 
         await journal.threads.delete_thread("t1")
 
 
-# Placeholders
-
-
-@pytest.mark.parametrize(
-    "title",
-    [None, "", "  ", "New chat", "NEW CHAT", "Untitled", "untitled…", "New Chat (2)", "Chat 7", "新对话",
-     "新しいチャット", "새 채팅", "Neuer Chat", "Nouvelle conversation", "Nueva conversación", "Новый чат"],
-)  # fmt: skip
-def test_a_title_nobody_has_given_any_thought_is_a_placeholder(title: str | None) -> None:
-    assert is_placeholder(title)
-
-
-@pytest.mark.parametrize("title", ["Porto", "1984", "New chat ideas", "Untitled novel", "7", "对话录", "?"])
-def test_any_other_title_is_somebodys(title: str) -> None:
-    assert not is_placeholder(title)
-
-
 # Answers
 
 
@@ -175,7 +153,7 @@ def test_a_title_is_read_as_plain_text(answer: str, title: str) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "   ", "```", '{"title": 7}', '{"title": "…"}', '{"title": "Untitled"}', "?!", '{"title": "cut sh',
+    ["", "   ", "```", '{"title": 7}', '{"title": "…"}', "?!", '{"title": "cut sh',
      "I would be happy to help you with that. " * 6, "{" * 1000, '{"title": ' + "[" * 60_000 + "}"],
 )  # fmt: skip
 def test_rubbish_is_no_title(answer: str) -> None:

@@ -5,12 +5,11 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from recollect.domain.chat import PromptReceipt
+from recollect.domain.chat import ChatRequest, PromptReceipt
 from recollect.domain.model import NewTurn
 from recollect.domain.prompt import is_time_zone
 from recollect.entrypoints.http.answers import TurnAnswer
 from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Tags, Text
-from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn
 
 

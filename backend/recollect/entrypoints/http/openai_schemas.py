@@ -17,6 +17,7 @@ from pydantic import (
     ValidationError,
 )
 
+from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import text_parts
 from recollect.domain.identity import thread_key
 from recollect.domain.llm import Delta
@@ -25,7 +26,6 @@ from recollect.entrypoints.http.errors import error_chunk
 from recollect.entrypoints.http.requests import Id, Objects, Text, ThreadId
 from recollect.errors import ModelUnavailable, RecollectError
 from recollect.service.chat.history_matching import Resent
-from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.models.choice import OfferedModel
 

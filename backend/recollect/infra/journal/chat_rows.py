@@ -3,12 +3,12 @@
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from recollect.domain import identity
-from recollect.domain.chat import Accepted, AnswerText, Asked, ContextBlock, Epoch, SentTurn
-from recollect.domain.model import Append, NewTurn, Status, Turn
+from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentTurn
+from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.history_matching import FOLLOWED
 from recollect.infra.journal.rows import (
@@ -81,18 +81,21 @@ _LONGEST_PATH = 5_000
 """No chain of tool calls is longer."""
 
 
-def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Accepted, Mapping[str, Any]]:
+def accept(
+    connection: sqlite3.Connection, space: str, asked: ChatRequest, skip_reason: str | None, now: int
+) -> tuple[Accepted, Mapping[str, Any]]:
     """What was accepted, and the row of its thread."""
+    request_digest = asked.digest() if asked.key is not None else b""
     given_turns = (*asked.earlier, *asked.turns)
     first = given_turns[0].timestamp if given_turns else now
     anchor = NewTurn("assistant", "", first, "assistant", status="queued")
-    append = Append(asked.space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags)
+    append = Append(space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags)
     head = find_or_create(connection, append, now)
     if head.is_new and not given_turns:
         raise NotFound(f"there is no thread {asked.thread_id!r}")
     if head.has_failed and _went_unanswered(connection, head, asked):
         asked, given_turns = replace(asked, turns=(), earlier=(), parent_id=None), ()
-    elif asked.turns and asked.key and (overtaken := _overtaken(connection, asked)):
+    elif asked.turns and asked.key and (overtaken := _overtaken(connection, space, asked)):
         raise Conflict(
             f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
             " since; name the message as parent_id to have it answered after all",
@@ -131,25 +134,25 @@ def accept(connection: sqlite3.Connection, asked: Asked, now: int) -> tuple[Acce
     turns, new_rows = [], []
     for position, turn, message_id in stored:
         spare = before + len(given_turns) < position < last_answer
-        reason = _skip_reason(turn, head, asked.skip_reason, spare=spare)
+        reason = _skip_reason(turn, head, skip_reason, spare=spare)
         digest = identity.turn_digest(turn, message_id)
         new_rows.append(turn_row(head.pk, position, message_id, turn, reason, now, digest))
         turns.append(_stored(turn, position, message_id, reason))
     insert_rows(connection, INSERT_TURNS, new_rows)
     if any(turn.skip_reason is None for turn in turns):
-        connection.execute(BUFFER_NEW_TURNS, (asked.space, asked.thread_id, head.pk, before))
+        connection.execute(BUFFER_NEW_TURNS, (space, asked.thread_id, head.pk, before))
     (row,) = named_rows(connection, ADVANCED, (number, len(turns), len(turns), head.lookalikes, now, head.pk))
     if asked.key is not None:
         connection.execute(
             "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
-            (head.pk, asked.key, asked.digest, last_answer),
+            (head.pk, asked.key, request_digest, last_answer),
         )
     new = turns[len(asked.earlier) :]
     count = len(asked.turns)
     return Accepted(thread_of(row), tuple(new[:count]), tuple(new[count:])), row
 
 
-def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> bool:
+def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> bool:
     """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
     if not asked.turns:
         return False
@@ -160,9 +163,9 @@ def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: As
     return asked.parent_id in (None, said[0].parent_id, identity.turn_id(identity.place_of(said[0]) - 1))
 
 
-def _overtaken(connection: sqlite3.Connection, asked: Asked) -> str | None:
+def _overtaken(connection: sqlite3.Connection, space: str, asked: ChatRequest) -> str | None:
     """The answer that was asked for under this key, and failed."""
-    place_and_key = {"space": asked.space, "thread_id": asked.thread_id, "key": asked.key}
+    place_and_key = {"space": space, "thread_id": asked.thread_id, "key": asked.key}
     found = connection.execute(OVERTAKEN, place_and_key).fetchone()
     return identity.turn_id(found[0]) if found else None
 
@@ -173,22 +176,9 @@ def _said(turn: Turn | NewTurn) -> tuple[object, ...]:
 
 def _stored(turn: NewTurn, position: int, message_id: str, skip_reason: str | None) -> Turn:
     """As it would be read again."""
-    return Turn(
-        turn_id=identity.turn_id(position),
-        message_id=message_id,
-        role=turn.role,
-        sender_id=turn.sender_id,
-        content=turn.content,
-        timestamp=turn.timestamp,
-        parts=turn.parts,
-        tool_calls=turn.tool_calls,
-        tool_call_id=turn.tool_call_id,
-        reasoning=turn.reasoning,
-        parent_id=turn.parent_id,
-        model=turn.model,
-        status=turn.status,
-        skip_reason=skip_reason,
-    )
+    given: dict[str, Any] = {each.name: getattr(turn, each.name) for each in fields(turn)}
+    given["message_id"] = message_id
+    return Turn(turn_id=identity.turn_id(position), skip_reason=skip_reason, **given)
 
 
 def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: set[str]) -> None:
@@ -200,7 +190,7 @@ def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: s
             raise InvalidInput(f"message_id: {message_id!r} is in this thread already", field="message_id")
 
 
-def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: Asked) -> str | None:
+def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> str | None:
     """None where the parent is the thread's last turn anyway. t-0 is where a thread begins: a second first message."""
     parent_id = asked.parent_id
     if parent_id is None:
@@ -235,24 +225,21 @@ def thread_pk_of(connection: sqlite3.Connection, space: str, thread_id: str) -> 
     return int(row[0])
 
 
-def row_of_answer(
-    connection: sqlite3.Connection, space: str, thread_id: str, answer: Turn
-) -> Mapping[str, Any]:
+def row_of_answer(connection: sqlite3.Connection, thread: Thread, answer: Turn) -> Mapping[str, Any]:
     """Raises NotFound where its thread was forgotten since, even if its id is somebody else's now."""
-    bound = {"space": space, "thread_id": thread_id, "position": identity.place_of(answer)}
+    bound = {"space": thread.space, "thread_id": thread.thread_id, "position": identity.place_of(answer)}
     found = list(named_rows(connection, FIND_ANSWER, bound))
     if not found or found[0]["message_id"] != answer.message_id:
         raise NotFound(_FORGOTTEN)
     return found[0]
 
 
-def rows_of_request(
-    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted
-) -> dict[str, Mapping[str, Any]]:
+def rows_of_request(connection: sqlite3.Connection, accepted: Accepted) -> dict[str, Mapping[str, Any]]:
     """Its turns and answers by message id. Raises NotFound where its thread was forgotten since."""
-    turns = (*accepted.turns, *accepted.answers)
-    bound = {"space": space, "thread_id": thread_id, "first": identity.place_of(turns[0])}
-    found = named_rows(connection, TURNS_OF_REQUEST, {**bound, "last": identity.place_of(accepted.answer)})
+    thread, turns = accepted.thread, (*accepted.turns, *accepted.answers)
+    places = {"first": identity.place_of(turns[0]), "last": identity.place_of(turns[-1])}
+    bound = {"space": thread.space, "thread_id": thread.thread_id, **places}
+    found = named_rows(connection, TURNS_OF_REQUEST, bound)
     rows: dict[str, Mapping[str, Any]] = {row["message_id"]: row for row in found}
     if any(answer.message_id not in rows for answer in accepted.answers):
         raise NotFound(_FORGOTTEN)
@@ -363,7 +350,7 @@ def path_of(
         block = None
         if row["block"] is not None:
             block = ContextBlock(row["block"], json.loads(row["memories_json"]))
-        path.append(SentTurn(wanted, turn, block))
+        path.append(SentTurn(turn, block))
         heard = heard or turn.role == "user"
         wanted = _before(turn.parent_id, wanted)
     return tuple(reversed(path))
@@ -372,7 +359,7 @@ def path_of(
 def _path_page(
     connection: sqlite3.Connection, thread_pk: int, last: int, limit: int
 ) -> dict[int, Mapping[str, Any]]:
-    """So many turns up to this place, by their places."""
+    """The last `limit` turns up to this place, by their places."""
     ((found,),) = connection.execute(PATH_PAGE, {"pk": thread_pk, "last": last, "limit": limit}).fetchall()
     names = _ON_PATH.split(", ")
     page = (dict(zip(names, values, strict=True)) for values in json.loads(found))

@@ -9,14 +9,14 @@ from recollect.domain import identity
 from recollect.domain.chat import (
     Accepted,
     AnswerText,
-    Asked,
+    ChatRequest,
     Conversation,
     PromptCost,
     PromptReceipt,
     SentPrompt,
 )
 from recollect.domain.job import JobSpec
-from recollect.domain.model import JsonObject, Status, Turn
+from recollect.domain.model import JsonObject, Status, Thread, Turn
 from recollect.infra.journal.chat_rows import (
     OPEN_TURNS,
     accept,
@@ -76,51 +76,53 @@ class SqlChatStore:
         )
         return (found[0]["asked"], turn_of(found[0])) if found else None
 
-    async def accept(self, asked: Asked) -> Accepted:
-        """Durable when it returns, with status `queued`. Raises NotFound for another user's thread."""
+    async def accept(self, space: str, request: ChatRequest, skip_reason: str | None = None) -> Accepted:
+        """Durable when it returns, with status `queued`. Raises NotFound for another user's thread.
+
+        `skip_reason` says why memory leaves this exchange alone, if it does.
+        """
         now = self._clock()
         accepted, _ = await self._database.write(
-            lambda connection: accept(connection, asked, now), urgent=True
+            lambda connection: accept(connection, space, request, skip_reason, now), urgent=True
         )
         return accepted
 
-    async def accept_next(self, asked: Asked, most_turns: int) -> tuple[Accepted, Conversation]:
+    async def accept_next(
+        self, space: str, request: ChatRequest, most_turns: int, skip_reason: str | None = None
+    ) -> tuple[Accepted, Conversation]:
         """Accept what is answered at once, nothing being answered before it, with what its prompt is made of."""
         now = self._clock()
 
         def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation]:
-            accepted, thread = accept(connection, asked, now)
+            accepted, thread = accept(connection, space, request, skip_reason, now)
             return accepted, conversation_of(connection, thread, accepted, most_turns)
 
         return await self._database.write(accept_and_read, urgent=True)
 
-    async def begin(self, space: str, thread_id: str, accepted: Accepted, prompt: SentPrompt | None) -> None:
+    async def begin(self, accepted: Accepted, prompt: SentPrompt) -> None:
         """The turns take their place, the answer is streaming; what is about to be sent is written down."""
         now = self._clock()
 
         def begin(connection: sqlite3.Connection) -> None:
-            rows = rows_of_request(connection, space, thread_id, accepted)
+            rows = rows_of_request(connection, accepted)
             settle_turns(connection, rows, accepted.turns, "complete")
             settle_turns(connection, rows, accepted.answers, "streaming")
-            if prompt is not None:
-                thread_pk = rows[accepted.answer.message_id]["thread_pk"]
-                _write_down(connection, thread_pk, accepted, prompt, now)
+            thread_pk = rows[accepted.answer.message_id]["thread_pk"]
+            _write_down(connection, thread_pk, accepted, prompt, now)
 
         await self._database.write(begin)
 
-    async def save(self, space: str, thread_id: str, answer: Turn, text: AnswerText) -> None:
+    async def save(self, thread: Thread, answer: Turn, text: AnswerText) -> None:
         """What has streamed so far."""
 
         def save(connection: sqlite3.Connection) -> None:
-            row = row_of_answer(connection, space, thread_id, answer)
+            row = row_of_answer(connection, thread, answer)
             write_answer(connection, row, text, "streaming", answer.model, None)
 
         await self._database.write(save)
 
     async def finish(
         self,
-        space: str,
-        thread_id: str,
         accepted: Accepted,
         texts: Sequence[AnswerText],
         *,
@@ -138,7 +140,7 @@ class SqlChatStore:
         now = self._clock()
 
         def finish(connection: sqlite3.Connection) -> tuple[Turn, int | None]:
-            rows = rows_of_request(connection, space, thread_id, accepted)
+            rows = rows_of_request(connection, accepted)
             settle_turns(connection, rows, accepted.turns, "complete")
             turn = accepted.answer
             for answer, text in zip(accepted.answers, texts, strict=True):
@@ -156,7 +158,7 @@ class SqlChatStore:
         turn, due = await self._database.write(finish)
         if due is not None:
             self._on_due(due)
-        self._on_change(space, thread_id)
+        self._on_change(accepted.thread.space, accepted.thread.thread_id)
         return turn
 
     def _queue(
@@ -178,12 +180,10 @@ class SqlChatStore:
         ]
         return min(due, queue_jobs(connection, follow, now)) if follow else due
 
-    async def conversation(
-        self, space: str, thread_id: str, accepted: Accepted, most_turns: int
-    ) -> Conversation:
+    async def conversation(self, accepted: Accepted, most_turns: int) -> Conversation:
         """What the next prompt is made of. It costs what the window costs, not what the thread costs."""
         return await self._database.query(
-            lambda connection: conversation_if_there(connection, space, thread_id, accepted, most_turns)
+            lambda connection: conversation_if_there(connection, accepted, most_turns)
         )
 
     async def tip(self, space: str, thread_id: str) -> list[Turn]:
@@ -201,12 +201,14 @@ class SqlChatStore:
         place = identity.turn_number(turn_id)
         return await self._database.query(lambda connection: read_prompt(connection, space, thread_id, place))
 
-    async def receipts(self, space: str, thread_id: str, first: str, last: str) -> dict[str, JsonObject]:
-        """What came of the prompts that were sent for the turns from `first` to `last`, by turn id."""
+    async def receipts(self, space: str, thread_id: str, turns: Sequence[Turn]) -> dict[str, JsonObject]:
+        """What came of the prompts that were sent for these turns, which stand in their order, by turn id."""
+        if not turns:
+            return {}
         found = await self._database.read(
             "SELECT position, detail_json FROM prompts WHERE position BETWEEN ? AND ? AND thread_pk ="
             " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-            (identity.turn_number(first), identity.turn_number(last), space, thread_id),
+            (identity.place_of(turns[0]), identity.place_of(turns[-1]), space, thread_id),
         )
         return {identity.turn_id(row["position"]): json.loads(row["detail_json"]) for row in found}
 
@@ -290,7 +292,7 @@ class SqlChatStore:
         )
 
     async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
-        """Of the last so many answers, oldest first."""
+        """Of the last `limit` answers, oldest first."""
         bound = {"space": space, "user_id": user_id, "limit": limit}
         return [cost_of(row) for row in reversed(await self._database.read(COSTS, bound))]
 

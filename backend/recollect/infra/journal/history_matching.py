@@ -2,8 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect.domain import identity
 from recollect.domain.history_matching import (
@@ -50,9 +49,8 @@ INSERT_LINKS = """
 INSERT OR IGNORE INTO chains (turn_pk, thread_pk, position, before, said, chain, pair, answered, silent)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What leads to a turn, and the turn, in digests."""
+class Link(NamedTuple):
+    """What leads to a turn, and the turn, in digests: a row of `chains`, without the keys."""
 
     position: int
     before: int | None
@@ -116,7 +114,7 @@ class _Stretch:
         if turns:
             places = {"pk": thread_pk, "first": turns[0]["position"], "last": turns[-1]["position"]}
             for row in connection.execute(LINKS_FROM, places):
-                self._links.setdefault(row[0], []).append(_link_of(row))
+                self._links.setdefault(row[0], []).append(Link(*row))
 
     def add(self, turn_pk: int, turn: Turn, *, given: bool) -> None:
         """Link a turn to what it follows, in every version that either of them had."""
@@ -126,7 +124,7 @@ class _Stretch:
         said = said_digest(turn)
         if said is None:
             # An empty answer stands for the turn before it: whoever goes on from either goes on from the same words.
-            links = [replace(parent, position=position, silent=True) for parent in parents]
+            links = [parent._replace(position=position, silent=True) for parent in parents]
         else:
             versions = list(dict.fromkeys([said, *(link.said for link in known if not link.silent)]))
             answered = given and turn.role == "assistant"
@@ -136,13 +134,7 @@ class _Stretch:
         self._new += [(turn_pk, link) for link in self._links[position] if link not in known]
 
     def write(self) -> None:
-        rows = [
-            (
-                turn_pk, self._thread_pk, link.position, link.before, link.said, link.chain, link.pair,
-                int(link.answered), int(link.silent),
-            )
-            for turn_pk, link in self._new
-        ]  # fmt: skip
+        rows = [(turn_pk, self._thread_pk, *link) for turn_pk, link in self._new]
         insert_rows(self._connection, INSERT_LINKS, rows)
 
     def _linked(
@@ -170,13 +162,8 @@ class _Stretch:
         near = max((position for position in self._links if position <= wanted), default=0)
         found = self._connection.execute(LINKS_UP_TO, {"pk": self._thread_pk, "wanted": wanted}).fetchall()
         if found and found[0][0] > near:
-            return [_link_of(row) for row in found]
+            return [Link(*row) for row in found]
         return self._links.get(near, [])
-
-
-def _link_of(row: Sequence[Any]) -> Link:
-    position, before, said, chain, pair, answered, silent = row
-    return Link(position, before, said, chain, pair, bool(answered), bool(silent))
 
 
 def _place_before(turn: Turn) -> int:
@@ -212,7 +199,7 @@ SELECT 1 {_IS_BEHIND} AND NOT (
 
 THREAD = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
 
-# One probe of the index for each digest, in their order, however many threads have it.
+# One probe of the index for each digest, however many threads have it.
 WHICH_EXIST = """
 SELECT v.column1 AS digest FROM (VALUES {marks}) v
 WHERE EXISTS (SELECT 1 FROM chains c WHERE c.{column} = v.column1 AND (:pk IS NULL OR c.thread_pk = :pk))"""
@@ -225,10 +212,6 @@ WHERE c.{column} = {digest} AND h.space = :space AND h.user_id = :user_id AND ({
 ORDER BY is_tip DESC, c.turn_pk DESC LIMIT :limit"""
 
 
-def _sighting(column: str, digest: str, pk: str) -> str:
-    return _SIGHTED.format(column=column, digest=digest, pk=pk)
-
-
 # For clients that resend what is known and one message more, all in one statement: in each that runs threads change
 # hands. The first row says whether the chains of any thread that these may belong to are still to be written.
 LOOK = f"""
@@ -239,7 +222,7 @@ longest (digest) AS (
         SELECT 1 FROM chains c WHERE c.chain = v.column1 AND (meant.pk IS NULL OR c.thread_pk = meant.pk))
     LIMIT 1)
 SELECT b.is_any_behind, s.* FROM (SELECT EXISTS ({_MAY_BE_BEHIND}) AS is_any_behind) b
-LEFT JOIN ({_sighting("chain", "(SELECT digest FROM longest)", "(SELECT pk FROM meant)")}) s"""
+LEFT JOIN ({_SIGHTED.format(column="chain", digest="(SELECT digest FROM longest)", pk="(SELECT pk FROM meant)")}) s"""
 
 BACKWARDS = """
 SELECT position, before, said FROM chains WHERE thread_pk = ? AND position <= ? ORDER BY position DESC LIMIT 500"""
@@ -313,8 +296,6 @@ class SqlChainStore:
 
         def find(connection: sqlite3.Connection) -> list[Sighting]:
             pk = _thread_pk(connection, space, thread_id)
-            if thread_id is not None and pk is None:
-                return []
             for number in _that_exist(connection, "pair", pairs, pk):
                 run = said[: ends[number]]
                 found = [
@@ -333,37 +314,25 @@ def _begun(
     connection: sqlite3.Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
 ) -> list[Sighting]:
     pk = _thread_pk(connection, space, thread_id)
-    if thread_id is not None and pk is None:
-        return []
-    for chunk in _chunks_from_the_end(len(chains)):
-        sql, bound = _which_exist("chain", chains, chunk, pk)
-        longest = connection.execute(f"{sql} LIMIT 1", bound).fetchone()
-        if longest is not None:
-            found = rows(connection, *_sighted("chain", space, user_id, longest[0], pk))
-            return _sightings(found, chains.index(longest[0]) + 1)
+    for number in _that_exist(connection, "chain", chains, pk):
+        found = rows(connection, *_sighted("chain", space, user_id, chains[number], pk))
+        return _sightings(found, number + 1)
     return []
-
-
-def _which_exist(
-    column: str, digests: Sequence[bytes], chunk: range, pk: int | None
-) -> tuple[str, dict[str, Any]]:
-    marks = ",".join(f"(:d{number})" for number in chunk)
-    bound = {f"d{number}": digests[number] for number in chunk} | {"pk": pk}
-    return WHICH_EXIST.format(marks=marks, column=column), bound
 
 
 def _sighted(
     column: str, space: str, user_id: str, digest: bytes, pk: int | None
 ) -> tuple[str, dict[str, Any]]:
     bound = {"space": space, "user_id": user_id, "digest": digest, "pk": pk, "limit": MOST_SIGHTINGS}
-    return _sighting(column, ":digest", ":pk"), bound
+    return _SIGHTED.format(column=column, digest=":digest", pk=":pk"), bound
 
 
 def _thread_pk(connection: sqlite3.Connection, space: str, thread_id: str | None) -> int | None:
+    """None where no thread is named; 0, which no thread has, where there is none of that name."""
     if thread_id is None:
         return None
     found = connection.execute(THREAD, (space, thread_id)).fetchone()
-    return int(found[0]) if found else None
+    return int(found[0]) if found else 0
 
 
 def _that_exist(
@@ -371,7 +340,9 @@ def _that_exist(
 ) -> Iterator[int]:
     """Places of the digests that are known, from the last one down."""
     for chunk in _chunks_from_the_end(len(digests)):
-        existing = {digest for (digest,) in connection.execute(*_which_exist(column, digests, chunk, pk))}
+        bound = {f"d{number}": digests[number] for number in chunk}
+        sql = WHICH_EXIST.format(marks=",".join(f"(:{name})" for name in bound), column=column)
+        existing = {digest for (digest,) in connection.execute(sql, {**bound, "pk": pk})}
         for number in chunk:
             if digests[number] in existing:
                 yield number

@@ -213,12 +213,12 @@ THREAD = f"SELECT {THREAD_HEADER} FROM threads WHERE space = ? AND thread_id = ?
 
 
 def conversation_if_there(
-    connection: sqlite3.Connection, space: str, thread_id: str, accepted: Accepted, most_turns: int
+    connection: sqlite3.Connection, accepted: Accepted, most_turns: int
 ) -> Conversation:
     """Raises NotFound where the thread was forgotten since this was accepted."""
-    row_of_answer(connection, space, thread_id, accepted.answer)
-    (thread,) = named_rows(connection, THREAD, (space, thread_id))
-    return conversation_of(connection, thread, accepted, most_turns)
+    row_of_answer(connection, accepted.thread, accepted.answer)
+    (row,) = named_rows(connection, THREAD, (accepted.thread.space, accepted.thread.thread_id))
+    return conversation_of(connection, row, accepted, most_turns)
 
 
 def conversation_of(

@@ -27,7 +27,7 @@ _ENTRY_MARKS = ("ep-", "fa-", "fo-", "pr-")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AlwaysOn:
     """Memories beside those that were searched for."""
 
     corrections: tuple[Memory, ...] = ()
@@ -35,26 +35,22 @@ class Standing:
     profile: tuple[Memory, ...] = ()
     due: tuple[Memory, ...] = ()
 
-    @property
-    def all(self) -> tuple[Memory, ...]:
-        return (*self.corrections, *self.profile, *self.due)
-
 
 @dataclass(frozen=True, slots=True)
-class StandingMemories:
+class AlwaysOnMemories:
     """Read from the journal: a few entries by their ids and kinds, no search."""
 
     entries: SqlEntryStore
     threads: SqlThreadStore
 
-    async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> Standing:
+    async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> AlwaysOn:
         """The profile and what is due where the epoch has neither yet; corrections whenever there are any."""
         owner = owner_folder(thread.space, thread.user_id)
         corrections = await self._corrections(thread.space, owner, injected)
         fresh = not any(memory_id.startswith("pr-") for memory_id in injected)
         profile = await self._profile(thread.space, owner) if fresh else []
         due = await self._due(thread.space, owner, injected, now)
-        return Standing(
+        return AlwaysOn(
             tuple(corrections),
             tuple([_memory(line) for line in profile if await self._has_place(line, thread)]),
             tuple([_memory(plan) for plan in due if await self._has_place(plan, thread)]),
@@ -144,15 +140,15 @@ def without_repeats(first: Sequence[Memory], then: Sequence[Memory]) -> list[Mem
     return [memory for memory in then if memory.id not in known]
 
 
-class Likeness:
+@dataclass(frozen=True, slots=True)
+class QuerySimilarity:
     """Cosines. The parts of a hit's score are scaled to the owner's rows, so that the best row is always at the top."""
 
-    def __init__(self, corpora: Corpora) -> None:
-        self._corpora = corpora
+    corpora: Corpora
 
     async def of(self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]) -> dict[str, float]:
         """Of the query's vector and each row's; a row that has none yet is left out."""
-        corpus = (await self._corpora.get(space, user_id)).corpus
+        corpus = (await self.corpora.get(space, user_id)).corpus
         if corpus.dimensions != len(vector):
             return {}
         places = [(row_id, corpus.places[row_id]) for row_id in row_ids if row_id in corpus.places]

@@ -1,6 +1,7 @@
 """What of a chat a backend has in its cache, for background work that can follow it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.identity import place_of
@@ -18,22 +19,15 @@ _ROOM_TOKENS = 3_000
 """For an instruction and its answer, at least."""
 
 
+@dataclass(frozen=True, slots=True)
 class LivePrefixes:
     """A thread's live prompt, where the backend that does the background work is the one that chats."""
 
-    def __init__(
-        self,
-        backends: Backends,
-        models: ThreadModels,
-        chats: SqlChatStore,
-        threads: SqlThreadStore,
-        images: Images,
-    ) -> None:
-        self._backends = backends
-        self._models = models
-        self._chats = chats
-        self._threads = threads
-        self._images = images
+    backends: Backends
+    models: ThreadModels
+    chats: SqlChatStore
+    threads: SqlThreadStore
+    images: Images
 
     async def of_epoch(self, space: str, thread_id: str, epoch: int) -> ChatPrefix | None:
         """None where that epoch has ended."""
@@ -42,7 +36,7 @@ class LivePrefixes:
     async def holding(self, cell: StoredCell) -> ChatPrefix | None:
         """None where some of the cell's turns are no longer in the prompt, or it is no longer in a cache nearby."""
         thread = cell.thread
-        chatting = await self._models.chatting(thread.space, thread.thread_id)
+        chatting = await self.models.chatting(thread.space, thread.thread_id)
         facts = await chatting.backend.facts()
         if not facts.local:
             return None
@@ -58,15 +52,15 @@ class LivePrefixes:
     async def _messages(
         self, space: str, thread_id: str, *, epoch: int | None = None, holding: Sequence[int] = ()
     ) -> list[JsonObject] | None:
-        if self._backends.tasks is not self._backends.get():
+        if self.backends.tasks is not self.backends.get():
             return None
-        return await self._chats.live_prompt(space, thread_id, epoch, holding)
+        return await self.chats.live_prompt(space, thread_id, epoch, holding)
 
     async def _prefix(
         self, space: str, thread_id: str, messages: list[JsonObject] | None
     ) -> ChatPrefix | None:
-        thread = await self._threads.get_thread(thread_id, space=space)
+        thread = await self.threads.get_thread(thread_id, space=space)
         if messages is None or thread is None:
             return None
-        shown = await self._images.opened(space, thread.user_id, messages)
+        shown = await self.images.opened(space, thread.user_id, messages)
         return ChatPrefix(shown.messages, session_of(space, thread_id))

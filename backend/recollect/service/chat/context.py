@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
-from typing import Protocol
 
 from recollect.domain.access import Caller
 from recollect.domain.breaker import Breaker
@@ -21,8 +20,13 @@ from recollect.domain.recall.passages import Floor, best_passage, is_small_talk,
 from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rows import IndexRow, Vectors
 from recollect.errors import RecollectError
-from recollect.service.chat.always_on_memories import Standing, without_repeats
-from recollect.service.recall.search import Found, Search
+from recollect.service.chat.always_on_memories import (
+    AlwaysOn,
+    AlwaysOnMemories,
+    QuerySimilarity,
+    without_repeats,
+)
+from recollect.service.recall.search import Recall, Search
 
 TOP_K = 12
 _MOST_MEMORIES = 8
@@ -35,26 +39,6 @@ _SHARES = 4
 _LONGEST_QUERY = 2_000
 _STRAGGLER_SECONDS = 30.0
 _log = logging.getLogger("recollect.chat")
-
-
-class Searches(Protocol):
-    """`Recall`, as far as it is used here."""
-
-    async def search(self, caller: Caller, search: Search) -> Found: ...
-
-
-class Stands(Protocol):
-    """`StandingMemories`, as far as it is used here."""
-
-    async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> Standing: ...
-
-
-class Likens(Protocol):
-    """`Likeness`, as far as it is used here."""
-
-    async def of(
-        self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]
-    ) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +102,9 @@ class RecallSource:
 
     def __init__(
         self,
-        recall: Searches,
-        likeness: Likens,
-        standing: Stands | None = None,
+        recall: Recall,
+        similarity: QuerySimilarity,
+        always_on: AlwaysOnMemories | None = None,
         *,
         breaker: Breaker,
         clock: Callable[[], float],
@@ -129,8 +113,8 @@ class RecallSource:
     ) -> None:
         """`clock` counts seconds and never goes back."""
         self._recall = recall
-        self._likeness = likeness
-        self._standing = standing
+        self._similarity = similarity
+        self._always_on = always_on
         self.breaker = breaker
         self._clock = clock
         self._deadline = deadline_seconds
@@ -222,9 +206,11 @@ class RecallSource:
         hits = {memory.id: memory for memory in by_turns if memory is not None}
         reasons = {row_id: why for each in found for row_id, why in each.passed_over.items()}
         passed_over = Counter(why for row_id, why in reasons.items() if row_id not in hits)
-        standing = await self._standing_for(thread, known, now)
-        offered = [*standing.corrections, *without_repeats(standing.corrections, tuple(hits.values()))]
-        rest = without_repeats(offered, (*standing.due, *standing.profile))
+        always_on = AlwaysOn()
+        if self._always_on is not None:
+            always_on = await self._always_on.of(thread, known.injected, now)
+        offered = [*always_on.corrections, *without_repeats(always_on.corrections, tuple(hits.values()))]
+        rest = without_repeats(offered, (*always_on.due, *always_on.profile))
         memories = _fitting(offered, rest, max_tokens, passed_over)
         degraded = dict.fromkeys(chain.from_iterable(each.degraded for each in found))
         return Recalled(tuple(memories), degraded=tuple(degraded), passed_over=dict(passed_over))
@@ -244,13 +230,13 @@ class RecallSource:
         found = await self._recall.search(caller, search)
         passed_over: dict[str, str] = {}
         new = _not_known(found.hits, thread, known, passed_over)[:TOP_K]
-        likeness = await self._alike(thread, found.vector, new)
+        similarity = await self._alike(thread, found.vector, new)
         words = read_query(query, now).words
         asked = [(text, read_query(text, now).words) for text in said]
         repeated = {text_key(text) for text in said}
         near = []
         for hit in new:
-            alike = likeness.get(hit.row.row_id)
+            alike = similarity.get(hit.row.row_id)
             if text_key(hit.row.text) in repeated:
                 passed_over[hit.row.row_id] = "says the same"
             elif any(
@@ -261,17 +247,12 @@ class RecallSource:
                 passed_over[hit.row.row_id] = "not near enough"
         return _Near([_memory(hit, words, known, max_tokens) for hit in near], passed_over, found.degraded)
 
-    async def _standing_for(self, thread: Thread, known: Known, now: int) -> Standing:
-        if self._standing is None:
-            return Standing()
-        return await self._standing.of(thread, known.injected, now)
-
     async def _alike(self, thread: Thread, vector: Vectors | None, hits: Sequence[Hit]) -> dict[str, float]:
         """Nothing where the search itself could not go by meaning: its vectors may be another model's."""
         if vector is None or not any("meaning" in hit.why for hit in hits):
             return {}
         row_ids = [hit.row.row_id for hit in hits]
-        return await self._likeness.of(thread.space, thread.user_id, vector, row_ids)
+        return await self._similarity.of(thread.space, thread.user_id, vector, row_ids)
 
 
 def _needless(query: str, max_tokens: int) -> str | None:
@@ -303,7 +284,7 @@ def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
         and row.position >= known.next_position
     ):
         return "said later"
-    if known.injected.get(row.row_id) == digest_of(row):
+    if known.injected.get(row.row_id) == digest_of_text(row.text):
         return "in the epoch already"
     if row.role in ("system", "tool"):
         return "not said by anybody"
@@ -319,11 +300,6 @@ def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:
     return len(places) == len(row.sources) and all(
         (thread.thread_id, turn_number(place) or 0) in known.window for place in places
     )
-
-
-def digest_of(row: IndexRow) -> str:
-    """Of what was said: it changes when that is edited, and for no other reason."""
-    return digest_of_text(row.text)
 
 
 def _fitting(
@@ -357,7 +333,7 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int) -> Me
     text, _ = best_passage(row.text, words, max(1, int(share * chars_a_token)))
     return Memory(
         id=row.row_id,
-        digest=digest_of(row),
+        digest=digest_of_text(row.text),
         text=text,
         sender=row.sender,
         role=row.role,

@@ -4,18 +4,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from recollect.domain.chat import AnswerText, SentPrompt
+from recollect.domain.chat import AnswerText, ChatRequest, SentPrompt
+from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Turn
-from recollect.domain.people import Preferences
 from recollect.errors import RecollectError, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
-from recollect.infra.journal.people import SqlPeopleStore
 from recollect.service.chat.post_turn_jobs import FinishedTurn, run_post_response_tasks
 from recollect.service.chat.prompt import Prepared
 from recollect.service.chat.receive_stream import Outcome, Patience
-from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn
 
 _log = logging.getLogger("recollect.chat")
@@ -30,14 +27,15 @@ class Done:
     prepared: Prepared | None = None
     unwritten: SentPrompt | None = None
     """What was sent, where it is still to be written down."""
+    auto_skills: bool = False
+    """By the user's preferences."""
 
 
 class ChatEnding:
     """Stores answers; one that the disk does not take is stored as soon as there is room."""
 
-    def __init__(self, store: SqlChatStore, people: SqlPeopleStore, patience: Patience) -> None:
+    def __init__(self, store: SqlChatStore, patience: Patience) -> None:
         self._store = store
-        self._people = people
         self._patience = patience
         self._unstored: set[asyncio.Task[None]] = set()
         """Answers that the disk did not take, on their way."""
@@ -50,7 +48,7 @@ class ChatEnding:
 
     async def end(self, live: LiveTurn, request: ChatRequest, done: Done) -> None:
         """Store what came of it, with the work that follows, and tell whoever listens."""
-        accepted, thread = live.accepted, live.accepted.thread
+        accepted = live.accepted
         outcome, detail, prepared = done.outcome, done.detail, done.prepared
         if outcome.error is not None:
             detail = {**detail, "error": outcome.error.message, "code": outcome.error.code}
@@ -59,7 +57,7 @@ class ChatEnding:
         texts = [choice.answer for choice in live.in_stored_order()]
         model = outcome.finished.model if outcome.finished else None
         try:
-            jobs = await self._follow_up(live, request, outcome, prepared, texts[-1])
+            jobs = _following_jobs(live, request, done, texts[-1])
         except Exception:  # noqa: BLE001 - the answer is stored all the same
             _log.exception("what follows a chat turn could not be decided")
             jobs = ()
@@ -68,8 +66,6 @@ class ChatEnding:
 
         def store() -> Awaitable[Turn]:
             return self._store.finish(
-                thread.space,
-                thread.thread_id,
                 accepted,
                 texts,
                 status=outcome.status,
@@ -114,42 +110,34 @@ class ChatEnding:
                 _log.warning("an answer that waited for the disk was not stored: %s", error.message)
             return
 
-    async def _follow_up(
-        self,
-        live: LiveTurn,
-        request: ChatRequest,
-        outcome: Outcome,
-        prepared: Prepared | None,
-        text: AnswerText,
-    ) -> tuple[Any, ...]:
-        if prepared is None:
-            return ()
-        accepted = live.accepted
-        preferences: Preferences = await self._people.preferences(
-            accepted.thread.space, accepted.thread.user_id
-        )
-        answer = replace(
-            accepted.answer,
-            content=text.content,
-            tool_calls=list(text.tool_calls) or None,
-            status=outcome.status,
-        )
-        turns = [*prepared.history, *accepted.turns]
-        asked = next((n for n in range(len(turns) - 1, -1, -1) if turns[n].role == "user"), None)
-        if asked is None:
-            return ()
-        finished = FinishedTurn(
-            thread=accepted.thread,
-            question=turns[asked],
-            answer=answer,
-            since_question=[*turns[asked + 1 :], answer],
-            first_answer=prepared.is_first_answer,
-            extract_skills=request.extract_skills,
-            auto_memory=preferences.auto_memory and request.memory,
-            auto_skills=preferences.auto_skills and request.memory,
-            leaving=prepared.leaving,
-        )
-        return run_post_response_tasks(finished).jobs
+
+def _following_jobs(
+    live: LiveTurn, request: ChatRequest, done: Done, text: AnswerText
+) -> tuple[JobSpec, ...]:
+    accepted, prepared = live.accepted, done.prepared
+    if prepared is None:
+        return ()
+    answer = replace(
+        accepted.answer,
+        content=text.content,
+        tool_calls=list(text.tool_calls) or None,
+        status=done.outcome.status,
+    )
+    turns = [*prepared.history, *accepted.turns]
+    asked = next((n for n in range(len(turns) - 1, -1, -1) if turns[n].role == "user"), None)
+    if asked is None:
+        return ()
+    finished = FinishedTurn(
+        thread=accepted.thread,
+        question=turns[asked],
+        answer=answer,
+        since_question=[*turns[asked + 1 :], answer],
+        first_answer=prepared.is_first_answer,
+        extract_skills=request.extract_skills,
+        auto_skills=done.auto_skills and request.memory,
+        leaving=prepared.leaving,
+    )
+    return run_post_response_tasks(finished)
 
 
 def _beside_the_prompt(payload: JsonObject | None, prepared: Prepared | None) -> JsonObject | None:

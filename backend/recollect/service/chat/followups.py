@@ -26,15 +26,6 @@ _ANSWER_TOKENS = 256
 _RAMBLING = 200
 """An answer of more characters is no title."""
 
-_PLACEHOLDERS = frozenset({
-    "", "new", "chat", "conversation", "thread", "new chat", "new conversation", "new thread", "new session",
-    "untitled", "untitled chat", "untitled conversation", "no title", "unnamed", "neuer chat", "neue unterhaltung",
-    "unbenannt", "ohne titel", "nouveau chat", "nouvelle conversation", "nouvelle discussion", "sans titre",
-    "nuevo chat", "nueva conversación", "sin título", "novo chat", "nova conversa", "sem título", "nuova chat",
-    "nuova conversazione", "senza titolo", "новый чат", "новая беседа", "без названия", "新对话", "新的对话",
-    "新聊天", "新会话", "新建对话", "新建聊天", "未命名", "新對話", "新的對話", "無題", "新しいチャット",
-    "新規チャット", "新しい会話", "새 채팅", "새 대화", "제목 없음", "नई चैट", "محادثة جديدة", "دردشة جديدة", "แชทใหม่",
-})  # fmt: skip
 _AROUND = " \"'`“”„«»‹›‘’「」『』《》〈〉"  # noqa: RUF001 - quotation marks of many languages
 _ENDINGS = ".。…,;:，；：-–—"  # noqa: RUF001 - and their punctuation
 _LABEL = re.compile(
@@ -53,14 +44,6 @@ language of the user's message. No quotation marks, no Markdown, no full stop, n
 Answer with one JSON object and nothing else: {{"title": "…"}}"""
 
 
-def is_placeholder(title: str | None) -> bool:
-    """Whether nobody has given this title any thought."""
-    if title is None:
-        return True
-    words = " ".join(unicodedata.normalize("NFKC", title).casefold().strip(" .…").split())
-    return re.sub(r" \(?#?\d+\)?$", "", words) in _PLACEHOLDERS
-
-
 @dataclass(frozen=True, slots=True)
 class Titles:
     """Gives titles; never to an incognito thread, and never over what a person has set."""
@@ -73,7 +56,7 @@ class Titles:
         if job.thread_id is None:
             return
         thread = await self.threads.get_thread(job.thread_id, space=job.space)
-        if thread is None or thread.incognito or not is_placeholder(thread.title):
+        if thread is None or thread.incognito or thread.title:
             return
         exchange = await self._exchange(job, job.thread_id)
         if not exchange:
@@ -121,9 +104,7 @@ def title_in(answer: str) -> str | None:
     if len(text) > _RAMBLING:
         return None
     title = _plain(text)
-    if is_placeholder(title) or not any(character.isalnum() for character in title):
-        return None
-    return _shortened(title)
+    return _shortened(title) if any(character.isalnum() for character in title) else None
 
 
 def first_words(exchange: Sequence[Turn]) -> str | None:

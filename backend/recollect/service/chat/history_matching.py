@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.access import Caller
+from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import (
     Sighting,
     all_digest,
@@ -24,7 +25,6 @@ from recollect.domain.model import NewTurn, Turn
 from recollect.errors import InvalidInput
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.chat.turn import Chat
 from recollect.service.threads import DEFAULT_USER, owned_thread
@@ -63,13 +63,13 @@ class _Told:
         return cls([message for message, _ in said], [digest for _, digest in said])
 
 
+@dataclass(frozen=True, slots=True)
 class ResentChat:
     """`handle_chat_turn` for clients that keep their history themselves."""
 
-    def __init__(self, chat: Chat, chains: SqlChainStore, threads: SqlThreadStore) -> None:
-        self._chat = chat
-        self._chains = chains
-        self._threads = threads
+    chat: Chat
+    chains: SqlChainStore
+    threads: SqlThreadStore
 
     async def handle(self, caller: Caller, resent: Resent) -> LiveTurn:
         """Durable, in its place and on its way when this returns. Raises NotFound for another user's thread."""
@@ -80,9 +80,9 @@ class ResentChat:
             raise InvalidInput("messages: nothing was said", field="messages")
         digest = all_digest(messages)
         if resent.thread_id is not None:
-            thread = await self._threads.get_thread(resent.thread_id, space=caller.space)
+            thread = await self.threads.get_thread(resent.thread_id, space=caller.space)
             if thread is not None:
-                await owned_thread(self._threads, caller, resent.thread_id, user_id)
+                await owned_thread(self.threads, caller, resent.thread_id, user_id)
                 user_id = thread.user_id
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
             placed: ChatRequest | None = await self._named(
@@ -102,14 +102,14 @@ class ResentChat:
             user_id=owner.user_id,
             resent=digest,
         )
-        return await self._chat.handle_chat_turn(caller, request)
+        return await self.chat.handle_chat_turn(caller, request)
 
     async def _refuse_orphans(self, owner: _Owner, placed: ChatRequest, resent: Resent) -> None:
         """A tool's result whose call nobody knows could not be shown to the model: its client must hear of it."""
         orphans = [n for n in _orphaned_results(resent.messages) if _is_among(resent.messages[n], placed)]
         if not orphans:
             return
-        known = await self._threads.get_history(placed.thread_id, space=owner.space)
+        known = await self.threads.get_history(placed.thread_id, space=owner.space)
         called = {call_id for turn in known for call_id in _called(turn)}
         for number in orphans:
             if resent.messages[number].tool_call_id not in called:
@@ -142,7 +142,7 @@ class ResentChat:
         sighting = best_of(found)
         if sighting is None:
             return None
-        if not sighting.is_tip and not await self._chat.was_asked(owner.space, sighting.thread_id, key):
+        if not sighting.is_tip and not await self.chat.was_asked(owner.space, sighting.thread_id, key):
             sighting = await self._ends_with_history(owner, told, sighting.known) or sighting
         return _going_on(sighting, told.messages)
 
@@ -151,26 +151,26 @@ class ResentChat:
         history = count_history(told.messages)
         if not 0 < history < known:
             return None
-        found = await self._chains.from_the_beginning(owner.space, owner.user_id, told.said[:history])
+        found = await self.chains.from_the_beginning(owner.space, owner.user_id, told.said[:history])
         tips = [each for each in found if each.known == history and each.is_tip and each.answered]
         return best_of(tips)
 
     async def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
         """A client that lost its connection asks for the answer that is on its way."""
-        if not self._chat.live.is_any_running(owner.space, sighting.thread_id):
+        if not self.chat.live.is_any_running(owner.space, sighting.thread_id):
             return False
-        thread = await self._threads.get_thread(sighting.thread_id, space=owner.space)
-        return thread is not None and self._chat.unheard(thread, digest) is not None
+        thread = await self.threads.get_thread(sighting.thread_id, space=owner.space)
+        return thread is not None and self.chat.unheard(thread, digest) is not None
 
     async def _sightings(self, owner: _Owner, told: _Told, thread_id: str | None = None) -> list[Sighting]:
         """Where the longest parts of the messages end that are known."""
         said = told.said
         if _shows_more_than_text(told.messages[-1]):
-            said = said[:-1]  # Its words don't tell what it shows: it is said anew.
-        found = await self._chains.from_the_beginning(owner.space, owner.user_id, said, thread_id)
+            said = said[:-1]  # Its words don't tell what it shows: it counts as new.
+        found = await self.chains.from_the_beginning(owner.space, owner.user_id, said, thread_id)
         known = found[0].known if found else 0
         if known < count_history(told.messages):
-            found += await self._chains.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
+            found += await self.chains.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
         return found
 
 

@@ -1,4 +1,4 @@
-"""What follows a finished turn, and the work on skills."""
+"""The jobs that follow a finished turn, and the handler of skills jobs."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from recollect.domain.identity import thread_key
 from recollect.domain.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
 from recollect.domain.model import JsonObject, Thread, Turn
-from recollect.service.chat.followups import is_placeholder
 
 ENOUGH_ROUNDS = 2
 ENOUGH_TOOL_CALLS = 2
@@ -35,36 +34,24 @@ class FinishedTurn:
     """The thread has no other complete answer."""
     extract_skills: bool = False
     """The request asks for it."""
-    auto_memory: bool = True
     auto_skills: bool = True
     leaving: Leaving | None = None
     """Given when the window is three quarters full and this epoch's summary has not been queued yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class FollowUp:
-    """What to queue in the transaction that completes the turn: memory first, then the jobs in their order."""
-
-    memory: bool
-    """Whether the turn goes into the buffer and a look for boundaries is queued, as after any append; if not, its
-    turns are marked as skipped, so that each is accounted for."""
-    jobs: tuple[JobSpec, ...] = ()
-
-
-def run_post_response_tasks(finished: FinishedTurn) -> FollowUp:
-    """Decide what follows a turn. Each job runs once: it is queued with the turn, which is completed once.
+def run_post_response_tasks(finished: FinishedTurn) -> tuple[JobSpec, ...]:
+    """The jobs that follow a turn, besides memory's. Each runs once: it is queued in the transaction that stores the answer.
 
     Work on skills shares memory's lane and so runs behind it. Titles and summaries have a lane of their own, as
     memory waits for pauses. Nothing follows a turn of an incognito thread.
     """
     if finished.thread.incognito:
-        return FollowUp(memory=False)
-    jobs = [
+        return ()
+    return (
         *([_skills(finished)] if _wants_skills(finished) else []),
         *([_title(finished)] if _wants_title(finished) else []),
         *([_summary(finished, finished.leaving)] if finished.leaving else []),
-    ]
-    return FollowUp(finished.auto_memory, tuple(jobs))
+    )
 
 
 def _wants_skills(finished: FinishedTurn) -> bool:
@@ -77,7 +64,7 @@ def _wants_skills(finished: FinishedTurn) -> bool:
 
 def _wants_title(finished: FinishedTurn) -> bool:
     answered = finished.answer.status == "complete" and bool(finished.answer.content)
-    return finished.first_answer and answered and is_placeholder(finished.thread.title)
+    return finished.first_answer and answered and not finished.thread.title
 
 
 def _skills(finished: FinishedTurn) -> JobSpec:
@@ -113,16 +100,12 @@ RecordReceipt = Callable[[str, str, str, str, JsonObject], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class SkillWork:
-    """Runs the strategies that are registered, in their order, and leaves a receipt with the answer's turn."""
+    """The handler of skills jobs: runs the strategy and leaves a receipt with the answer's turn."""
 
-    skill_strategies: Sequence[SkillStrategy]
+    strategy: SkillStrategy
     record: RecordReceipt
 
     async def handle(self, job: Job) -> None:
-        """The handler of skills jobs."""
         turns = job.payload.get("turns") or ()
-        if job.thread_id is None or not turns:
-            return
-        details: list[JsonObject] = [await strategy(job) for strategy in self.skill_strategies]
-        for detail in details or [{"detail": "no skill strategy is registered"}]:
-            await self.record(job.space, job.thread_id, str(turns[-1]), SKILLS, detail)
+        if job.thread_id is not None and turns:
+            await self.record(job.space, job.thread_id, str(turns[-1]), SKILLS, await self.strategy(job))

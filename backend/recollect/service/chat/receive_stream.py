@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -11,8 +11,8 @@ from recollect.domain.access import Caller
 from recollect.domain.chat import Accepted, PromptReceipt, SentPrompt
 from recollect.domain.identity import turn_id as turn_id_of
 from recollect.domain.identity import turn_number
-from recollect.domain.llm import ChatCall, Delta, Finished, Sent
-from recollect.domain.model import JsonObject, Status, Turn
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent, Usage
+from recollect.domain.model import JsonObject, Status
 from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.threads import SqlThreadStore
@@ -42,6 +42,25 @@ class Outcome:
 
     def elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._started) * 1000, 1)
+
+    def told(self) -> JsonObject:
+        """For the receipt: what the backend told, and how long it took."""
+        usage = self.finished.usage if self.finished else Usage()
+        told = {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "evaluated_tokens": usage.evaluated_tokens,
+        }
+        return {
+            **told,
+            "usage": dict(told),
+            "model": self.finished.model if self.finished else None,
+            "finish_reason": self.finished.reasons.get(0) if self.finished else None,
+            "time_to_first_token_ms": self.first_token_ms,
+            **({"remark": self.remark} if self.remark else {}),
+            "total_ms": self.total_ms,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +143,8 @@ class _Watching:
         outcome: Outcome,
         end: Callable[[], None],
     ) -> None:
-        self._store, self._live, self._patience, self._outcome, self._end = (
-            store,
-            live,
-            patience,
-            outcome,
-            end,
-        )
+        self._store, self._live, self._patience = store, live, patience
+        self._outcome, self._end = outcome, end
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(self._seconds(), self._start)
 
@@ -177,10 +191,9 @@ async def _saved(store: SqlChatStore, live: LiveTurn, before: int) -> int:
     count = len(live.deltas)
     if count == before:
         return before
-    thread = live.accepted.thread
     try:
         for answer, choice in zip(live.accepted.answers, live.in_stored_order(), strict=True):
-            await store.save(thread.space, thread.thread_id, answer, choice.answer)
+            await store.save(live.accepted.thread, answer, choice.answer)
     except (Unavailable, NotFound):
         return before
     return count
@@ -193,10 +206,8 @@ def _has_begun(live: LiveTurn) -> bool:
 AFTER_SECONDS = 0.05
 
 
-class WritingDown:
-    """Of one prompt. What the user said is durable since it was accepted; an answer that has ended before this begins
-    is written down together with its prompt, in one transaction.
-    """
+class PromptRecorder:
+    """Records one prompt while its answer streams. An answer that ends first is stored with its prompt, at once."""
 
     def __init__(self, store: SqlChatStore, accepted: Accepted, prompt: SentPrompt) -> None:
         self._store, self._accepted, self._prompt = store, accepted, prompt
@@ -213,9 +224,8 @@ class WritingDown:
         self._task = asyncio.create_task(self._write())
 
     async def _write(self) -> bool:
-        thread = self._accepted.thread
         try:
-            await self._store.begin(thread.space, thread.thread_id, self._accepted, self._prompt)
+            await self._store.begin(self._accepted, self._prompt)
         except RecollectError as error:
             _log.warning("a prompt could not be written down yet: %s", error.message)
             return False
@@ -224,15 +234,6 @@ class WritingDown:
 
 _NEAR = 4
 """An answer stands right behind its message, but for results of tools and further choices."""
-
-
-async def receipts_of(
-    chats: SqlChatStore, space: str, thread_id: str, turns: Sequence[Turn]
-) -> dict[str, JsonObject]:
-    """What came of the prompts for these turns, which stand in their order; of a thread that the caller may see."""
-    if not turns:
-        return {}
-    return await chats.receipts(space, thread_id, turns[0].turn_id, turns[-1].turn_id)
 
 
 async def prompt_of(

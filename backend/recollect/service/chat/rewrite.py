@@ -86,13 +86,12 @@ class Rewriter:
         backend: Backend | None = None,
         facts: BackendFacts | None = None,
         model: str | None = None,
-        model_allowed: bool = True,
         space: str = "default",
     ) -> Rewritten:
         """`recent` are the turns before the message, the oldest first. Never raises for what the model does."""
         started = self._clock()
         done = with_exchange(message, recent)
-        if backend is not None and model_allowed and _is_worth_asking(message, recent, facts):
+        if backend is not None and _is_worth_asking(message, recent, facts):
             call = _call(message, recent, model, space)
             try:
                 done = await self._by_model(backend, call, message, recent)

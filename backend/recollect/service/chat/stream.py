@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from recollect.domain.chat import Accepted, AnswerText
@@ -17,7 +18,7 @@ KEPT = 256
 PING_SECONDS = 15.0
 
 Key = tuple[str, str, str, str]
-"""Space, thread, its owner and the answer's message id: turn ids begin anew where a thread's id is used again."""
+"""Space, thread, its owner and the answer's message id: turn ids start over where a thread's id is used again."""
 
 
 def key_of(thread: Thread, answer: Turn) -> Key:
@@ -117,10 +118,9 @@ class LiveTurn:
         self._wake()
 
     def replay(self, turn: Turn, receipt: JsonObject) -> None:
-        """An answer that ended before: as if it came in one piece."""
-        calls = tuple({"index": n, **call} for n, call in enumerate(turn.tool_calls or ()))
-        self.add(Delta(reasoning=turn.reasoning or ""))
-        self.add(Delta(text=turn.content, tool_calls=calls))
+        """An answer that ended before."""
+        for piece in _pieces(AnswerText(turn.content, turn.reasoning or "", tuple(turn.tool_calls or ()))):
+            self.add(piece)
         self.end(turn, receipt)
 
     def end(self, turn: Turn, receipt: JsonObject, error: RecollectError | None = None) -> None:
@@ -146,14 +146,12 @@ class LiveTurn:
             act()
 
     def shrink(self) -> None:
-        """It has ended and nobody follows it now: one piece a choice."""
+        """It has ended and nobody follows it now: keep each choice in one piece."""
         whole: list[Delta] = []
         for number, choice in enumerate(self.choices):
             answer = choice.answer
             choice.text, choice.reasoning = [answer.content], [answer.reasoning]
-            calls = tuple({"index": place, **call} for place, call in enumerate(answer.tool_calls))
-            whole.append(Delta(reasoning=answer.reasoning, choice=number))
-            whole.append(Delta(answer.content, tool_calls=calls, choice=number))
+            whole += _pieces(answer, number)
         self.deltas = whole
 
     def in_stored_order(self) -> list[Growing]:
@@ -192,29 +190,32 @@ class LiveTurn:
             return False
         return True
 
-    def heard(self) -> "_Listening":
-        return _Listening(self)
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Whoever is inside counts as listening."""
+        self._count(+1)
+        try:
+            yield
+        finally:
+            self._count(-1)
 
     def seconds_alone(self) -> float:
         """How long nobody has listened."""
         return 0.0 if self.listeners else time.monotonic() - self._alone_since
 
-    def count(self, change: int) -> None:
+    def _count(self, change: int) -> None:
         self.listeners += change
         self._alone_since = time.monotonic()
         if self.has_ended and not self.listeners:
             self.shrink()
 
 
-class _Listening:
-    def __init__(self, live: LiveTurn) -> None:
-        self._live = live
-
-    def __enter__(self) -> None:
-        self._live.count(+1)
-
-    def __exit__(self, *_: object) -> None:
-        self._live.count(-1)
+def _pieces(answer: AnswerText, choice: int = 0) -> tuple[Delta, Delta]:
+    """A whole answer as if it had come in two pieces."""
+    calls = tuple({"index": place, **call} for place, call in enumerate(answer.tool_calls))
+    return Delta(reasoning=answer.reasoning, choice=choice), Delta(
+        answer.content, tool_calls=calls, choice=choice
+    )
 
 
 def _beyond(after: Offset, deltas: Sequence[Delta], reached: Offset) -> tuple[list[Delta], Offset]:

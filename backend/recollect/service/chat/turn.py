@@ -1,37 +1,37 @@
 """Chat: one turn of a conversation, from the user's words to the stored answer and the work that follows.
 
-1. On arrival the user's turn and a place for its answer are in the journal, as `queued`.
+1. On arrival the user's turn and a place for its answer are stored in the journal, as `queued`.
 2. Turns of one thread run one after another, in the order in which they arrived; threads don't wait for each other.
-3. The prompt is made (`prompting.py`) and sent; it is written down while the answer streams (`answering.py`).
-4. The answer is stored as it ended, and the follow-up work queued with it (`chat_ending.py`).
+3. The prompt is made (`prompt.py`) and sent; it is recorded while the answer streams (`receive_stream.py`).
+4. The answer is stored as it ended, and the jobs that follow are queued with it (`ending.py`).
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from recollect.domain.access import Caller
-from recollect.domain.chat import Accepted, Asked, Conversation
+from recollect.domain.chat import Accepted, ChatRequest, Conversation
 from recollect.domain.identity import thread_key
 from recollect.domain.llm import ChatCall, Usage
 from recollect.domain.model import JsonObject, Thread, Turn
 from recollect.domain.people import Preset
 from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError
+from recollect.infra.backends.configured import Backends
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.ending import ChatEnding, Done
-from recollect.service.chat.prompt import Prepared, PromptMaker, Wanted, instructions_of
-from recollect.service.chat.receive_stream import Outcome, Patience, WritingDown, stream_llm
-from recollect.service.chat.request import ChatRequest
+from recollect.service.chat.epoch import Wanted
+from recollect.service.chat.prompt import Prepared, PromptMaker
+from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn, LiveTurns
 from recollect.service.coordination import Clock
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.llama_slots import SlotMaps
 from recollect.service.people import preset_in_force, require_preset
-from recollect.service.ports import Backends
 from recollect.service.threads import DEFAULT_USER
 from recollect.service.vault.images import Images
 
@@ -44,7 +44,6 @@ class _Waiting:
     """A turn that was accepted, until it has ended."""
 
     live: LiveTurn
-    caller: Caller
     request: ChatRequest
     conversation: Conversation | None
     """What its prompt is made of; None where turns before it were still to end when it came."""
@@ -92,7 +91,7 @@ class Chat:
         self._clock = clock
         self._max_turns = max_turns
         self._patience = patience
-        self._ending = ChatEnding(store, people, patience)
+        self._ending = ChatEnding(store, patience)
         self._on_answer = on_answer
         self._lanes: dict[str, _Lane] = {}
 
@@ -135,13 +134,11 @@ class Chat:
                 joined = await self._joined(caller, request)
                 if joined is not None:
                     return joined
-                digest = request.digest()
                 async with self._images.kept(self._threads, caller, request.thread_id, user_id, shown):
-                    asked = await self._asked(caller, request, digest)
-                    accepted, conversation = await self._accepted(lane, asked)
-                live = LiveTurn(accepted, digest)
+                    accepted, conversation = await self._accepted(lane, caller, request)
+                live = LiveTurn(accepted, request.digest())
                 self.live.add(live)
-                lane.waiting.append(_Waiting(live, caller, request, conversation))
+                lane.waiting.append(_Waiting(live, request, conversation))
                 if lane.runner is None:
                     lane.runner = asyncio.create_task(self._run_lane(key, lane), name=f"chat-{key[:8]}")
                 return live
@@ -149,35 +146,24 @@ class Chat:
             lane.arrivals -= 1
             self._tidy(key, lane)
 
-    async def _accepted(self, lane: _Lane, asked: Asked) -> tuple[Accepted, Conversation | None]:
+    async def _accepted(
+        self, lane: _Lane, caller: Caller, request: ChatRequest
+    ) -> tuple[Accepted, Conversation | None]:
+        skip_reason = await self._skip_reason(caller, request)
         if lane.waiting:
-            return await self._store.accept(asked), None
-        return await self._store.accept_next(asked, self._max_turns + 1)
+            return await self._store.accept(caller.space, request, skip_reason), None
+        return await self._store.accept_next(caller.space, request, self._max_turns + 1, skip_reason)
 
-    async def _asked(self, caller: Caller, request: ChatRequest, digest: bytes) -> Asked:
+    async def _skip_reason(self, caller: Caller, request: ChatRequest) -> str | None:
+        """Why memory leaves this exchange alone, if it does."""
+        if not request.memory:
+            return "memory is off for this message"
         owner = request.user_id
         if owner is None:
             thread = await self._threads.get_thread(request.thread_id, space=caller.space)
             owner = thread.user_id if thread else DEFAULT_USER
         preferences = await self._people.preferences(caller.space, owner)
-        skip = None
-        if not request.memory:
-            skip = "memory is off for this message"
-        elif not preferences.auto_memory:
-            skip = "auto_memory is off"
-        return Asked(
-            space=caller.space,
-            thread_id=request.thread_id,
-            turns=request.turns,
-            earlier=request.earlier,
-            user_id=request.user_id,
-            tags=request.tags,
-            choices=request.choices,
-            parent_id=request.parent_id,
-            key=request.key,
-            digest=digest,
-            skip_reason=skip,
-        )
+        return None if preferences.auto_memory else "auto_memory is off"
 
     async def was_asked(self, space: str, thread_id: str, key: str | None) -> bool:
         """Whether a request with this key came to the thread before."""
@@ -224,7 +210,7 @@ class Chat:
         return live
 
     async def _question(self, thread: Thread, answer: Turn) -> tuple[Turn, ...]:
-        """What was said to get this answer; nothing where it was asked for anew."""
+        """What was said to get this answer; nothing where only another answer was asked for."""
         if answer.parent_id is not None:
             return ()
         before = await self._threads.get_history(
@@ -312,15 +298,13 @@ class Chat:
         accepted = live.accepted
         thread = accepted.thread
         preferences = await self._people.preferences(thread.space, thread.user_id)
-        conversation = turn.conversation or await self._store.conversation(
-            thread.space, thread.thread_id, accepted, self._max_turns + 1
-        )
+        done.auto_skills = preferences.auto_skills
+        conversation = turn.conversation or await self._store.conversation(accepted, self._max_turns + 1)
         thread = await self._with_preset(thread, request)
         preset = await preset_in_force(self._people, thread.space, thread.preset, preferences.preset)
         backend = self._backends.get(request.backend or preset.backend or thread.backend)
         facts = await backend.facts()
         wanted = Wanted(
-            caller=turn.caller,
             accepted=accepted,
             backend=backend,
             facts=facts,
@@ -335,7 +319,7 @@ class Chat:
         await self._send(live, request, preset, wanted, conversation, done)
         refused = isinstance(done.outcome.error, ModelRefused) and done.outcome.status == "failed"
         if refused and (told := await backend.facts()) != facts:
-            # It was started anew with a smaller context, say: then the prompt is cut to that.
+            # It was restarted with a smaller context, say: then the prompt is cut to that.
             wanted = replace(wanted, facts=told)
             await self._send(live, request, preset, wanted, conversation, done)
 
@@ -351,7 +335,7 @@ class Chat:
         """Make the prompt, send it, and write it down."""
         done.prepared = prepared = await self._prompts.prepare(wanted, conversation)
         live.begun(prepared.sent.detail)
-        writing = WritingDown(self._store, live.accepted, prepared.sent)
+        writing = PromptRecorder(self._store, live.accepted, prepared.sent)
         try:
             done.outcome, done.detail = await self._stream(live, request, preset, wanted, prepared)
         finally:
@@ -393,7 +377,7 @@ class Chat:
                 self._slots.done(wanted.backend, key, usage)
         self._on_answer(wanted.backend.name, usage, outcome.first_token_ms)
         outcome.payload = shown.referring(outcome.payload)
-        return outcome, {**_told(outcome), **shown.receipt()}
+        return outcome, {**outcome.told(), **shown.receipt()}
 
 
 def session_of(space: str, thread_id: str) -> str:
@@ -402,27 +386,6 @@ def session_of(space: str, thread_id: str) -> str:
 
 
 def _instructions(request: ChatRequest, preset: Preset) -> tuple[str, ...]:
-    if request.system_texts is not None:
-        return instructions_of(request.system_texts)
     persona = f"You are {preset.persona}." if preset.persona else None
-    return instructions_of((preset.instructions, persona))
-
-
-def _told(outcome: Outcome) -> JsonObject:
-    """What the backend told, and how long it took."""
-    usage = outcome.finished.usage if outcome.finished else Usage()
-    told: Mapping[str, object] = {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "evaluated_tokens": usage.evaluated_tokens,
-    }
-    return {
-        **told,
-        "usage": dict(told),
-        "model": outcome.finished.model if outcome.finished else None,
-        "finish_reason": outcome.finished.reasons.get(0) if outcome.finished else None,
-        "time_to_first_token_ms": outcome.first_token_ms,
-        **({"remark": outcome.remark} if outcome.remark else {}),
-        "total_ms": outcome.total_ms,
-    }
+    texts = (preset.instructions, persona) if request.system_texts is None else request.system_texts
+    return tuple(text for text in texts if text)

@@ -18,7 +18,6 @@ from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
 from recollect.errors import InvalidInput
 from recollect.service import threads
-from recollect.service.chat.receive_stream import receipts_of
 from recollect.service.forget import forget
 from recollect.service.threads import Stretch
 from recollect.service.vault.images import add_turn_with_images
@@ -136,7 +135,7 @@ async def get_turns(
         found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, PAGE + 1, before)
         found, extra = found[-PAGE:], {"next": found[-PAGE].turn_id} if len(found) > PAGE else {}
     if receipts:
-        extra["receipts"] = await receipts_of(home.chats, caller.space, thread_id, found)
+        extra["receipts"] = await home.chats.receipts(caller.space, thread_id, found)
     return await asyncio.to_thread(_rendered, found, extra)
 
 

@@ -1,17 +1,18 @@
-"""Receiving an answer: whatever ends it, what had come is kept and said in words."""
+"""Receiving an answer: whatever ends it, what had come is kept and said in words, and its prompt is recorded."""
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from recollect.domain.chat import Accepted, AnswerText
+from recollect.domain.chat import Accepted, AnswerText, Epoch, SentPrompt
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.domain.model import Thread, Turn
-from recollect.errors import ModelTooSlow, Unavailable
+from recollect.errors import ModelTooSlow, StorageUnavailable, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
-from recollect.service.chat.receive_stream import Outcome, Patience, stream_llm
+from recollect.service.chat import receive_stream
+from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn
 from tests.fakes import START, FakeBackend
 
@@ -40,17 +41,27 @@ class Hanging(FakeBackend):
         await asyncio.Event().wait()
 
 
+ANSWER = Turn("t-2", "m-2", "assistant", "assistant", "", START, status="streaming")
+ACCEPTED = Accepted(Thread("default", "t1", "ann", START, START), (), (ANSWER,))
+
+
 def asked() -> LiveTurn:
-    answer = Turn("t-2", "m-2", "assistant", "assistant", "", START, status="streaming")
-    return LiveTurn(Accepted(Thread("default", "t1", "ann", START, START), (), (answer,)))
+    return LiveTurn(ACCEPTED)
 
 
 async def received(*script: StreamEvent | Exception) -> tuple[Outcome, LiveTurn]:
     backend = Scripted()
     backend.script = script
     live = asked()
+    return await streamed(live, backend), live
+
+
+async def streamed(
+    live: LiveTurn, backend: FakeBackend | None = None, patience: Patience = UNSAVED, store: object = None
+) -> Outcome:
+    """While somebody listens."""
     with live.heard():
-        return await stream_llm(cast(SqlChatStore, None), backend, CALL, live, UNSAVED), live
+        return await stream_llm(cast(SqlChatStore, store), backend or Hanging(), CALL, live, patience)
 
 
 async def test_an_error_nobody_foresaw_costs_neither_what_came_nor_what_was_sent(
@@ -70,20 +81,15 @@ async def test_a_piece_of_a_choice_that_is_not_there_is_such_an_error() -> None:
 
 
 async def test_an_answer_without_a_word_is_complete_and_remarked_on() -> None:
-    outcome, _ = await received(Sent({}), Finished({0: "stop"}))
-    assert (outcome.status, outcome.remark) == ("complete", "the model ended its answer without a word")
-
-
-async def test_an_answer_of_words_is_not_remarked_on() -> None:
-    outcome, _ = await received(Sent({}), Delta("hello"), Finished({0: "stop"}))
-    assert (outcome.status, outcome.remark) == ("complete", None)
+    for words, remark in ((), "the model ended its answer without a word"), ((Delta("hello"),), None):
+        outcome, _ = await received(Sent({}), *words, Finished({0: "stop"}))
+        assert (outcome.status, outcome.remark) == ("complete", remark)
 
 
 async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
     live = asked()
     asyncio.get_running_loop().call_later(0.01, live.stop, "it was cancelled")
-    with live.heard():
-        outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, UNSAVED)
+    outcome = await streamed(live)
     assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
     live.stop("once more, when nothing is left to end")
 
@@ -91,7 +97,7 @@ async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
 async def test_an_answer_that_was_stopped_before_it_began_is_not_waited_for() -> None:
     live = asked()
     live.stop("it was cancelled")
-    outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, UNSAVED)
+    outcome = await streamed(live)
     assert outcome.why == "it was cancelled"
 
 
@@ -106,24 +112,20 @@ async def test_a_journal_that_takes_nothing_for_a_while_is_tried_again_and_ends_
     class Held:
         tries = 0
 
-        async def save(self, space: str, thread_id: str, answer: Turn, text: AnswerText) -> None:
+        async def save(self, thread: Thread, answer: Turn, text: AnswerText) -> None:
             self.tries += 1
             if self.tries == 3:
                 live.stop("it was cancelled")
             raise Unavailable("the journal is held by another program")
 
-    live, store = asked(), cast(SqlChatStore, Held())
-    with live.heard():
-        async with asyncio.timeout(10):
-            outcome = await stream_llm(store, Hanging(), CALL, live, Patience(save_seconds=0.001))
+    live = asked()
+    async with asyncio.timeout(10):
+        outcome = await streamed(live, patience=Patience(save_seconds=0.001), store=Held())
     assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
 
 
 async def test_an_answer_that_takes_too_long_is_kept_as_far_as_it_got() -> None:
-    live = asked()
-    with live.heard():
-        patience = Patience(answer_seconds=0.01, save_seconds=3600)
-        outcome = await stream_llm(cast(SqlChatStore, None), Hanging(), CALL, live, patience)
+    outcome = await streamed(asked(), patience=Patience(answer_seconds=0.01, save_seconds=3600))
     assert outcome.status == "partial"
     assert isinstance(outcome.error, ModelTooSlow)
 
@@ -132,3 +134,54 @@ async def test_a_time_out_of_the_models_own_is_an_error_like_any_other() -> None
     outcome, _ = await received(Sent({}), Delta("hello"), TimeoutError())
     assert outcome.error is not None
     assert not isinstance(outcome.error, ModelTooSlow)
+
+
+# The prompt is recorded beside a long answer, and stored with a quick one
+
+PROMPT = SentPrompt(
+    Epoch(1, 1, "the conversation begins", "digest", "default/", 0), True, None, None, b"", 0, {}
+)
+
+
+class Store:
+    """Takes what begins, or fails."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.began = asyncio.Event()
+        self._failure = failure
+
+    async def begin(self, *given: Any) -> None:
+        assert given == (ACCEPTED, PROMPT)
+        self.began.set()
+        if self._failure is not None:
+            raise self._failure
+
+
+def writing(store: Store) -> PromptRecorder:
+    return PromptRecorder(cast(SqlChatStore, store), ACCEPTED, PROMPT)
+
+
+async def test_a_quick_answer_leaves_it_to_be_written_with_it() -> None:
+    store = Store()
+    assert await writing(store).ended() is PROMPT
+    assert not store.began.is_set()
+
+
+async def test_a_long_answer_has_it_written_while_it_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_stream, "AFTER_SECONDS", 0.0)
+    store = Store()
+    under_way = writing(store)
+    async with asyncio.timeout(10):
+        await store.began.wait()
+    assert await under_way.ended() is None
+
+
+async def test_what_the_disk_did_not_take_is_tried_again_with_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receive_stream, "AFTER_SECONDS", 0.0)
+    store = Store(StorageUnavailable("full"))
+    under_way = writing(store)
+    async with asyncio.timeout(10):
+        await store.began.wait()
+    assert await under_way.ended() is PROMPT

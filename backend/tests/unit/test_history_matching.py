@@ -5,9 +5,9 @@ from typing import cast
 import pytest
 
 from recollect.domain.access import Caller
+from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import (
     Sighting,
-    all_digest,
     best_of,
     chains_of,
     count_history,
@@ -16,11 +16,9 @@ from recollect.domain.history_matching import (
     owner_root,
     said_digest,
 )
-from recollect.domain.model import Append, NewTurn, Role, Thread
+from recollect.domain.model import Append, NewTurn, Role
 from recollect.errors import InvalidInput, NotFound
-from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.service.chat.history_matching import Resent, ResentChat
-from recollect.service.chat.request import ChatRequest
 from recollect.service.chat.turn import Chat
 from tests.contract.journals import Journal
 
@@ -150,21 +148,10 @@ def test_a_conversation_is_known_by_an_answer_or_by_its_whole_tip(sighting: Sigh
     assert may_go_on(sighting, [*HISTORY, asks("and now?")]) is goes_on
 
 
-def test_a_first_message_opens_a_thread_unless_its_answer_never_came() -> None:
-    first = [asks("hello")]
-    assert not may_go_on(seen(known=1, is_tip=True), first)
-    assert may_go_on(seen(known=1, is_tip=True, silent=True), first)
-
-
 def test_an_answer_at_the_end_is_gone_on_from_and_not_asked_again() -> None:
     assert not is_asked_again(seen(known=2), HISTORY)
     assert is_asked_again(seen(known=1), HISTORY[:1])
     assert not is_asked_again(seen(known=1), [*HISTORY, asks("more")])
-
-
-def test_the_same_request_has_the_same_digest() -> None:
-    assert all_digest(HISTORY) == all_digest([asks("hello"), answers("hi")])
-    assert all_digest(HISTORY) != all_digest([*HISTORY, asks("more")])
 
 
 # --- the whole verb -----------------------------------------------------------------------------------------
@@ -175,7 +162,6 @@ class RecordingChat:
 
     def __init__(self) -> None:
         self.requests: list[ChatRequest] = []
-        self.waited_for: str | None = None
         self.keys: set[tuple[str, str]] = set()
         """Threads, and the keys that were used in them."""
 
@@ -190,18 +176,14 @@ class RecordingChat:
         return self
 
     def is_any_running(self, space: str, thread_id: str) -> bool:
-        return thread_id == self.waited_for
-
-    def unheard(self, thread: Thread, digest: bytes) -> object | None:
-        return self if thread.thread_id == self.waited_for else None
+        return False
 
 
 class Door:
     def __init__(self, journal: Journal) -> None:
         self.threads = journal.threads
         self.chat = RecordingChat()
-        chains = SqlChainStore(journal.database)
-        self._resent = ResentChat(cast(Chat, self.chat), chains, journal.threads)
+        self._resent = ResentChat(cast(Chat, self.chat), journal.chains, journal.threads)
 
     async def knows(self, thread_id: str, *turns: NewTurn, user_id: str = "me") -> None:
         await self.threads.append(Append("default", thread_id, turns, user_id))
@@ -231,33 +213,6 @@ def said(turns: tuple[NewTurn, ...]) -> list[str]:
     return [turn.content for turn in turns]
 
 
-async def test_only_what_is_new_is_said_at_the_tip(door: Door) -> None:
-    await door.knows("t1", asks("hello"), given("hi"))
-    request = await door.asked(*HISTORY, asks("and now?"))
-    assert (request.thread_id, request.parent_id) == ("t1", "t-2")
-    assert (said(request.earlier), said(request.turns)) == ([], ["and now?"])
-
-
-async def test_an_unknown_history_is_kept_before_what_is_asked(door: Door) -> None:
-    request = await door.asked(*HISTORY, asks("and now?"))
-    assert request.thread_id.startswith("t_")
-    assert request.parent_id is None
-    assert (said(request.earlier), said(request.turns)) == (["hello", "hi"], ["and now?"])
-
-
-async def test_a_branch_begins_after_the_last_message_that_is_known(door: Door) -> None:
-    await door.knows("t1", asks("hello"), given("hi"), asks("one"), given("1"))
-    request = await door.asked(*HISTORY, asks("two"), answers("2"), asks("three"))
-    assert (request.thread_id, request.parent_id) == ("t1", "t-2")
-    assert (said(request.earlier), said(request.turns)) == (["two", "2"], ["three"])
-
-
-async def test_all_of_it_known_asks_for_another_answer(door: Door) -> None:
-    await door.knows("t1", asks("hello"), given("hi"), asks("one"), given("1"))
-    request = await door.asked(*HISTORY, asks("one"))
-    assert (request.thread_id, request.parent_id, request.turns) == ("t1", "t-3", ())
-
-
 async def test_a_thread_that_ends_with_the_history_goes_on_though_another_was_asked_the_same_next(
     door: Door,
 ) -> None:
@@ -284,19 +239,6 @@ async def test_a_message_that_shows_something_is_said_anew(door: Door) -> None:
     assert (request.parent_id, request.turns) == ("t-2", (shown,))
 
 
-async def test_a_first_message_opens_a_thread_each_time(door: Door) -> None:
-    await door.knows("t1", asks("hello"), given("hi"))
-    first, second = await door.asked(asks("hello")), await door.asked(asks("hello"))
-    assert len({"t1", first.thread_id, second.thread_id}) == 3
-
-
-async def test_a_first_message_whose_answer_is_on_its_way_unheard_is_waited_for(door: Door) -> None:
-    await door.knows("t1", asks("hello"), made("assistant", "", status="streaming"))
-    assert (await door.asked(asks("hello"))).thread_id != "t1"
-    door.chat.waited_for = "t1"
-    assert (await door.asked(asks("hello"))).thread_id == "t1"
-
-
 async def test_the_same_key_and_words_open_the_same_thread(door: Door) -> None:
     first = await door.asked(asks("hello"), key="k")
     assert (await door.asked(asks("hello"), key="k")).thread_id == first.thread_id
@@ -309,13 +251,6 @@ async def test_a_named_thread_that_is_not_there_is_opened_with_all_of_it(door: D
     request = await door.asked(*HISTORY, asks("and now?"), thread_id="mine")
     assert request.thread_id == "mine"
     assert (said(request.earlier), said(request.turns)) == (["hello", "hi"], ["and now?"])
-
-
-async def test_a_named_thread_that_knows_nothing_of_it_gets_what_is_new(door: Door) -> None:
-    await door.knows("t1", asks("good morning"), given("hi"))
-    request = await door.asked(*HISTORY, asks("and now?"), thread_id="t1")
-    assert (request.thread_id, request.parent_id) == ("t1", None)
-    assert (said(request.earlier), said(request.turns)) == ([], ["and now?"])
 
 
 async def test_another_users_thread_is_not_there(door: Door) -> None:
@@ -366,11 +301,6 @@ async def test_a_result_whose_call_nobody_knows_is_refused_by_its_place(
 async def test_its_place_is_the_one_that_the_client_gave_it(door: Door) -> None:
     with pytest.raises(InvalidInput, match=r"messages\[7\]"):
         await door.asked(asks("q"), results("zz"), places=(4, 7))
-
-
-async def test_results_that_follow_their_calls_are_taken(door: Door) -> None:
-    request = await door.asked(asks("q"), calls("a"), results("a"))
-    assert said(request.turns) == ["it rains"]
 
 
 async def test_a_result_alone_answers_the_call_of_the_thread_that_is_named(door: Door) -> None:

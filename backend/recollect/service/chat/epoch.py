@@ -1,0 +1,259 @@
+"""Where an epoch begins, what of a conversation the next prompt holds, and what leaves when the window is full."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from recollect.domain.chat import Accepted, ContextBlock, Conversation, Epoch, SentTurn
+from recollect.domain.identity import place_of, thread_key
+from recollect.domain.llm import BackendFacts
+from recollect.domain.model import JsonObject, Turn
+from recollect.domain.prompt import (
+    Instructions,
+    Prompt,
+    Window,
+    answer_tokens,
+    build_contextual_messages,
+    half,
+    planned_cut,
+    shares,
+)
+from recollect.errors import TooLarge
+from recollect.service.chat.followups import digest_of_turns
+from recollect.service.chat.post_turn_jobs import Leaving
+from recollect.service.models.llama_slots import wants_thread_tag
+from recollect.service.ports import Backend
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the prompt is made for, settled before it is made."""
+
+    accepted: Accepted
+    backend: Backend
+    facts: BackendFacts
+    model: str | None
+    instructions: tuple[str, ...]
+    max_turns: int
+    max_tokens: int | None
+    now: int
+    time_zone: str | None = None
+    memory: bool = True
+
+
+@dataclass(slots=True)
+class Draft:
+    """A prompt's parts while they are decided on."""
+
+    wanted: Wanted
+    conversation: Conversation
+    window: Window
+    instructions: Instructions
+    epoch: Epoch
+    history: tuple[SentTurn, ...]
+    opens_epoch: bool
+    block: ContextBlock | None = None
+    block_place: int | None = None
+    notes: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, wanted: Wanted, conversation: Conversation) -> "Draft":
+        """The epoch goes on, or a new one is opened because something in the prompt's past has changed."""
+        window = _window(wanted)
+        instructions = _instructions(wanted, conversation)
+        digest = hashlib.sha256(instructions.system_message().encode()).hexdigest()
+        cache = f"{wanted.backend.name}/{wanted.model or ''}"
+        epoch = conversation.epoch
+        reason = _reason_to_end(conversation, digest, cache)
+        path, left_out = _without_unsendable(conversation.path, window)
+        notes: JsonObject = {"never_sent": left_out} if left_out else {}
+        # A branch that leaves before the epoch began has a past of its own, and the epoch's summary is not of it.
+        through = epoch is not None and any(
+            each.position == epoch.first_position for each in conversation.path
+        )
+        history = path
+        if epoch is not None and (through or reason is None):
+            history = _since(path, epoch.first_position)
+        opens = epoch is None or reason is not None
+        if epoch is None or reason is not None:
+            epoch = Epoch(
+                number=epoch.number + 1 if epoch else 1,
+                first_position=history[0].position if history else first_new(wanted.accepted),
+                reason=reason or "the conversation begins",
+                system_digest=digest,
+                backend=cache,
+                revision=conversation.revision,
+                summary=epoch.summary if epoch is not None and through else None,
+            )
+        return cls(wanted, conversation, window, instructions, epoch, history, opens, notes=notes)
+
+    def build(self) -> Prompt:
+        last = self.conversation.last_prompt
+        return build_contextual_messages(
+            self.instructions,
+            self.history,
+            self.wanted.accepted.turns,
+            block=self.block,
+            summary=self.epoch.summary,
+            merge_roles=self.wanted.facts.alternating_roles,
+            sent=0 if last is None else sum(each.position <= last.position for each in self.history),
+        )
+
+    def known_tokens(self) -> int | None:
+        """Tokens of the last prompt and its answer, as the backend counted them; None in a new epoch."""
+        last = self.conversation.last_prompt
+        if self.opens_epoch or last is None or last.epoch != self.epoch.number:
+            return None
+        usage = last.detail.get("usage") or {}
+        prompt, answer = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if not isinstance(prompt, int) or not isinstance(answer or 0, int):
+            return None
+        return prompt + (answer or 0)
+
+    def shrink(self, window: Window, tokens: int) -> bool:
+        """Open an epoch with the newer half, and with the summary of the older one where that is ready.
+
+        False where nothing can leave. The words that set off a chain of tool calls stay, though the chain is cut.
+        """
+        new = self.wanted.accepted.turns
+        turns = [*(each.turn for each in self.history), *new]
+        each_tokens = shares(turns, tokens)
+        cut, summary = half(turns, each_tokens, window), None
+        ready = self.conversation.summary
+        if ready is not None and not self.opens_epoch:
+            place = next((n for n, each in enumerate(self.history) if each.position >= ready.cut), None)
+            fits = place is not None and not window.is_over(len(turns) - place, sum(each_tokens[place:]))
+            if place and fits and digest_of_turns(turns[:place]) == ready.digest:
+                cut, summary = place, ready.text
+        kept = self.history[cut:]
+        first = kept[0].position if kept else first_new(self.wanted.accepted)
+        if kept or not any(turn.role == "user" for turn in new):
+            kept = _since(self.history, first)
+        if len(kept) == len(self.history):
+            return False
+        self.epoch = replace(
+            self.epoch,
+            number=self.epoch.number if self.opens_epoch else self.epoch.number + 1,
+            first_position=first,
+            reason="the window was full" + (": what left is summed up" if summary else ": trimmed alone"),
+            revision=self.conversation.revision,
+            summary=summary or self.epoch.summary,
+        )
+        left = len(self.history) - len(kept)
+        self.notes["window"] = {
+            "left": left,
+            "kept": len(kept),
+            "summary": "made" if summary else "not ready",
+        }
+        self.history, self.opens_epoch = kept, True
+        return True
+
+    def leaving(self, tokens: int) -> Leaving | None:
+        """What will leave at the end of the epoch, where that is near."""
+        turns = [each.turn for each in self.history]
+        if not self.window.is_nearly_over(len(turns) + len(self.wanted.accepted.turns) + 1, tokens):
+            return None
+        cut = planned_cut(turns, shares(turns, tokens), self.window)
+        if cut is None:
+            return None
+        place = self.history[cut].position
+        ready = self.conversation.summary
+        if ready is not None and ready.cut == place and not self.opens_epoch:
+            return None
+        return Leaving(self.epoch.number, place, tuple(each.position for each in self.history[:cut]))
+
+    def words(self) -> Turn | None:
+        """The user's words that need a context: new ones, and those whose answer never came, as time has passed."""
+        if self.wanted.accepted.turns:
+            return next((turn for turn in reversed(self.wanted.accepted.turns) if turn.role == "user"), None)
+        last = next((each for each in reversed(self.history) if _shows(each.turn)), None)
+        if last is None or last.turn.role != "user":
+            return None
+        # Answered in some branch: then the same prompt is sent again, byte for byte.
+        path = self.conversation.path
+        answered = self.conversation.is_answered_again and path[-1].position == last.position
+        return None if last.block is not None and answered else last.turn
+
+
+def first_new(accepted: Accepted) -> int:
+    """Where the turns begin that were never sent before."""
+    return place_of(accepted.turns[0] if accepted.turns else accepted.answers[0])
+
+
+def _instructions(wanted: Wanted, conversation: Conversation) -> Instructions:
+    thread = conversation.thread
+    tag = thread_key(thread.space, thread.thread_id)[:8] if wants_thread_tag(wanted.facts) else None
+    return Instructions((*wanted.instructions, *conversation.system_texts), tag)
+
+
+def _window(wanted: Wanted) -> Window:
+    context = wanted.facts.context_tokens
+    if context is None:
+        return Window(wanted.max_turns)
+    if wanted.max_tokens is not None and wanted.max_tokens >= context:
+        raise TooLarge(
+            f"max_tokens: {wanted.max_tokens} tokens are asked for the answer, and the model's context holds {context} "
+            "in all",
+            field="max_tokens",
+        )
+    return Window(wanted.max_turns, max(1, context - answer_tokens(wanted.max_tokens, context)))
+
+
+def _reason_to_end(conversation: Conversation, digest: str, cache: str) -> str | None:
+    epoch, last = conversation.epoch, conversation.last_prompt
+    if epoch is None:
+        return None
+    if epoch.backend != cache:
+        return f"the model changed from {epoch.backend} to {cache}"
+    if epoch.system_digest != digest:
+        return "the instructions changed"
+    if epoch.revision != conversation.revision:
+        return "a message was edited or forgotten"
+    if (
+        last is not None
+        and last.epoch == epoch.number
+        and not any(each.position == last.position for each in conversation.path)
+    ):
+        return "the conversation goes on from another branch"
+    return None
+
+
+def _since(path: Sequence[SentTurn], first: int) -> tuple[SentTurn, ...]:
+    """The turns from there on. Where these begin within a chain of tool calls, the words that set it off come first."""
+    since = tuple(each for each in path if each.position >= first)
+    if since and since[0].turn.role == "user":
+        return since
+    asked = next(
+        (each for each in reversed(path) if each.position < first and each.turn.role == "user"), None
+    )
+    is_heard = any(each.turn.role == "user" for each in since)
+    return since if asked is None or (is_heard and not _is_within_calls(since)) else (asked, *since)
+
+
+def _is_within_calls(turns: Sequence[SentTurn]) -> bool:
+    """They begin with an answer that called tools, or with results."""
+    return bool(turns) and (turns[0].turn.role == "tool" or bool(turns[0].turn.tool_calls))
+
+
+def _without_unsendable(path: Sequence[SentTurn], window: Window) -> tuple[tuple[SentTurn, ...], int]:
+    """Messages that were refused as too long are in no prompt: they would push everything else out of it."""
+    if window.tokens is None:
+        return tuple(path), 0
+    kept = [
+        each
+        for place, each in enumerate(path)
+        if not (_went_unanswered(path, place) and len(each.turn.content.encode()) > 2 * window.tokens)
+    ]
+    return tuple(kept), len(path) - len(kept)
+
+
+def _went_unanswered(path: Sequence[SentTurn], place: int) -> bool:
+    """The user's words there were followed by an answer that never came."""
+    if path[place].turn.role != "user" or place + 1 >= len(path):
+        return False
+    answer = path[place + 1].turn
+    return answer.role == "assistant" and answer.status == "failed" and not _shows(answer)
+
+
+def _shows(turn: Turn) -> bool:
+    return turn.role != "assistant" or bool(turn.content or turn.tool_calls)
