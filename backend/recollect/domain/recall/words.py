@@ -299,20 +299,7 @@ _instruction = re.compile(
 ).search
 _preference = re.compile(r"\b(?:prefer\w*|rather than|i'd rather)\b|更喜欢|宁愿", re.IGNORECASE).search
 _any_word = re.compile(r"\w+").findall
-# Looked up word by word: one pattern of all of them is tried at every letter, which takes three times as long.
-_TIME_WORDS = frozenset(
-    (  # noqa: SIM905 - thirty lines of one word each say no more
-        "yesterday today tonight tomorrow ago last next week weekend month year recently just monday tuesday wednesday "
-        "thursday friday saturday sunday january february march april june july august september october november "
-        "december day days since soon"
-    ).split()
-)
-_NUMBER_WORDS = frozenset(
-    "one two three four five six seven eight nine ten once twice couple dozen".split()  # noqa: SIM905
-)
 _INSTRUCTION_WORDS = frozenset(["always", "never", "now", "remember", "ask", "future"])
-_year_or_day = re.compile(r"20\d\d\b(?<=\b\d{4})|[昨今明]天|[上下]周|[去明]年").search
-_number = re.compile(r"[\d一二两三四五六七八九十]").search
 _HEAD = 400
 """An instruction or a preference is short, or stands at the beginning."""
 _LOOKED_AT = 4_000
@@ -341,14 +328,6 @@ def is_instruction(text: str) -> bool:
 def is_preference(text: str) -> bool:
     likely = "prefer" in (head := text[:_HEAD].lower()) or "rather" in head or not text.isascii()
     return likely and _preference(text, 0, _HEAD) is not None
-
-
-def tells_time(text: str) -> bool:
-    return _has_word(text, _TIME_WORDS) or _year_or_day(text, 0, _LOOKED_AT) is not None
-
-
-def tells_number(text: str) -> bool:
-    return _number(text, 0, _LOOKED_AT) is not None or _has_word(text, _NUMBER_WORDS)
 
 
 def _has_word(text: str, words: frozenset[str]) -> bool:
