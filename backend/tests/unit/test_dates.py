@@ -168,8 +168,8 @@ def test_the_first_and_the_last_moment_have_times_around_them(query: str, now: i
 
 
 _pieces = st.sampled_from(
-    "may|May |last |week|2023|-05|-31|/|年|月|日|8|th |of | ago|days|two |on |.|29 feb ".split("|")
-)
+    ["may", "May ", "last ", "week", "2023", "-05", "-31", "/", "年", "月", "日", "8", "th ", "of ", " ago", "on ", "."]
+)  # fmt: skip
 
 
 @given(texts | st.lists(_pieces, max_size=8).map("".join), st.integers(0, MAX_TIMESTAMP))
