@@ -187,7 +187,7 @@ def build_search(settings: Settings, engines: Engines, on_damage: Callable[[str,
         verifier.problems,
         engines.fail_points,
     )
-    forgetter = IndexForgetter(words, indexer, indexer.generations)
+    forgetter = IndexForgetter(words, indexer, indexer.generations.in_use)
     return Search(embedder, corpora, indexer, verifier, recall, reindexer, forgetter)
 
 
