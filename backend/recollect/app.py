@@ -39,7 +39,7 @@ from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.local_model import LocalModel
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.image_files import ImageFiles
-from recollect.infra.index.store import LanceIndex, TableVersions
+from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
@@ -334,7 +334,7 @@ class App:
     def forgotten_verifier(self) -> ForgottenVerifier:
         return ForgottenVerifier(
             SqlForgottenProof(self.database),
-            TableVersions(self.settings.index_path, self.index),
+            self.index,
             self.vault,
             self.jobs,
             self.earlier_copies,
