@@ -23,7 +23,6 @@ from recollect.domain.job import (
 )
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable
-from recollect.infra.index.store import TableVersions
 from recollect.infra.job_engine import Handler
 from recollect.infra.journal.forget_proof import SqlForgottenProof
 from recollect.service.chat.cached_prefix import LivePrefixes
@@ -184,7 +183,7 @@ class App(Assembly):
     def forgotten_verifier(self) -> ForgottenVerifier:
         return ForgottenVerifier(
             SqlForgottenProof(self.database),
-            TableVersions(self.settings.index_path, self.index),
+            self.index,
             self.vault,
             self.jobs,
             self.earlier_copies,

@@ -324,7 +324,7 @@ class Assembly:
             verifier.problems,
             self.fail_points,
         )
-        forgetter = IndexForgetter(words, indexer, indexer.generations)
+        forgetter = IndexForgetter(words, indexer, indexer.generations.in_use)
         return Search(embedder, corpora, indexer, verifier, recall, reindexer, forgetter)
 
     def build_talking(self) -> Talking:

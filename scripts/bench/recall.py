@@ -98,7 +98,7 @@ async def _measure(
 
 def _variant_names() -> Sequence[str]:
     """The rankings that an ablation compares with the shipped one."""
-    from recollect.domain.recall.rank import VARIANTS
+    from ranking_variants import VARIANTS
 
     return tuple(VARIANTS)
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx2
+from ranking_variants import VARIANTS
 from recall_measure import WITHOUT_MEMORY, Answer, Conversation, MeasuredHome, Query
 from recall_metrics import Hit
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
 from recollect.domain.recall.hits import STRETCH, Scope, Selection
-from recollect.domain.recall.rank import VARIANTS, Weights
+from recollect.domain.recall.rank import Weights
 from recollect.domain.recall.rows import NOTE, TURN
 from recollect.domain.strategy import STRATEGIES
 from recollect.entrypoints.cli.client import HomeClient, add_all

@@ -325,14 +325,14 @@ async def test_turns_that_must_have_a_row_are_counted(books: Books) -> None:
     await books.add("bobs", "one", user_id="bob")
     await books.record("t1", 2)
     await books.record("bobs", 1)
-    assert await books.ledger.count_indexed(G, "default", "ann") == 2
-    assert await books.ledger.count_indexed(OTHER, "default", "ann") == 0
+    assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == 2
+    assert (await books.ledger.expected(OTHER, ANN, "default", "ann")).turns == 0
 
 
 async def test_turns_without_words_need_no_row(books: Books) -> None:
     await books.add("t1", "", " ", BLANKS, *BLANKS, "one")
     await books.record("t1", (await books.seen("t1")).last_position)
-    assert await books.ledger.count_indexed(G, "default", "ann") == 1
+    assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == 1
 
 
 async def test_turns_that_memory_skips_need_no_row(books: Books) -> None:
@@ -341,7 +341,7 @@ async def test_turns_that_memory_skips_need_no_row(books: Books) -> None:
     (placed,) = await books.transcripts.turns("default", "t1", 1)
     await books.record("t1", 1)
     expected = int(placed.turn.skip_reason is None)
-    assert await books.ledger.count_indexed(G, "default", "ann") == expected
+    assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == expected
 
 
 async def test_turns_that_must_have_a_vector_are_counted(books: Books) -> None:

@@ -560,6 +560,14 @@ async def test_a_row_of_another_owner_is_damage(index: LanceIndex, table: Path) 
             await read(G, ANN)
 
 
+@pytest.mark.parametrize("column", ["text", "words", "thread_id", "sender"])
+async def test_a_row_that_was_changed_is_damage(index: LanceIndex, table: Path, column: str) -> None:
+    await embedded(index)
+    opened(table).update(where="row_id = 'r1'", values={column: "something else"})
+    with pytest.raises(IndexUnavailable, match="not what was put there"):
+        await index.load(G, ANN)
+
+
 async def test_vectors_that_changed_places_count_as_none(index: LanceIndex, table: Path) -> None:
     await embedded(index)
     assert await has_vectors(index) == [True] * 5

@@ -74,12 +74,6 @@ def test_what_never_held_and_what_only_retells_bring_no_day(changes: dict[str, o
     assert "happened" not in scores_of(corpus, asked).why(corpus.places["t1:1"])
 
 
-def test_where_it_is_asked_what_was_said_on_a_day_only_that_day_counts() -> None:
-    asked = dated("What did we talk about on")
-    corpus = corpus_of(told_later())
-    assert "happened" not in scores_of(corpus, asked).why(corpus.places["t1:1"])
-
-
 _entries = st.lists(
     st.builds(
         lambda number, text, turn: remembered(f"fa-{number}", text, turn),

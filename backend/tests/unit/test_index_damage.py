@@ -1,36 +1,16 @@
 """An index that is missing, damaged, gone or of another format: nothing is hidden, all is made anew."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-import pytest
 
 from recollect.domain.model import Note
 from recollect.domain.recall.rows import FORMAT, Generation
-from recollect.service import coordination as persistent_loop
 from recollect.service.recall.verify import index_problem
-from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.fakes import START
-from tests.persons_vault import PersonsVault
-from tests.unit.index_house import OWNER, House, Picky, embedder
+from tests.unit.index_house import OWNER, House, embedder
 
 HINT = "recollect reindex"
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
-
-
-@pytest.fixture
-async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
-    opened = House(journal, vault, Picky())
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 async def test_a_damaged_owner_is_found_from_the_journal_and_filled_again(house: House) -> None:

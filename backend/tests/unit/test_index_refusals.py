@@ -1,18 +1,13 @@
 """Texts that the embedding model does not take: said truthfully, and tried again."""
 
-from collections.abc import AsyncIterator, Sequence
-
-import pytest
+from collections.abc import Sequence
 
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable
-from recollect.service import coordination as persistent_loop
 from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.verify import meaning_problem
-from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.fakes import FakeEmbedder
-from tests.persons_vault import PersonsVault
 from tests.unit.index_house import OWNER, House, Picky
 
 
@@ -28,20 +23,6 @@ class Failing(FakeEmbedder):
         if any(word in text for word in self.bad for text in texts if text != PROBE):
             raise EmbedderUnavailable("the embedding server answered 500")
         return vectors
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
-
-
-@pytest.fixture
-async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
-    opened = House(journal, vault, Picky())
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 def picky(house: House) -> Picky:
@@ -90,9 +71,7 @@ async def test_what_was_refused_is_tried_again_while_the_server_runs(house: Hous
     assert (await house.search("one")).degraded == []
 
 
-async def test_the_next_try_comes_by_itself(journal: Journal, vault: PersonsVault) -> None:
-    house = House(journal, vault, Picky())
-    await house.open()
+async def test_the_next_try_comes_by_itself(house: House) -> None:
     await house.close()
     house.indexer._retry_seconds = 0.01
     await house.indexer.start()
@@ -100,7 +79,6 @@ async def test_the_next_try_comes_by_itself(journal: Journal, vault: PersonsVaul
     await eventually(lambda: house.indexer.refused == 1)
     picky(house).refused = "nothing"
     await eventually(house.all_embedded)
-    await house.close()
 
 
 async def test_what_is_refused_again_is_counted_once_and_costs_no_other_a_call(house: House) -> None:
@@ -141,28 +119,23 @@ async def test_what_is_edited_while_it_is_tried_again_gets_the_vector_of_its_new
     assert await house.whole()
 
 
-async def test_a_server_that_fails_at_everything_refuses_nothing(
-    journal: Journal, vault: PersonsVault
-) -> None:
-    house = House(journal, vault, Failing("one", "two"))
-    await house.open()
+async def test_a_server_that_fails_at_everything_refuses_nothing(house: House) -> None:
+    house.embedder = failing = Failing("one", "two")
+    await house.reopen()
     await house.add("t1", "one", "two")
     await eventually(lambda: house.indexer.meaning_problem)
     assert house.indexer.refused == 0
-    assert isinstance(house.embedder, Failing)
-    house.embedder.bad = ()
+    failing.bad = ()
     await house.settled()
     assert await house.stored() == {"one": True, "two": True}
-    await house.close()
 
 
 async def test_one_text_that_a_server_always_fails_at_keeps_no_other_from_being_embedded(
-    journal: Journal, vault: PersonsVault
+    house: House,
 ) -> None:
-    house = House(journal, vault, Failing("one"))
-    await house.open()
+    house.embedder = Failing("one")
+    await house.reopen()
     await house.add("t1", "one", "two", "three")
     await house.settled()
     assert await house.stored() == {"one": False, "two": True, "three": True}
     assert house.indexer.refused == 1
-    await house.close()

@@ -1,7 +1,6 @@
 """The indexer: words at once, vectors when they can be had, whatever is slow, broken or edited."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,30 +11,13 @@ import pytest
 from recollect.domain.access import Caller
 from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import EmbedderUnavailable
-from recollect.service import coordination as persistent_loop
 from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
-from tests.contract.journals import Journal
 from tests.eventually import eventually
-from tests.persons_vault import PersonsVault
-from tests.unit.index_house import OWNER, House, Picky, embedder
+from tests.unit.index_house import OWNER, House, embedder
 
 HINT = "recollect reindex"
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
-
-
-@pytest.fixture
-async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
-    opened = House(journal, vault, Picky())
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 async def test_words_are_found_while_vectors_are_still_being_made(house: House) -> None:

@@ -5,8 +5,8 @@ import time
 import pytest
 from hypothesis import given
 
-from recollect.domain.recall.dates import Span
-from recollect.domain.recall.query import read_query, speakers_named, without_times
+from recollect.domain.recall.dates import Span, without_times
+from recollect.domain.recall.query import read_query, speakers_named
 from recollect.domain.recall.words import words_asked_for
 from tests.unit.awkward_text import texts
 
@@ -49,15 +49,6 @@ def test_words_of_every_script_are_asked_for(text: str, word: str) -> None:
 
 def test_times_are_read_from_the_query() -> None:
     assert read_query("What did I do in July?", 0).spans == (Span(month=7),)
-    assert read_query("我七月做了什么", 0).spans == (Span(month=7),)
-
-
-@pytest.mark.parametrize(
-    "text", ["on 2026-11-01", "What did we talk about on 5 October 2026?", "what happened yesterday"]
-)
-def test_a_query_may_ask_for_a_time_alone(text: str) -> None:
-    assert read_query(text, 0).only_when
-    assert not read_query(f"{text} about the dog", 0).only_when
 
 
 def test_a_date_alone_is_looked_for_by_its_words_too() -> None:

@@ -32,26 +32,22 @@ def test_ids_are_laid_end_to_end_and_repeats_are_dropped_where_they_stand_again(
     assert distinct_ids(hits("ab", "bc", "a", "d")) == ["a", "b", "c", "d"]
 
 
-def test_a_hit_of_several_messages_uses_up_as_many_places() -> None:
-    found = hits("abcde", "f")
-    assert recall_at(found, evidence("f"), 5) == 0
-    assert recall_at(found, evidence("f"), 6) == 1
-
-
-def test_a_hit_can_be_cut_in_the_middle_by_the_last_place() -> None:
-    assert recall_at(hits("a", "bcd"), evidence("cd"), 3) == 0.5
-
-
-def test_a_repeat_uses_up_no_place() -> None:
-    assert recall_at(hits("ab", "ab", "ba", "c"), evidence("c"), 3) == 1
-
-
-def test_a_message_named_twice_by_one_hit_counts_once() -> None:
-    assert recall_at(hits("aab"), evidence("ab"), 2) == 1
-
-
-def test_recall_is_the_share_of_the_evidence_not_of_the_hits() -> None:
-    assert recall_at(hits("a", "x", "y", "z"), evidence("abcd"), 10) == 0.25
+@pytest.mark.parametrize(
+    ("groups", "wanted", "places", "expected"),
+    [
+        (("abcde", "f"), "f", 5, 0.0),
+        (("abcde", "f"), "f", 6, 1.0),
+        (("a", "bcd"), "cd", 3, 0.5),
+        (("ab", "ab", "ba", "c"), "c", 3, 1.0),
+        (("aab",), "ab", 2, 1.0),
+        (("a", "x", "y", "z"), "abcd", 10, 0.25),
+    ],
+    ids=["five places", "six places", "cut within a hit", "repeats", "named twice", "share of the evidence"],
+)
+def test_recall_is_the_share_of_the_evidence_among_the_first_distinct_ids(
+    groups: tuple[str, ...], wanted: str, places: int, expected: float
+) -> None:
+    assert recall_at(hits(*groups), evidence(wanted), places) == expected
 
 
 def test_no_hits_recall_nothing() -> None:
@@ -80,24 +76,21 @@ def test_the_reciprocal_rank_is_that_of_the_first_evidence_among_distinct_ids(
     assert reciprocal_rank(hits(*groups), evidence(wanted)) == expected
 
 
-def test_a_budget_that_is_used_up_exactly_still_fits() -> None:
-    assert recall_within(sized(2000, 2000), evidence("ab"), 1000) == 1
-
-
-def test_one_character_more_than_the_budget_does_not_fit() -> None:
-    assert recall_within(sized(2000, 2001), evidence("ab"), 1000) == 0.5
-
-
-def test_the_first_hit_that_does_not_fit_is_the_end_even_if_a_later_one_would() -> None:
-    assert recall_within(sized(100, 4000, 1), evidence("c"), 1000) == 0
-
-
-def test_a_first_hit_larger_than_the_budget_leaves_nothing() -> None:
-    assert recall_within(sized(4001, 1), evidence("ab"), 1000) == 0
-
-
-def test_an_empty_text_fits_into_a_budget_that_is_used_up() -> None:
-    assert recall_within(sized(4000, 0), evidence("b"), 1000) == 1
+@pytest.mark.parametrize(
+    ("lengths", "wanted", "expected"),
+    [
+        ((2000, 2000), "ab", 1.0),
+        ((2000, 2001), "ab", 0.5),
+        ((100, 4000, 1), "c", 0.0),
+        ((4001, 1), "ab", 0.0),
+        ((4000, 0), "b", 1.0),
+    ],
+    ids=["fits exactly", "one too many", "none after the first that is too long", "first too long", "empty"],
+)
+def test_a_budget_ends_at_the_first_hit_that_does_not_fit(
+    lengths: tuple[int, ...], wanted: str, expected: float
+) -> None:
+    assert recall_within(sized(*lengths), evidence(wanted), 1000) == expected
 
 
 def test_the_budget_counts_text_that_is_returned_twice_twice() -> None:

@@ -1,34 +1,17 @@
 """Reindexing: beside the live index, proven, swapped, and nothing lost on the way."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from recollect.domain.recall.rows import FORMAT, Generation, StoredRows
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
-from recollect.service import coordination as persistent_loop
-from tests.contract.journals import Journal
+from recollect.service import coordination
 from tests.eventually import eventually
 from tests.fakes import FakeEmbedder
-from tests.persons_vault import PersonsVault
-from tests.unit.index_house import House, Picky, embedder
+from tests.unit.index_house import House, embedder
 
 HINT = "recollect reindex"
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
-
-
-@pytest.fixture
-async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
-    opened = House(journal, vault, Picky())
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 async def test_reindexing_mends_vectors_of_other_dimensions(house: House) -> None:
@@ -49,7 +32,7 @@ async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one
     await house.add("t1", "one")
     await house.settled()
     embedder(house).dimensions += 1
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(coordination, "_FIRST_PAUSE", 60.0)
     await house.add("t1", "two")
     await eventually(lambda: house.indexer.meaning_problem)
     await house.reindexer.reindex()

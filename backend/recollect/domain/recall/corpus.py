@@ -37,8 +37,6 @@ from recollect.domain.recall.words import (
     is_preference,
     is_question,
     question_share,
-    tells_number,
-    tells_time,
     words_asked_for,
 )
 
@@ -78,8 +76,6 @@ class Corpus:
         self.instructs = np.zeros(_FIRST_CAPACITY, np.bool_)
         """Whether it is a standing instruction."""
         self.prefers = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.tells_time = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.tells_number = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.question_share = np.zeros(_FIRST_CAPACITY, np.float32)
         """How much of it asks."""
         self.is_entry = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -269,8 +265,6 @@ class Corpus:
         self.question_share[place] = question_share(row.text)
         self.instructs[place] = row.role == "user" and is_instruction(row.text)
         self.prefers[place] = row.role == "user" and is_preference(row.text)
-        self.tells_time[place] = tells_time(row.text)
-        self.tells_number[place] = tells_number(row.text)
         self.of_assistant[place] = row.role == "assistant"
         if row.sender not in self.names and len(self.names) < _MOST_NAMES and _is_name(row):
             self.names = {**self.names, row.sender: frozenset(words_asked_for(row.sender))}
@@ -346,7 +340,7 @@ class Corpus:
         capacity = max(size, len(self.times) * 3 // 2)
         for name in (
             "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
-            "instructs", "prefers", "tells_time", "tells_number", "question_share", "is_entry", "is_episode", "until", "pinned", "embedded",
+            "instructs", "prefers", "question_share", "is_entry", "is_episode", "until", "pinned", "embedded",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
         content = self._content

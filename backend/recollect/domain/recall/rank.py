@@ -1,7 +1,7 @@
 """Ranking: every row of the owner gets every part of the score, each part scaled to the owner's own rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -32,18 +32,12 @@ class Weights:
     """The same, where a person talks to an assistant."""
     date: float = 0.2
     """Said on a day, in a month or in a year that the query names."""
-    near_day: float = 2.0
-    """Said on the day that is meant by "yesterday" or "last Tuesday", with a word of the query."""
-    near_day_alone: float = 0.5
-    """Said on that day in other words."""
     meant: float = 0.8
-    """Said on a day, in a week or in a stretch that the query names from end to end, with a word of the query."""
+    """Said on a day or in a week that the query means, with a word of the query, or where nothing said then has one."""
     meant_words: float = 0.7
-    """So much more for the one that holds the most of the query's words, and less for the others."""
+    """Added to that for the row that holds the most of the query's words, in part for the others."""
     meant_alone: float = 0.5
-    """Said then in other words."""
-    only_when: float = 3.0
-    """Said at such a time, or on such a day, where the query asks for nothing else."""
+    """Said then, in other words than the query's."""
     speaker: float = 0.2
     """Said by the one whom the query names."""
     speaker_of_past: float = 0.5
@@ -52,10 +46,6 @@ class Weights:
     """Said by the first of several whom the query names."""
     asking: float = -0.3
     """All of it a question, where people talk to each other."""
-    time: float = 0.1
-    """Tells a time, where the query asks when."""
-    number: float = 0.1
-    """Tells a number, where the query asks how many."""
     user: float = 0.6
     """What the person said, where they talk to an assistant."""
     instruction: float = 0.3
@@ -77,34 +67,6 @@ class Weights:
 
 
 _DEFAULT = Weights()
-_OFF = Weights(**{each.name: 0 for each in fields(Weights)})  # type: ignore[arg-type]
-
-VARIANTS: dict[str, Weights] = {
-    "words alone": replace(_OFF, words=1),
-    "meaning alone": replace(_OFF, meaning=1, centred=True),
-    "words and meaning": replace(_OFF, words=_DEFAULT.words, meaning=_DEFAULT.meaning, centred=True),
-    "all, without words": replace(_DEFAULT, words=0),
-    "all, without meaning": replace(_DEFAULT, meaning=0),
-    "all, without centring": replace(_DEFAULT, centred=False),
-    "all, without the neighbourhood": replace(_DEFAULT, near_people=0, near_assistant=0),
-    "all, without dates and numbers": replace(
-        _DEFAULT,
-        date=0,
-        near_day=0,
-        near_day_alone=0,
-        meant=0,
-        meant_words=0,
-        meant_alone=0,
-        only_when=0,
-        time=0,
-        number=0,
-    ),
-    "all, without speakers": replace(_DEFAULT, speaker=0, speaker_of_past=0, first_speaker=0),
-    "all, without question and answer": replace(_DEFAULT, asking=0, answer=0, reply=0),
-    "all, without the user's precedence": replace(_DEFAULT, user=0, instruction=0, preference=0),
-    "all, without what memories bring": replace(_DEFAULT, brought=0),
-}
-"""For measuring what each part brings."""
 
 
 @dataclass(slots=True)
@@ -157,7 +119,7 @@ def score(
             "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
             "brought": brought(corpus, view, np.float32(weights.brought) * own, holds),
         }
-        if "date" in parts and weights.brought and not query.only_when:
+        if "date" in parts and weights.brought:
             parts["happened"] = happened(corpus, view, parts["date"], holds)
         for name in ("validity", "turns", "pinned", "brought", "happened"):
             total += parts.get(name, np.float32(0))
@@ -186,16 +148,14 @@ def _dates(corpus: Corpus, view: View, query: Query, weights: Weights, words: Fl
     """When it was said, where the query names a time; the more so, the more of the query's words it holds."""
     if not query.spans:
         return {}
-    times, share = corpus.times[: view.size], words / max(float(words.max()), 1e-9)
+    times = corpus.times[: view.size]
     on_date = np.float32(weights.date) * within(times, query.spans)
-    on_day = np.where(words > 0, np.float32(weights.near_day), np.float32(weights.near_day_alone))
-    meant = np.float32(weights.meant) + np.float32(weights.meant_words) * share.astype(np.float32)
-    then = np.where(words > 0, meant, np.float32(weights.meant_alone))
-    if query.only_when:
-        on_day, then = (np.maximum(each, np.float32(weights.only_when)) for each in (on_day, then))
-    on_date = np.maximum(on_date, on_day * within(times, [span for span in query.spans if span.is_near]))
-    on_date = np.maximum(on_date, then * within(times, [span for span in query.spans if span.is_meant]))
-    return {"date": on_date}
+    is_meant = within(times, _meant(query))
+    best = float((words * is_meant).max())
+    share = words / np.float32(best) if best else np.ones_like(words)
+    then = np.float32(weights.meant) + np.float32(weights.meant_words) * np.minimum(share, np.float32(1))
+    then = np.where(share > 0, then, np.float32(weights.meant_alone))
+    return {"date": np.maximum(on_date, then * is_meant)}
 
 
 def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
@@ -204,10 +164,6 @@ def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -
     people = ~corpus.context(view).with_assistant
     asking = np.float32(weights.asking) * np.where(people, corpus.question_share[:size], np.float32(0))
     parts: dict[str, Floats] = {"asking": asking}
-    if query.asks_when:
-        parts["time"] = np.float32(weights.time) * (people & corpus.tells_time[:size])
-    if query.asks_how_many:
-        parts["number"] = np.float32(weights.number) * corpus.tells_number[:size]
     named = speakers_named(query.words, view.names)
     if named:
         alone = weights.speaker_of_past if query.about_a_past else weights.speaker
@@ -249,7 +205,7 @@ def _by_words(corpus: Corpus, view: View, query: Query) -> tuple[Floats, Floats]
     mean_lengths = _mean_lengths(corpus, view)
     words = np.zeros(size, np.float32)
     near = np.zeros(size, np.float32)
-    at_the_time = query.day_words and _when_meant(corpus, view, query).any()
+    at_the_time = (within(corpus.times[:size], _meant(query)) & view.there).any()
     for word in query.words if at_the_time else query.words + query.day_words:
         found = corpus.postings.get(word)
         if found is None:
@@ -317,9 +273,8 @@ def _by_meaning(corpus: Corpus, view: View, vector: Floats, *, centred: bool) ->
     return _scaled(cosines, view), _scaled(corpus.context(view).averaged(cosines), view)
 
 
-def _when_meant(corpus: Corpus, view: View, query: Query) -> Flags:
-    spans = [span for span in query.spans if span.is_near or span.is_meant]
-    return within(corpus.times[: view.size], spans) & view.there
+def _meant(query: Query) -> list[Span]:
+    return [span for span in query.spans if span.is_meant]
 
 
 def within(times: npt.NDArray[np.int64], spans: Sequence[Span]) -> Flags:

@@ -86,7 +86,7 @@ class GenerationFiles:
         for needed in (self.folder, folder):
             _make_folder(needed)
         _replace(folder / _DESCRIPTION, generation.as_json())
-        sync_folder(self.folder)
+        sync(self.folder)
 
     def promote(self, name: str) -> None:
         if self.read(name) is None:
@@ -104,7 +104,7 @@ class GenerationFiles:
     def finish_discard(self, name: str) -> None:
         if self.path(name).is_dir():
             shutil.rmtree(self.path(name))
-            sync_folder(self.folder)
+            sync(self.folder)
 
     def size(self) -> tuple[int, int]:
         """How many files there are, and their bytes together."""
@@ -137,11 +137,8 @@ def _is_name(name: str) -> bool:
     return name == Path(name).name and name != "" and not name.startswith(".")
 
 
-def sync_folder(folder: Path) -> None:
-    sync_file(folder)
-
-
-def sync_file(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file's content, or a folder's names, on the disk when this returns."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -175,7 +172,7 @@ def _replace(path: Path, content: dict[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 class Upkeep:

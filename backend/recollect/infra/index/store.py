@@ -7,10 +7,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -29,12 +29,6 @@ _log = logging.getLogger("recollect.index")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Lane:
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-
-
 class Lanes:
     """Work of one lane runs in the order it came. A cancelled caller leaves, its lane stays taken until it is done.
 
@@ -43,23 +37,18 @@ class Lanes:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lanes: dict[Hashable, _Lane] = {}
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, lane: Hashable, work: Callable[[], T]) -> T:
-        taken = self._lanes.setdefault(lane, _Lane())
-        taken.users += 1
-        try:
-            await taken.turn.acquire()
-        except BaseException:
-            self._leave(lane, taken)
-            raise
+        lock = self._locks.setdefault(lane, asyncio.Lock())
+        await lock.acquire()
         try:
             running = asyncio.get_running_loop().run_in_executor(self._open_pool(), work)
         except BaseException:
-            self._finish(lane, taken)
+            lock.release()
             raise
-        running.add_done_callback(lambda _: self._finish(lane, taken))
+        running.add_done_callback(lambda _: lock.release())
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -68,7 +57,7 @@ class Lanes:
 
     async def quiet(self, belongs: Callable[[Hashable], bool]) -> None:
         """Return when every lane that `belongs` has done what it was given before this call."""
-        await asyncio.gather(*(self.run(lane, _nothing) for lane in list(self._lanes) if belongs(lane)))
+        await asyncio.gather(*(self.run(lane, _nothing) for lane in list(self._locks) if belongs(lane)))
 
     async def close(self) -> None:
         """Return when all that was begun is done."""
@@ -80,15 +69,6 @@ class Lanes:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=self._name)
         return self._pool
-
-    def _finish(self, lane: Hashable, taken: _Lane) -> None:
-        taken.turn.release()
-        self._leave(lane, taken)
-
-    def _leave(self, lane: Hashable, taken: _Lane) -> None:
-        taken.users -= 1
-        if taken.users == 0:
-            del self._lanes[lane]
 
 
 def _nothing() -> None:
@@ -238,6 +218,14 @@ class LanceIndex:
         """Files and bytes, of all generations together."""
         return await self._on_files(self._files.size)
 
+    async def all_versions(self) -> list[StoredVersion]:
+        """Every version of every table: ids alone, without texts. Raises IndexUnavailable where one cannot be read."""
+        paths = await asyncio.to_thread(lambda: sorted(self._files.folder.glob("*/*.lance")))
+        found: list[StoredVersion] = []
+        for path in paths:
+            found += await self._lanes.run((path.parent.name, path.stem), partial(_versions, path))
+        return found
+
     async def _on_files(self, work: Callable[[], T]) -> T:
         def translated() -> T:
             try:
@@ -248,14 +236,9 @@ class LanceIndex:
         return await self._lanes.run(_GENERATIONS, translated)
 
     async def _on_table(self, generation: str, name: str, work: Callable[[Generation, "OwnerTable"], T]) -> T:
-        return await self.in_lane(
-            generation, name, lambda: work(self._known(generation), self._table(generation, name))
+        return await self._lanes.run(
+            (generation, name), lambda: work(self._known(generation), self._table(generation, name))
         )
-
-    async def in_lane(self, generation: str, name: str, work: Callable[[], T]) -> T:
-        """Run `work` in a thread while nobody else in this process reads or writes this table."""
-        lane: Hashable = (generation, name)
-        return await self._lanes.run(lane, work)
 
     def _known(self, name: str) -> Generation:
         generation = self._files.read(name)
@@ -296,25 +279,6 @@ def _checked(row_ids: Sequence[str], vectors: Vectors, generation: Generation) -
     if not np.isfinite(vectors).all():
         raise ValueError("a vector holds what is no number")
     return vectors
-
-
-_SUFFIX = ".lance"
-
-
-class TableVersions:
-    """Reads the tables that `LanceIndex` writes, each while that leaves it alone, and never changes them."""
-
-    def __init__(self, folder: Path, index: LanceIndex) -> None:
-        self._folder = folder
-        self._index = index
-
-    async def all_versions(self) -> list[StoredVersion]:
-        """Ids alone, without texts. Raises IndexUnavailable where a version cannot be read."""
-        paths = await asyncio.to_thread(lambda: sorted(self._folder.glob(f"*/*{_SUFFIX}")))
-        found: list[StoredVersion] = []
-        for path in paths:
-            found += await self._index.in_lane(path.parent.name, path.stem, partial(_versions, path))
-        return found
 
 
 def _versions(path: Path) -> list[StoredVersion]:

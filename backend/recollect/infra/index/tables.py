@@ -29,7 +29,7 @@ from recollect.infra.index.columns import (
     with_vectors,
     without_vectors,
 )
-from recollect.infra.index.generations import Upkeep, sync_file, sync_folder
+from recollect.infra.index.generations import Upkeep, sync
 
 SUFFIX: Final = ".lance"
 _IDS_AT_ONCE: Final = 500
@@ -165,7 +165,7 @@ class OwnerTable:
             self._remove_leftovers()
             if self._path.is_dir():
                 self._path.rename(self._being_dropped)
-                sync_folder(self._folder)
+                sync(self._folder)
                 self._remove_leftovers()
             self._upkeep.succeeded(self._path)
 
@@ -228,16 +228,16 @@ class OwnerTable:
         for leftover in (self._being_made, self._being_dropped):
             if leftover.exists():
                 shutil.rmtree(leftover)
-                sync_folder(self._folder)
+                sync(self._folder)
 
     def _create(self, rows: pa.Table) -> None:
         """Made under another name and renamed: a table that has its name is whole."""
         self._remove_leftovers()
         self._connection.create_table(self._being_made.stem, rows, on_bad_vectors="null")
         _sync({path for path in self._being_made.rglob("*") if path.is_file()})
-        sync_folder(self._being_made)
+        sync(self._being_made)
         self._being_made.rename(self._path)
-        sync_folder(self._folder)
+        sync(self._folder)
         self._open()
 
     def _merge(self, rows: pa.Table, *, insert: bool) -> None:
@@ -278,7 +278,7 @@ class OwnerTable:
         new = {path for path in files - self._synced if path.parent.name != _NEVER_READ_AGAIN}
         _sync(new)
         if {path.parent for path in new} - {path.parent for path in self._synced}:
-            sync_folder(self._path)
+            sync(self._path)
         self._synced = files
         return len(files)
 
@@ -320,4 +320,4 @@ def _filters(values: Sequence[str], column: str = "row_id") -> list[str]:
 
 def _sync(files: set[Path]) -> None:
     for path in [*files, *{path.parent for path in files}]:
-        sync_file(path)
+        sync(path)

@@ -210,20 +210,15 @@ class SqlIndexLedger:
 
         await self._database.write(reset)
 
-    async def count_indexed(self, generation: str, space: str, user_id: str) -> int:
-        """How many turns of an owner must have a row at least: a turn of tool calls alone may have one too."""
-        (row,) = await self._database.read(
-            _COUNT, {"generation": generation, "space": space, "user_id": user_id}
-        )
-        return int(row["number"])
-
     async def expected(self, generation: str, owner: str, space: str, user_id: str) -> Expected:
-        """How much of an owner must be in the index at least."""
+        """How much of an owner must be in the index at least: a turn of tool calls alone may have a row too."""
         bound = {"generation": generation, "owner": owner, "space": space, "user_id": user_id}
         (embedded,) = await self._database.read(_COUNT_VECTORS, bound)
         (noted,) = await self._database.read(_COUNT_NOTES, bound)
-        turns = await self.count_indexed(generation, space, user_id)
-        return Expected(turns, int(embedded["number"]), int(noted["rows"]), int(noted["vectors"]))
+        (indexed,) = await self._database.read(_COUNT, bound)
+        return Expected(
+            int(indexed["number"]), int(embedded["number"]), int(noted["rows"]), int(noted["vectors"])
+        )
 
     async def refused(self, generation: str) -> dict[str, int]:
         """How many texts of each owner have no vector though they were to be embedded; owners without any left out."""

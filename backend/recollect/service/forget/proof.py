@@ -10,7 +10,7 @@ from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import transcript_place
 from recollect.domain.paths import linked_turn, owner_folder, owner_of_path
 from recollect.errors import IndexUnavailable
-from recollect.infra.index.store import TableVersions
+from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.forget_proof import SqlForgottenProof
 from recollect.infra.vault import Vault
@@ -52,7 +52,7 @@ class ForgottenVerifier:
     """Reads everything, changes nothing but that it folds the journal's log."""
 
     proof: SqlForgottenProof
-    index: TableVersions
+    index: LanceIndex
     vault: Vault
     jobs: JobEngine
     other_files: Callable[[], list[str]] = no_other_files

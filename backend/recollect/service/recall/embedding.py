@@ -29,14 +29,11 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
 from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
-from recollect.service.recall.words import WordIndexer
+from recollect.service.recall.words import Key, WordIndexer
 
 BATCH = 64
 PROBE = "hello"
 """A text that every model takes: whether it is embedded tells a model that is down from a text that is refused."""
-
-Key = tuple[str, str]
-"""Space and thread."""
 
 _log = logging.getLogger("recollect.index")
 

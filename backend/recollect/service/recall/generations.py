@@ -1,17 +1,12 @@
-"""Generations of the index: which one is live, damage found at start, and texts that the embedder refused."""
+"""Generations of the index: which one is live, and damage that is found at start."""
 
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-
-from recollect.domain.model import Note
-from recollect.domain.recall.rows import FORMAT, TURN, Generation, IndexRow, ThreadProgress
+from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
 from recollect.service.recall.corpus_cache import Corpora
-from recollect.service.recall.embedding import BATCH, MeaningIndexer
+from recollect.service.recall.embedding import MeaningIndexer
 
 
 async def new_generation(store: LanceIndex, ledger: SqlIndexLedger, above: Generation | None) -> Generation:
@@ -25,28 +20,51 @@ async def new_generation(store: LanceIndex, ledger: SqlIndexLedger, above: Gener
     return generation
 
 
-async def usable_live(
-    store: LanceIndex, ledger: SqlIndexLedger
-) -> tuple[Generation | None, Generation | None]:
-    """The live generation where it can be used, and else what stands in its place, if anything does."""
-    live = await store.live()
-    if live is not None and live.format == FORMAT and await ledger.knows(live.name):
-        return live, None
-    return None, live
+class Generations:
+    """The generation that is searched, and one that is being filled beside it."""
 
+    def __init__(self, store: LanceIndex, ledger: SqlIndexLedger, meaning: MeaningIndexer) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._meaning = meaning
+        self.live: Generation | None = None
+        self.building: Generation | None = None
 
-async def is_gone(store: LanceIndex, live: Generation) -> bool:
-    """Whether somebody took the live generation away from under a running process."""
-    there = await store.live()
-    return there is None or there.name != live.name
+    async def open(self) -> tuple[Generation, Generation | None, bool]:
+        """The live generation. Where none can be used: a new one, empty, and the one in whose place it is, if any."""
+        live, old = await self._store.live(), None
+        can_be_used = live is not None and live.format == FORMAT and await self._ledger.knows(live.name)
+        if live is None or not can_be_used:
+            old = self._meaning.source = live
+            live = await self._replace(old)
+        self.live = live
+        await self.discard_others()
+        await self._ledger.keep_only(live.name)
+        return live, old, not can_be_used
 
+    async def replace_if_gone(self) -> Generation | None:
+        """A new, empty generation where somebody took the live one away from under a running process."""
+        there = await self._store.live()
+        if self.live is None or (there is not None and there.name == self.live.name):
+            return None
+        self.live = await self._replace(self.live)
+        return self.live
 
-async def discard_others(store: LanceIndex, kept: Collection[Generation | None]) -> None:
-    """What killed rebuilds left, and what nobody needs any more."""
-    names = {generation.name for generation in kept if generation is not None}
-    for leftover in await store.generations():
-        if leftover.name not in names:
-            await store.discard(leftover.name)
+    async def _replace(self, old: Generation | None) -> Generation:
+        live = await new_generation(self._store, self._ledger, old)
+        await self._store.promote(live.name)
+        return live
+
+    def in_use(self) -> list[str]:
+        """Names: of the live one, of one that is being filled, and of one whose vectors are used again."""
+        used = (self.live, self.building, self._meaning.source)
+        return list(dict.fromkeys(generation.name for generation in used if generation is not None))
+
+    async def discard_others(self) -> None:
+        """What killed rebuilds left, and what nobody needs any more."""
+        for leftover in await self._store.generations():
+            if leftover.name not in self.in_use():
+                await self._store.discard(leftover.name)
 
 
 _AT_ONCE = 20
@@ -88,89 +106,3 @@ class IndexInspector:
         except IndexUnavailable as error:
             return error.message
         return f"it holds {found} rows, fewer than the {wanted} it should" if found < wanted else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """What of an owner was to be embedded when it was looked at."""
-
-    threads: dict[str, ThreadProgress]
-    notes: dict[str, str]
-    """Path to digest."""
-
-    def holds(self, row: IndexRow) -> bool:
-        if row.type != TURN:
-            return row.path in self.notes
-        progress = self.threads.get(row.thread_id)
-        return progress is not None and row.position <= progress.vectors_to
-
-    def unchanged(self, now: "_Tried") -> "_Tried":
-        """As far as nothing was edited since."""
-        return _Tried(
-            {
-                thread_id: seen
-                for thread_id, progress in self.threads.items()
-                if (seen := now.threads.get(thread_id)) is not None and seen.revision == progress.revision
-            },
-            dict(self.notes.items() & now.notes.items()),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """A server that refused a text may take it later: it was set up otherwise, or another one answers by now."""
-
-    store: LanceIndex
-    ledger: SqlIndexLedger
-    meaning: MeaningIndexer
-    locks: OwnerLocks
-
-    async def try_again(
-        self, generation: Generation, owner: str, space: str, user_id: str, *, live: bool
-    ) -> Generation:
-        """Embed what of an owner was refused before. Raises EmbedderUnavailable where the model does not answer."""
-        tried = await self._tried(generation, owner, space, user_id)
-        stored = await self.store.load(generation.name, owner)
-        missing = [
-            row
-            for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True)
-            if not is_embedded and tried.holds(row)
-        ]
-        still = {row.row_id for row in missing}
-        for start in range(0, len(missing), BATCH):
-            rows = missing[start : start + BATCH]
-            vectors = await self.meaning.vectors_of(generation, rows)
-            generation = await self.meaning.fitting(generation, vectors)
-            found = [(row, vector) for row, vector in zip(rows, vectors, strict=True) if vector is not None]
-            async with self.locks.of(owner):
-                kept = tried.unchanged(await self._tried(generation, owner, space, user_id))
-                found = [(row, vector) for row, vector in found if kept.holds(row)]
-                await self.meaning.set_vectors(
-                    generation, owner, [row for row, _ in found], [vector for _, vector in found], live=live
-                )
-            still.difference_update(row.row_id for row, _ in found)
-        async with self.locks.of(owner):
-            kept = tried.unchanged(await self._tried(generation, owner, space, user_id))
-            await self._record(generation, owner, kept, stored.rows, still)
-        return generation
-
-    async def _tried(self, generation: Generation, owner: str, space: str, user_id: str) -> _Tried:
-        threads = await self.ledger.owner_progress(generation.name, space, user_id)
-        notes = await self.ledger.notes(generation.name, owner)
-        return _Tried(
-            {each.thread.thread_id: each for each in threads if each.refused and not each.is_stale},
-            {path: digest for path, (digest, is_embedded) in notes.items() if is_embedded},
-        )
-
-    async def _record(
-        self, generation: Generation, owner: str, kept: _Tried, rows: Sequence[IndexRow], still: set[str]
-    ) -> None:
-        """What is still refused, by a count of it: a kill between a vector and its record is made good."""
-        refused = Counter(row.thread_id for row in rows if row.row_id in still and row.type == TURN)
-        for thread_id, progress in kept.threads.items():
-            change = refused[thread_id] - progress.refused
-            await self.ledger.record_vectors(generation.name, progress, progress.vectors_to, change)
-        vectors = Counter({row.path: 0 for row in rows if row.path in kept.notes})
-        vectors.update(row.path for row in rows if row.path in kept.notes and row.row_id not in still)
-        put = [Note(path, owner, kept.notes[path], 0) for path in vectors]
-        await self.ledger.record_notes(generation.name, owner, put, [], embedded=True, counts=vectors)

@@ -14,11 +14,11 @@ from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.ports import Embedder
-from recollect.service.recall.embedding import PROBE, Key, MeaningIndexer
+from recollect.service.recall.embedding import PROBE, MeaningIndexer
 from recollect.service.recall.generations import new_generation
 from recollect.service.recall.indexer import Indexer, unread_in_words
 from recollect.service.recall.verify import UNPROVEN
-from recollect.service.recall.words import WordIndexer
+from recollect.service.recall.words import Key, WordIndexer
 
 
 async def keep_unreadable(words: WordIndexer, live: str, building: str, owner: str) -> set[str]:
@@ -118,13 +118,13 @@ class Reindexer:
             self._unreadable.clear()
             source = await self._source()
             building = await new_generation(self.store, self.ledger, self.indexer.live)
-            self.indexer.building, self.meaning.source = building, source
+            self.indexer.generations.building, self.meaning.source = building, source
             try:
                 live = await self._build(building, progress)
             finally:
                 self.meaning.forget_source()
-                if self.indexer.building is not None:
-                    self.indexer.building = None
+                if self.indexer.generations.building is not None:
+                    self.indexer.generations.building = None
                     await self.store.discard(building.name)
             await self.ledger.keep_only(live.name)
             embedded = self.meaning.embedded_in[live.name]

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,9 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.recall.corpus_cache import Corpora
+
+Key = tuple[str, str]
+"""Space and thread."""
 
 _TURNS_AT_ONCE = 500
 _log = logging.getLogger("recollect.index")
@@ -240,6 +243,59 @@ class WordIndexer:
             _log.warning("a note cannot be read: %s", error)
             return None
         return None if file is None else await asyncio.to_thread(file_rows, note, file.text)
+
+
+class WordQueue:
+    """Threads that hold more than the index does."""
+
+    def __init__(self, words: WordIndexer, to_embed: Callable[[Iterable[Key]], None]) -> None:
+        """`to_embed` is given the threads that are indexed by words and have texts without a vector."""
+        self._words = words
+        self._to_embed = to_embed
+        self._waiting: dict[Key, None] = {}
+        self._in_work: dict[Key, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._in_work)
+
+    def add(self, space: str, thread_id: str) -> None:
+        self._waiting[space, thread_id] = None
+
+    async def index(self, generation: str) -> dict[str, IndexUnavailable]:
+        """Index what waits. Returns the owners whose index cannot be written: they keep nobody else waiting, and
+        their threads are in the queue again.
+        """
+        # Taken before they are looked at: what is added to a thread after that puts it back.
+        self._in_work, self._waiting = self._waiting, {}
+        unwritable = {}
+        try:
+            for (space, user_id), threads in (await self._by_owner(generation)).items():
+                try:
+                    more = await self._words.index_threads(generation, space, user_id, threads, live=True)
+                except IndexUnavailable as error:
+                    unwritable[owner_folder(space, user_id)] = error
+                    continue
+                for thread_id in threads:
+                    del self._in_work[space, thread_id]
+                for thread_id in more:
+                    self.add(space, thread_id)
+                self._to_embed((space, thread_id) for thread_id in threads)
+        finally:
+            self._waiting.update(self._in_work)
+            self._in_work = {}
+        return unwritable
+
+    async def _by_owner(self, generation: str) -> dict[tuple[str, str], list[str]]:
+        owners: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for space, thread_id in list(self._in_work):
+            seen = await self._words.ledger.progress(generation, space, thread_id)
+            if seen is not None and seen.words_behind:
+                owners[space, seen.thread.user_id].append(thread_id)
+                continue
+            del self._in_work[space, thread_id]
+            if seen is not None and seen.vectors_behind:
+                self._to_embed([(space, thread_id)])
+        return owners
 
 
 def _one_of_each(stored: StoredRows, outdated: Collection[str], rows: Sequence[IndexRow]) -> list[IndexRow]:
