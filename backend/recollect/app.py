@@ -283,7 +283,7 @@ class App:
             TITLE: Titles(self.THREADS, model).handle,
             SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch).handle,
         }
-        memory = build_memory(self._memory_parts(), model, self.search.embedder, prefixes.holding)
+        memory = build_memory(self._memory_parts(), model, prefixes.holding)
         making: dict[str, Handler] = {
             STRATEGY: memory.strategies.handle,
             SKILLS: SkillWork((memory.case_of_turns,), self.chats.record_receipt).handle,

@@ -39,7 +39,6 @@ from recollect.service.models.cached_model_calls import Questions
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.gate import QUIET_SECONDS, Gate
 from recollect.service.models.slots import SlotMaps
-from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import Corpora
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
@@ -296,10 +295,9 @@ class MemoryWork:
 def build_memory(
     parts: MemoryParts,
     model: BackgroundModel | None,
-    embedder: Embedder | None,
     live_prefix: LivePrefix,
 ) -> MemoryWork:
-    """`model` None: rules do the work."""
+    """`model` None: only episodes are made, without one."""
     questions = None if model is None else Questions(model, parts.answers, parts.fail_points)
     prompts = PromptTexts(parts.vault)
     extractor = Extractor(questions, prompts, live_prefix)
@@ -308,7 +306,6 @@ def build_memory(
         parts.entries,
         extractor,
         parts.people,
-        embedder,
         parts.tuning,
         parts.clock,
         parts.locks,
