@@ -33,6 +33,7 @@ from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.remember.extract import Extracted, Extractor
 
 NOTHING = "nothing worth keeping"
+NO_MODEL: JsonObject = {"state": "off", "why": "no model is configured"}
 
 
 async def leave_receipts(
@@ -238,6 +239,8 @@ class Cases:
         cell = stored.text(thread.user_id, preferences.time_zone)
         if not has_trajectory(cell):
             return {"state": NOTHING, "why": "no tool was used"}
+        if self.extractor.questions is None:
+            return NO_MODEL
         if not stored.is_written:
             raise NotYet("its transcript is being written")
         if await self._is_known(stored):
