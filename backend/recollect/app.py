@@ -111,8 +111,8 @@ class App(Assembly):
         return [asking, soon, self._memory_handlers(prefixes.holding), writing]
 
     def _memory_handlers(self, live_prefix: LivePrefix) -> dict[str, Handler]:
-        """Without a model, rules do the work."""
-        model, embedder = self.talking.background, self.search.embedder
+        """Without a model, only episodes are made."""
+        model = self.talking.background
         questions = None if model is None else Questions(model, self.model_answers, self.fail_points)
         prompts = PromptTexts(self.vault)
         extractor = Extractor(questions, prompts, live_prefix)
@@ -121,7 +121,6 @@ class App(Assembly):
             self.entry_store,
             extractor,
             self.people,
-            embedder,
             self.tuning,
             self.clock,
             self.memory_locks,

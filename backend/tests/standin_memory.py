@@ -161,8 +161,8 @@ def taught_by(messages: list[Json], *, invents: bool = False) -> Json:
     tools = _tools(prompt.partition("and only these: ")[2].partition("\n")[0])
     tasks = [json.loads(quoted).partition(" | ")[0] for quoted in _case_lines(prompt)]
     answer: Json = {
-        "name": "Work with " + " and ".join(tools),
-        "description": f"What was learnt from tasks such as: {tasks[-1]}",
+        "name": " ".join(tools),
+        "description": f"What was learnt from {tasks[0]}",
         "when": tasks[-3:],
         "steps": [f"Then call `{tool}` and look at what it says." for tool in tools],
         "pitfalls": [],

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
 
 from recollect.domain.boundary_prompt import PROMPT_TURNS
+from recollect.domain.extraction.answer_json import find_object
 from recollect.domain.model import Turn
 
 
@@ -92,12 +92,15 @@ def memcell_id(space: str, thread_id: str, message_ids: Sequence[str]) -> str:
 
 
 def parse_answer(text: str) -> BoundaryAnswer:
-    """Read the last JSON object in the text, whatever prose or fences stand around it.
+    """Read the JSON object in an answer.
 
     Raises ValueError when there is none or a field is missing or of the wrong type; the message names the
     field and never quotes the text. Fields that were not asked for are ignored.
     """
-    answer = _last_object(text)
+    found = find_object(text, _ANSWER_FIELDS)
+    if found.cut_off_in is not None:
+        raise ValueError("the answer is cut off")
+    answer = found.value
     for name, (kind, is_valid) in _ANSWER_FIELDS.items():
         if name not in answer:
             raise ValueError(f"the answer has no field {name!r}")
@@ -213,38 +216,11 @@ def _are_integers(value: object) -> bool:
     return isinstance(value, list) and all(type(number) is int for number in value)
 
 
-_MOST_OBJECTS = 100
-_OBJECT_START = re.compile(r'\{\s*"')
 _ANSWER_FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "reasoning": ("a string", lambda value: isinstance(value, str)),
     "boundaries": ("a list of integers", _are_integers),
     "should_wait": ("true or false", lambda value: isinstance(value, bool)),
 }
-
-
-def _last_object(text: str) -> dict[str, Any]:
-    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-    found: dict[str, Any] | None = None
-    end = 0
-    for _ in range(_MOST_OBJECTS):
-        start = _OBJECT_START.search(text, end)
-        if start is None:
-            break
-        try:
-            found, end = decoder.raw_decode(text, start.start())
-        except json.JSONDecodeError as error:
-            end = max(error.pos, start.end())
-        except (ValueError, RecursionError):
-            raise ValueError("the answer holds a number or a nesting that is not allowed") from None
-    else:
-        raise ValueError("the answer holds too many objects")
-    if found is None:
-        raise ValueError("the answer holds no complete JSON object")
-    return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 # Topic shift. Scripts that put no space between words, and Korean, whose particles cling to them, are

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from recollect.domain.access import Caller
 from recollect.domain.entries import links as entry_links
-from recollect.domain.entries.consolidate import is_functional
+from recollect.domain.entries.consolidate import is_functional, matter_key, matter_of, same_matter
 from recollect.domain.entries.edit import EntryEdit, Version, edited, restored, versions
 from recollect.domain.entries.entry import (
     AGENT_KINDS,
@@ -20,7 +20,6 @@ from recollect.domain.entries.entry import (
     KnownEntry,
 )
 from recollect.domain.entries.links import origin_ids
-from recollect.domain.entries.matters import matter_key, matter_of, same_matter
 from recollect.domain.entries.profile import (
     after_line,
     latest,
@@ -29,7 +28,7 @@ from recollect.domain.entries.profile import (
     with_what_it_is_about,
 )
 from recollect.domain.entries.succession import settled
-from recollect.domain.extraction.draft import OPPOSED
+from recollect.domain.extraction.draft import OPPOSITES
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.errors import Conflict
 from recollect.infra.journal.entries import SqlEntryStore
@@ -57,7 +56,7 @@ async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryC
         for each in after_line(line, after, facts, off_page=is_gone and change.bury):
             (put if each.entry_id in put else marked)[each.entry_id] = each
             again.append(each)
-    # What holds again without the line may have been denied since.
+    # What holds again without the line may have been replaced since.
     await _settle(entries, [each for each in again if not is_functional(each)], put, marked, change.remove)
     return replace(change, put=tuple(put.values()), marked=tuple(marked.values()))
 
@@ -80,7 +79,7 @@ async def _facts_of(entries: SqlEntryStore, line: KnownEntry) -> list[KnownEntry
     """Those it was made of, and all about the same attribute: one of these may have its place by now."""
     found = await entries.some(line.space, line.owner, origin_ids(line.entry))
     subject, attribute = line.entry.extra.get("subject", ""), line.entry.extra.get("attribute", "")
-    for each in OPPOSED.get(attribute, (attribute,)) if attribute else ():
+    for each in OPPOSITES.get(attribute, (attribute,)) if attribute else ():
         found += await entries.of_subject(line.space, line.owner, FACTS, subject, each)
     return found
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.domain.entries.consolidate import matter_key
 from recollect.domain.entries.entry import (
     EPISODES,
     FACTS,
@@ -19,10 +20,8 @@ from recollect.domain.entries.entry import (
     KeptAnswer,
     KnownEntry,
     Source,
-    Wording,
     text_key,
 )
-from recollect.domain.entries.matters import matter_key
 from recollect.domain.job import ENTRIES, Job
 from recollect.domain.model import Entry, NewTurn
 from recollect.domain.strategy import HELD, own_lane
@@ -299,22 +298,6 @@ async def test_what_is_about_one_attribute_is_found_oldest_first_without_case(en
     assert [known.entry_id for known in found] == ["fa-1", "fa-2"]
     (newest,) = await entries.store.of_subject("default", ANN, FACTS, "ann", "lives_in", newest=1)
     assert newest.entry_id == "fa-2"
-
-
-async def test_what_the_newest_about_one_attribute_say_is_told_oldest_first(entries: Entries) -> None:
-    odd = fact("fa-2", 'Ann lives in "Lisbon"\nnow.', START + DAY, value='"Lisbon"')
-    await entries.put(odd, fact(subject="ANN"), fact("fa-4", "Bob lives in Rome.", subject="Bob"))
-    asked = ("default", ANN, FACTS, "ann", "Lives_In")
-    told = [Wording("fa-1", fact().entry.text, "Berlin"), Wording("fa-2", odd.entry.text, '"Lisbon"')]
-    assert await entries.store.wordings(*asked, 5) == told
-    assert await entries.store.wordings(*asked, 1) == told[1:]
-    assert await entries.store.wordings("default", BOB, FACTS, "ann", "lives_in", 5) == []
-    valueless = fact("fa-5", "Ann did it.", attribute="did")
-    del valueless.entry.extra["value"]
-    await entries.put(valueless)
-    assert await entries.store.wordings("default", ANN, FACTS, "ann", "did", 5) == [
-        Wording("fa-5", "Ann did it.", "")
-    ]
 
 
 async def test_of_one_attribute_those_that_hold_are_told_from_the_others(entries: Entries) -> None:

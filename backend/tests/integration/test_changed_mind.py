@@ -108,14 +108,6 @@ async def test_what_was_denied_holds_again_when_a_person_makes_something_else_of
         assert await holding(home) == ["ann does not like tea.", LIKES]
 
 
-async def test_a_favourite_that_is_called_otherwise_is_one_fact(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await hear(home, "My favorite tv show is Dark.", 0)
-        await hear(home, "My favorite show is Dark.", 30)
-        (fact,) = await entries(home, "facts")
-        assert len(fact.sources) == 2
-
-
 async def test_what_a_person_pinned_stays_on_the_page_however_much_else_was_liked_since(
     tmp_path: Path,
 ) -> None:
@@ -136,7 +128,6 @@ async def test_what_a_person_pinned_stays_on_the_page_however_much_else_was_like
     [
         ("我不喜欢咖啡。", "我喜欢咖啡了。", "ann 喜欢咖啡了。"),
         ("I can swim.", "I can't swim anymore.", "ann cannot swim."),
-        ("I have a dog named Rex.", "My dog Rex died.", "ann no longer has a dog named Rex."),
     ],
 )
 async def test_so_it_is_with_what_somebody_can_or_has(
@@ -225,42 +216,3 @@ async def test_of_what_one_message_says_the_last_word_holds(tmp_path: Path) -> N
         for day, place in enumerate(["Lisbon", "Porto", "Faro", "Braga"]):
             await hear(home, f"I live in Berlin. I live in {place}.", day)
             assert await holding(home) == [f"ann lives in {place}."]
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ("My favourite colour is blue.", "My favorite color is green."),
-        ("我最喜欢的颜色是蓝色。", "我最喜欢的颜色是绿色。"),
-    ],
-)
-async def test_of_a_favourite_the_newer_holds(before: str, now: str, tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await hear(home, before, 0)
-        await hear(home, "My favourite food is ramen.", 10)
-        await hear(home, now, 30)
-        old, food, new = await entries(home, "facts")
-        assert (old.holds, food.holds, new.holds) == (False, True, True)
-        assert old.entry.extra["superseded_by"] == new.entry_id
-        assert sorted(await texts(home, "profile")) == sorted([food.entry.text, new.entry.text])
-
-
-async def test_a_person_has_the_word_about_their_favourite(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await hear(home, "My favourite colour is blue.", 0)
-        (line,) = await entries(home, "profile")
-        path = f"{ENTRIES}/{line.entry_id}"
-        body = {"text": "Ann's favourite colour is red."}
-        (await home.client.patch(path, params=ANN, json=body)).raise_for_status()
-        await hear(home, "My favourite colour is green.", 30)
-        assert await texts(home, "profile") == ["Ann's favourite colour is red."]
-        assert [fact.holds for fact in await entries(home, "facts")] == [False, False]
-
-
-async def test_who_no_longer_lives_where_they_moved_from_lives_where_they_moved_to(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await hear(home, "I live in Berlin.", 0)
-        await hear(home, "I moved from Berlin to Lisbon.", 10)
-        await hear(home, "I no longer live in Berlin.", 30)
-        assert [fact.holds for fact in await entries(home, "facts")] == [False, True, True]
-        assert await texts(home, "profile") == ["ann moved from Berlin to Lisbon."]

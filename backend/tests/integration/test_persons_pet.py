@@ -73,7 +73,7 @@ async def test_the_fact_is_kept_linked_and_marked(tmp_path: Path) -> None:
 
 async def test_what_is_said_again_makes_no_line_and_others_do(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _):
-        await hear(home, "I have a dog called Rex.", 1)
+        await hear(home, "I have a dog named Rex.", 1)
         await hear(home, "I have a dog named Bella.", 2)
         assert await texts(home, "profile") == [MAX, BELLA, BERLIN]
         assert len((await one(home, "facts", "Rex")).sources) == 2
@@ -105,7 +105,7 @@ async def test_it_comes_back_from_the_vault(tmp_path: Path) -> None:
 
 async def test_what_says_the_same_as_the_person_makes_no_second_line(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _):
-        await hear(home, "I have a dog called Max.", 1)
+        await hear(home, "I have a dog named Max.", 1)
         assert await texts(home, "profile") == [MAX, BERLIN]
 
 
@@ -119,7 +119,7 @@ async def test_written_in_the_file_it_stays_too(tmp_path: Path) -> None:
 
         await eventually(is_taken_in)
         await forget_where_she_lives(home)
-        await hear(home, "I have a dog called Rex.", 1)
+        await hear(home, "I have a dog named Rex.", 1)
         assert await texts(home, "profile") == [MAX]
 
 
@@ -155,7 +155,7 @@ class TestDeleted:
         async with told(tmp_path) as (home, line):
             await delete(home, line)
             await make_anew(home)
-            await hear(home, "I have a dog called Rex.", 1)
+            await hear(home, "I have a dog named Rex.", 1)
             await hear(home, "I have a dog named Bella.", 2)
             assert await texts(home, "profile") == [BELLA, BERLIN]
             assert (await one(home, "facts", "Rex")).holds
@@ -182,7 +182,7 @@ class TestDeleted:
         async with corrected(tmp_path) as (home, line):
             await delete(home, line)
             await forget_where_she_lives(home)
-            await hear(home, "I have a dog called Rex.", 1)
+            await hear(home, "I have a dog named Rex.", 1)
             assert await texts(home, "profile") == []
             assert (await one(home, "facts", "Rex")).holds
 

@@ -72,7 +72,7 @@ class TestDeleting:
     async def test_its_file_goes_and_neither_its_cases_nor_new_ones_make_it_again(
         self, tmp_path: Path
     ) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             assert (await delete(home, skill)).json() == {
                 "id": skill["id"], "deleted": True, "went_along": [], "changed": []
@@ -86,22 +86,22 @@ class TestDeleting:
     async def test_it_stays_deleted_after_a_restart_and_a_rebuild_from_the_vault_alone(
         self, tmp_path: Path
     ) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await delete(home, await learned(home))
             await home.drain()
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await work(home, "mail", 2)
             assert skill_files(tmp_path) == []
         for path in tmp_path.iterdir():
             if path.name != "vault":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         await rebuild_home(Settings(home=tmp_path), open_home)
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             told = await work(home, "backup", 3)
             assert (skill_files(tmp_path), told["skill"]["detail"]["why"]) == ([], DELETED)
 
     async def test_its_grave_holds_not_a_word(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await delete(home, await learned(home))
             await home.drain()
             cases = [case.entry_id for case in await entries(home, "cases")]
@@ -113,7 +113,7 @@ class TestDeleting:
                 assert await home.app.database.read(f"SELECT * FROM {table}") == []
 
     async def test_it_is_not_made_again_when_its_cases_are_forgotten_too(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await delete(home, await learned(home))
             for thread in ("bob-web-0", "bob-database-1"):
                 (await home.client.delete(f"/api/v1/threads/{thread}")).raise_for_status()
@@ -125,7 +125,7 @@ class TestDeleting:
     async def test_another_user_can_neither_delete_it_nor_does_it_keep_theirs_from_being_made(
         self, tmp_path: Path
     ) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             for verb in ("", "/history", "/why", "/deletion"):
                 answer = await home.client.get(f"{ENTRIES}/{skill['id']}{verb}", params={"user_id": "ann"})
@@ -138,7 +138,7 @@ class TestDeleting:
             assert (await skills(home)) == []
 
     async def test_a_person_who_has_another_skill_goes_on_improving_that(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await delete(home, await learned(home))
             for day, name in enumerate(("French", "Spanish"), 2):
                 await translate(home, name, day)
@@ -150,7 +150,7 @@ class TestDeleting:
             assert ("Greek" in other["text"], "mail" in other["text"]) == (True, False)
 
     async def test_a_task_of_another_kind_makes_its_own_skill(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await delete(home, await learned(home))
             for day, name in enumerate(("French", "Spanish"), 2):
                 await translate(home, name, day)
@@ -159,7 +159,7 @@ class TestDeleting:
 
 class TestByHand:
     async def test_a_skill_whose_file_is_removed_is_not_made_again(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await home.app.hand_edits.sweep()
             shutil.rmtree((tmp_path / "vault" / skill["path"]).parent)
@@ -168,16 +168,16 @@ class TestByHand:
             assert (skill_files(tmp_path), told["skill"]["detail"]["why"]) == ([], DELETED)
 
     async def test_a_removal_while_nobody_watched_is_noticed_at_the_next_start(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
         (tmp_path / "vault" / skill["path"]).unlink()
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await eventually(lambda: "default/agents/agent/forgotten.md" in vault_files(tmp_path), seconds=20)
             await work(home, "mail", 2)
             assert skill_files(tmp_path) == []
 
     async def test_an_emptied_vault_is_no_deletion(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             before = vault_files(tmp_path)[skill["path"]]
             await home.app.hand_edits.sweep()
@@ -190,7 +190,7 @@ class TestByHand:
             assert len((await skills(home))[0]["properties"]["cases"].split()) == 3
 
     async def test_of_a_missing_file_nothing_is_kept_of_a_forgotten_case(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
             shutil.move(tmp_path / "vault/default/agents", tmp_path / "aside")
@@ -201,7 +201,7 @@ class TestByHand:
             assert "quixel" not in str(kept)
 
     async def test_a_skill_that_was_renamed_lives_on(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await home.app.hand_edits.sweep()
             file = tmp_path / "vault" / skill["path"]
@@ -214,7 +214,7 @@ class TestByHand:
             assert (renamed["title"], len(renamed["properties"]["cases"].split())) == ("tidy-up", 3)
 
     async def test_one_that_cannot_be_read_is_left_alone_and_said_to_be(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             file = tmp_path / "vault" / skill["path"]
             file.write_text(skill["text"].replace("description:", "description: ["))
@@ -226,7 +226,7 @@ class TestByHand:
             assert len((await skills(home))[0]["properties"]["cases"].split()) == 4
 
     async def test_one_that_cannot_be_read_holds_nothing_of_a_forgotten_case(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await work(home, "quixel", 2)
             file = tmp_path / "vault" / skill["path"]
@@ -238,7 +238,7 @@ class TestByHand:
             assert len((await skills(home))[0]["properties"]["cases"].split()) == 3
 
     async def test_one_without_its_properties_is_still_made_of_its_cases(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
             (skill,) = await skills(home)
@@ -258,7 +258,7 @@ class TestByHand:
             assert files_with(tmp_path, b"quixel") == []
 
     async def test_one_that_a_person_brings_back_is_improved_again(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await delete(home, skill)
             file = tmp_path / "vault" / skill["path"]
@@ -289,7 +289,7 @@ class TestRenamedFolder:
         await home.drain()
 
     async def test_it_is_the_same_skill_where_it_stands_and_is_improved_there(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await edit(home, skill, text=skill["text"].replace("## Steps", "## Steps\n0. Ask Bob."))
             await home.app.hand_edits.sweep()
@@ -305,7 +305,7 @@ class TestRenamedFolder:
             assert [each["actor"] for each in told] == [None, "person", "extraction"]
 
     async def test_a_case_that_comes_before_anybody_looked_improves_it_too(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             self.rename(tmp_path, skill, "disks/tidy-up")
             await work(home, "mail", 2)
@@ -315,7 +315,7 @@ class TestRenamedFolder:
             assert await home.app.entry_store.buried("default", "default/agents/agent") == []
 
     async def test_forgetting_reaches_it(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await work(home, "quixel", 2)
             self.rename(tmp_path, skill)
@@ -327,7 +327,7 @@ class TestRenamedFolder:
             assert skill_files(tmp_path) == []
 
     async def test_a_new_skill_does_not_go_into_its_folder(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             for day, name in enumerate(("French", "Spanish"), 2):
                 await translate(home, name, day)
@@ -343,10 +343,10 @@ class TestRenamedFolder:
                 await home.drain()
             assert file.read_text() == before
             (made,) = await skills(home, "ann")
-            assert made["title"] == f"{other['title']}-2"
+            assert made["title"] == f"{skill['title']}-3"
 
     async def test_a_copy_stays_as_it_is_until_a_case_of_it_is_forgotten(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
             (skill,) = await skills(home)
@@ -363,13 +363,13 @@ class TestRenamedFolder:
             assert (await home.app.forgotten_verifier.verify()).problems == []
 
     async def test_a_copy_goes_with_the_skill_when_too_little_is_left(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             self.copy(tmp_path, await learned(home))
             await self.forget(home, "bob-web-0")
             assert (skill_files(tmp_path), files_with(tmp_path, b"the web server")) == ([], [])
 
     async def test_a_copy_that_cannot_be_read_keeps_nothing_of_a_forgotten_case(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
             (skill,) = await skills(home)
@@ -380,7 +380,7 @@ class TestRenamedFolder:
             assert (await home.app.forgotten_verifier.verify()).problems == []
 
     async def test_forgetting_reaches_copies_for_other_agents(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
             (skill,) = await skills(home)
@@ -400,7 +400,7 @@ class TestRenamedFolder:
             assert len(await skills(home)) == 2
 
     async def test_a_copy_that_is_deleted_leaves_the_skill(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             self.copy(tmp_path, skill)
             other = next(each for each in await skills(home) if each["id"] != skill["id"])
@@ -412,7 +412,7 @@ class TestRenamedFolder:
 
 class TestEditing:
     async def test_what_a_person_writes_survives_new_cases(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             step = next(line for line in skill["text"].splitlines() if line.startswith("1. "))
             text = skill["text"].replace(step, "1. Ask Bob before anything is deleted.")
@@ -428,7 +428,7 @@ class TestEditing:
                 assert own in improved["text"]
 
     async def test_which_cases_it_has_is_not_for_the_text_to_say(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             text = f"---\nname: {skill['title']}\ndescription: Tidies up.\n---\n\n# Tidy\n"
             edited = (await edit(home, skill, text=text)).raise_for_status().json()
@@ -440,7 +440,7 @@ class TestEditing:
             assert "description: Tidies up." in improved["text"]
 
     async def test_what_is_no_skill_is_refused_in_words(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             text = skill["text"]
             refused = {
@@ -470,33 +470,33 @@ class TestRebuilt:
         await rebuild_home(Settings(home=home), open_home)
 
     async def test_a_skill_that_nobody_touched_is_improved_as_before(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
         await self.rebuilt(tmp_path)
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await work(home, "mail", 2)
             (improved,) = await skills(home)
             assert (improved["edited"], "of the mail server" in improved["text"]) == (False, True)
 
     async def test_what_a_person_wrote_in_it_stays_theirs(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await edit(home, skill, text=skill["text"].replace("## Steps", "## Steps\n0. Ask Bob."))
         file = tmp_path / "vault" / skill["path"]
         file.write_text(file.read_text().replace("## When to use", "## When to use\n- On Fridays."))
         await self.rebuilt(tmp_path)
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await work(home, "mail", 2)
             (improved,) = await skills(home)
             for own in ("0. Ask Bob.", "- On Fridays."):
                 assert own in improved["text"]
 
     async def test_a_forgotten_case_leaves_it(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
         await self.rebuilt(tmp_path)
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
             await home.drain()
             (skill,) = await skills(home)
@@ -523,7 +523,7 @@ class TestFromAnotherHome:
         return sorted(entry["title"] for entry in answer.json()["entries"])
 
     async def test_it_stays_as_it_is_and_is_listed(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             file = self.bring(tmp_path)
             await home.app.hand_edits.sweep()
@@ -535,19 +535,19 @@ class TestFromAnotherHome:
             assert (await home.app.forgotten_verifier.verify()).problems == []
 
     async def test_it_stays_when_the_journal_is_made_anew_from_the_vault(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             file = self.bring(tmp_path)
         for path in tmp_path.iterdir():
             if path.name != "vault":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         await rebuild_home(Settings(home=tmp_path), open_home)
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await work(home, "mail", 2)
             assert file.read_text() == self.TEXT
 
     async def test_its_history_stays_and_so_does_one_that_cannot_be_read(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             file = self.bring(tmp_path)
             await learned(home)
             await home.app.hand_edits.sweep()
@@ -561,7 +561,7 @@ class TestFromAnotherHome:
     async def test_one_that_names_a_case_which_was_here_and_is_forgotten_does_not_keep_it(
         self, tmp_path: Path
     ) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
             (await home.client.delete("/api/v1/threads/bob-quixel-2")).raise_for_status()
@@ -576,19 +576,19 @@ class TestFromAnotherHome:
     async def test_a_rebuild_over_a_healthy_journal_still_knows_what_was_forgotten(
         self, tmp_path: Path
     ) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             (await home.client.delete("/api/v1/threads/bob-web-0")).raise_for_status()
             gone = await home.app.skill_files.gone_cases()
         await rebuild_home(Settings(home=tmp_path), open_home)
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             assert len(gone) == 1
             assert await home.app.skill_files.gone_cases() == gone
 
 
 class TestHistory:
     async def test_every_change_is_kept_and_can_be_undone(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             address = f"{ENTRIES}/{skill['id']}"
             text = skill["text"].replace("## Steps", "## Steps\n0. Ask Bob.")
@@ -608,7 +608,7 @@ class TestHistory:
             assert "Ask Ann." in again["text"]
 
     async def test_an_edit_that_is_undone_is_nobodys_again(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             nothing = await home.client.post(f"{ENTRIES}/{skill['id']}/undo")
             assert (nothing.status_code, "never changed" in nothing.text) == (409, True)
@@ -620,7 +620,7 @@ class TestHistory:
     async def test_nothing_of_a_forgotten_case_is_left_in_a_section_that_a_person_changed(
         self, tmp_path: Path
     ) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             await learned(home)
             await work(home, "quixel", 2)
             (skill,) = await skills(home)
@@ -635,7 +635,7 @@ class TestHistory:
             assert files_with(tmp_path, b"quixel") == []
 
     async def test_what_it_said_of_a_forgotten_case_goes_with_it(self, tmp_path: Path) -> None:
-        async with remembering(tmp_path, alone=True) as home:
+        async with remembering(tmp_path) as home:
             skill = await learned(home)
             await work(home, "quixel", 2)
             await edit(
@@ -654,11 +654,11 @@ class TestHistory:
 
 
 async def test_why_tells_the_chain_from_a_skill_by_its_cases_to_the_words(tmp_path: Path) -> None:
-    async with remembering(tmp_path, alone=True) as home:
+    async with remembering(tmp_path) as home:
         skill = await learned(home)
         query = {"user_id": "bob"}
         reason = (await home.client.get(f"{ENTRIES}/{skill['id']}/why", params=query)).json()
-        assert (reason["kind"], reason["strategy"], reason["model"]) == ("skills", "skill", "rules")
+        assert (reason["kind"], reason["strategy"], reason["model"]) == ("skills", "skill", "stand-in")
         assert [each["id"] for each in reason["made_of"]] == skill["properties"]["cases"].split()
         words = [quote["content"] for each in reason["made_of"] for quote in each["quotes"]]
         assert DISK.format("web") in words

@@ -11,7 +11,7 @@ from recollect.domain.extraction.skill import Skill
 from recollect.domain.markdown.skill_file import parse_skill
 from tests.eventually import eventually
 from tests.http_client import Home, Json
-from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, vault_files
+from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, states, vault_files
 from tests.tool_tasks import tool_task
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ async def test_a_model_writes_the_skill_and_the_receipt_says_what_it_cost(
         assert first["state"] == "nothing worth keeping"
         second = await work(home, 1)
         skill = the_skill(home)
-        assert (skill.name, skill.by) == ("work-disk-usage-delete-files", "stand-in")
+        assert (skill.name, skill.by) == ("disk-usage-delete-files", "stand-in")
         assert skill.steps == STEPS_OF_THE_MODEL
         assert (second["state"], second["skill"], second["by"]) == ("extracted", skill.name, "stand-in")
         assert second["cost"]["prompt_tokens"] > 0
@@ -101,7 +101,7 @@ async def test_a_tool_that_no_case_used_is_refused_and_counted(model: MortalMode
 
 
 @pytest.mark.parametrize("mode", ["wrong_schema", "truncated"])
-async def test_an_answer_that_cannot_be_used_leaves_it_to_the_rules_and_says_so(
+async def test_an_answer_that_cannot_be_used_makes_no_skill_and_the_next_case_tries_again(
     mode: str, model: MortalModel, tmp_path: Path
 ) -> None:
     async with remembering(tmp_path, model) as home:
@@ -109,12 +109,12 @@ async def test_an_answer_that_cannot_be_used_leaves_it_to_the_rules_and_says_so(
         model.control(mode, only="skills")
         asked = model.asked("skills")
         receipt = await work(home, 1)
-        assert (receipt["by"], the_skill(home).by) == ("rules", "rules")
-        assert "the model's answer can't be used" in receipt["instead_of_a_model"]
+        assert (receipt["state"], skills(home)) == ("failed", {})
+        assert "the model's answer can't be used" in receipt["why"]
         assert model.asked("skills") - asked == 2
         model.control()
         await work(home, 2)
-        assert (the_skill(home).by, the_skill(home).steps) == ("stand-in", STEPS_OF_THE_MODEL)
+        assert (len(the_skill(home).cases), the_skill(home).steps) == (3, STEPS_OF_THE_MODEL)
 
 
 async def test_a_model_that_is_down_is_waited_for(model: MortalModel, tmp_path: Path) -> None:
@@ -130,34 +130,33 @@ async def test_a_model_that_is_down_is_waited_for(model: MortalModel, tmp_path: 
 
 
 async def test_a_case_that_a_person_corrects_is_corrected_in_its_skill(tmp_path: Path) -> None:
-    async with remembering(tmp_path, alone=True) as home:
+    async with remembering(tmp_path) as home:
         await work(home, 0)
         await work(home, 1)
         (_, case) = await entries(home, "cases")
-        text = case.entry.text.replace("/var/log/old", "/var/archive")
-        change = {"text": text, "user_id": "bob"}
+        change = {"title": "Free some space in the archive of the server", "user_id": "bob"}
         (await home.client.patch(f"/api/v1/memory/entries/{case.entry_id}", json=change)).raise_for_status()
         (first, _) = await entries(home, "cases")
         gone = await home.client.delete(f"/api/v1/memory/entries/{first.entry_id}", params={"user_id": "bob"})
         gone.raise_for_status()
         await work(home, 2)
         await home.drain()
-        assert any("/var/archive" in line for line in the_skill(home).steps)
+        assert any("archive" in line for line in the_skill(home).when)
 
 
-async def test_a_model_that_comes_later_makes_the_rules_skill_anew(
+async def test_without_a_model_there_are_no_cases_and_one_that_comes_later_makes_them(
     model: MortalModel, tmp_path: Path
 ) -> None:
     async with remembering(tmp_path, alone=True) as home:
-        await work(home, 0)
-        await work(home, 1)
-        by_rules = the_skill(home)
-        assert by_rules.by == "rules"
+        for number, task in enumerate(TASKS[:2]):
+            messages = tool_task(f"w{number}", MAY_8 + number * DAY, task)
+            told = states(await remember(home, f"w{number}", messages, user_id="bob"))
+            assert (told["case"]["state"], told["case"]["detail"]["why"]) == ("off", "no model is configured")
+        assert (await entries(home, "cases"), skills(home)) == ([], {})
     async with remembering(tmp_path, model) as home:
         await home.app.reprocessor.reprocess(Caller("default", None))
         await home.drain()
-        skill = the_skill(home)
-        assert (skill.name, skill.by, skill.steps) == (by_rules.name, "stand-in", STEPS_OF_THE_MODEL)
+        assert (the_skill(home).by, the_skill(home).steps) == ("stand-in", STEPS_OF_THE_MODEL)
 
 
 async def test_one_job_for_three_cases_makes_what_three_jobs_would(
@@ -177,24 +176,25 @@ async def test_one_job_for_three_cases_makes_what_three_jobs_would(
     assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("by", ["model", "rules"])
-async def test_a_skill_that_is_named_after_a_forgotten_case_gets_another_name(
-    by: str, model: MortalModel, tmp_path: Path
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_nothing_of_a_forgotten_case_is_left_in_its_skill_whether_the_model_is_there_or_not(
+    is_there: bool, model: MortalModel, tmp_path: Path
 ) -> None:
-    async with remembering(tmp_path, model, alone=by == "rules") as home:
+    own = "Ask Bob first."
+    async with remembering(tmp_path, model) as home:
         await work(home, 0)
         await work(home, 1, "Free some space on the full disk of the quixel server")
         await work(home, 2)
-        file = next(iter(skills(home)))
-        own = "Ask Bob first."
-        path = tmp_path / "vault" / file
+        path = tmp_path / "vault" / next(iter(skills(home)))
         path.write_text(path.read_text() + f"\n## Mine\n{own}\n", encoding="utf-8")
+    async with remembering(tmp_path, model, alone=not is_there) as home:
         (await home.client.delete("/api/v1/threads/w1", params={"user_id": "bob"})).raise_for_status()
         await home.drain()
         (left,) = skills(home)
         text = vault_files(tmp_path)[left].decode()
         assert "quixel" not in (left + text).lower()
         assert own in text
+        assert (the_skill(home).steps == STEPS_OF_THE_MODEL, len(the_skill(home).cases)) == (is_there, 2)
         answers = await home.app.database.read(
             "SELECT count(*) AS kept FROM model_answers WHERE name = 'skill'"
         )

@@ -38,7 +38,7 @@ def grave_of(entry: KnownEntry) -> Buried:
 
 
 def run(new: list[KnownEntry], before: list[KnownEntry], *graves: Buried) -> Outcome:
-    return remember(new, Known(before, {}, graves), lambda one, other: False)
+    return remember(new, Known(before, {}, graves))
 
 
 NURSE = fact(0, "Ann works as a nurse.", attribute="works_as")
@@ -109,7 +109,7 @@ def lives_in(place: str, day: int) -> KnownEntry:
 def test_what_is_told_late_is_known_where_nothing_else_held_in_between(day: int, told_by: str) -> None:
     oslo, rome, again = lives_in("Oslo", 3), lives_in("Rome", 5), lives_in("Oslo", 7)
     new = lives_in("Rome" if day in (1, 6) else "Oslo", day)
-    outcome = remember([new], Known([], {new.entry_id: [oslo, rome, again]}), lambda one, other: False)
+    outcome = remember([new], Known([], {new.entry_id: [oslo, rome, again]}))
     assert [*outcome.merged, *outcome.wrote] == [told_by]
 
 

@@ -27,9 +27,9 @@ from recollect.domain.extraction.skill import (
 )
 from recollect.domain.extraction.skill_making import (
     SKILL_SCHEMA,
-    improve_by_rules,
     parse_skill_answer,
     skill_messages,
+    unwritten,
 )
 from recollect.domain.model import Entry
 from tests.unit.awkward_text import texts, unhurried
@@ -49,13 +49,8 @@ def case(number: int, task: str = "Find out why the backup failed", **more: Any)
     return replace(made, **more)
 
 
-FAILED = case(
-    3,
-    outcome="failed",
-    text="1. `read_log`: path = /tmp Result: failed: no such file",
-    tools=("read_log", "delete_files"),
-)
-SKILL = improve_by_rules(None, [case(1), case(2)])
+FAILED = case(3, outcome="failed", text="1. `read_log`: path = /tmp Result: failed: no such file")
+SKILL = unwritten(None, [case(1), case(2)])
 
 
 # When there is one
@@ -67,7 +62,7 @@ def test_one_case_or_failures_alone_make_no_skill() -> None:
     assert not makes_a_skill([case(1, outcome="failed"), case(2, outcome="unclear")])
     assert makes_a_skill([case(1), case(2, outcome="failed")])
     with pytest.raises(ValueError, match="two cases or more"):
-        improve_by_rules(None, [case(1)])
+        unwritten(None, [case(1)])
 
 
 @pytest.mark.parametrize(
@@ -133,7 +128,7 @@ def test_a_case_is_read_from_its_entry() -> None:
 @pytest.mark.parametrize(
     ("proposed", "name"),
     [
-        ("Find out why the backup failed", "find-out-backup-failed"),
+        ("Find out why the backup failed", "find-out-why-the-backup-failed"),
         ("free-disk-space", "free-disk-space"),
         ("../../etc/passwd", "etc-passwd"),
         ("查一下备份", "read-log"),
@@ -158,12 +153,9 @@ def test_every_name_is_safe_and_unique(proposed: str, tools: list[str], others: 
         taken.append(name)
 
 
-# By rules
-
-
 @pytest.mark.parametrize(
     ("proposed", "name"),
-    [("Ask Claude by Anthropic to sum up", "ask-sum-up"), ("ClaudeCode", "read-log")],
+    [("Ask Claude by Anthropic to sum up", "ask-by-to-sum-up"), ("ClaudeCode", "read-log")],
 )
 def test_a_name_has_no_word_that_agents_refuse(proposed: str, name: str) -> None:
     assert skill_name(proposed, ["read_log"], ()) == name
@@ -172,7 +164,7 @@ def test_a_name_has_no_word_that_agents_refuse(proposed: str, name: str) -> None
 def test_a_description_has_no_tags_for_which_agents_refuse_the_file() -> None:
     task = "Find out why the <div> of the backup page failed"
     cases = [case(1, task), case(2, task)]
-    assert "why the (div) of" in improve_by_rules(None, cases).description
+    assert "why the (div) of" in unwritten(None, cases).description
     answer = {
         "name": "x",
         "description": "Finds a <div>.",
@@ -183,36 +175,22 @@ def test_a_description_has_no_tags_for_which_agents_refuse_the_file() -> None:
     assert parse_skill_answer(json.dumps(answer), None, cases)[0].description == "Finds a (div)."
 
 
-def test_the_steps_are_those_of_the_shortest_way_that_every_success_took() -> None:
-    detour = case(2, text=f"1. `search`: q = backup Result: nothing\n{STEPS}")
-    skill = improve_by_rules(None, [detour, case(1)])
-    assert skill.steps == ("`read_log`: path = /var/log", "`delete_files`: pattern = old-*")
-
-
-def test_pitfalls_come_from_failures_and_lessons() -> None:
-    taught = case(2, text=f"{STEPS}\nLesson: Look at the disk first.")
-    skill = improve_by_rules(None, [case(1), taught, FAILED])
-    assert skill.pitfalls == ("`read_log`: path = /tmp -> failed: no such file", "Look at the disk first.")
-    assert "/tmp" not in " ".join(skill.steps)
-
-
 def test_a_new_case_improves_the_skill_and_keeps_its_name() -> None:
-    better = improve_by_rules(SKILL, [case(1), case(2), FAILED], taken=[SKILL.name])
+    better = unwritten(SKILL, [case(1), case(2), FAILED], taken=[SKILL.name])
     assert (better.name, better.description) == (SKILL.name, SKILL.description)
     assert better.cases == ("ca-1", "ca-2", "ca-3")
-    assert len(better.pitfalls) == len(SKILL.pitfalls) + 1
     assert better.examples[-1] == Example(FAILED.link, "failed", FAILED.task)
 
 
 def test_improving_twice_with_the_same_cases_changes_nothing() -> None:
     cases = [case(1), case(2), FAILED]
-    once = improve_by_rules(SKILL, cases)
-    assert improve_by_rules(once, cases) == once
+    once = unwritten(SKILL, cases)
+    assert unwritten(once, cases) == once
 
 
 def test_a_skill_shows_its_newest_cases_only() -> None:
     many = [case(number % 9, case_id=f"ca-{number}", link=f"cases/1#^ca-{number}") for number in range(30)]
-    skill = improve_by_rules(None, many)
+    skill = unwritten(None, many)
     assert [example.link for example in skill.examples] == [each.link for each in many[-MAX_EXAMPLES:]]
     assert len(skill.cases) == 30
 

@@ -2,15 +2,13 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recollect.domain.extraction.answer import plain_line
-from recollect.domain.extraction.skill import Case, Example, Skill
-from recollect.domain.extraction.skill_making import improve_by_rules
+from recollect.domain.extraction.skill import Example, Skill
 from recollect.domain.markdown.skill_file import parse_skill, render_skill
 from recollect.domain.markdown.skill_merge import (
     in_persons_words,
@@ -21,28 +19,26 @@ from recollect.domain.markdown.skill_merge import (
 )
 from tests.unit.awkward_text import texts, unhurried
 
-STEPS = "1. `read_log`: path = /var/log Result: the disk was full\n2. `delete_files`: pattern = old-* Result: 12 GB free"
-
-
-def case(number: int, task: str = "Find out why the backup failed", **more: Any) -> Case:
-    made = Case(
-        f"ca-{number}",
-        task,
-        STEPS,
-        ("read_log", "delete_files"),
-        "worked",
-        f"cases/2026-05-0{number}#^ca-{number}",
-    )
-    return replace(made, **more)
-
-
-FAILED = case(
-    3,
-    outcome="failed",
-    text="1. `read_log`: path = /tmp Result: failed: no such file",
-    tools=("read_log", "delete_files"),
+TASK = "Find out why the backup failed"
+EXAMPLES = tuple(
+    Example(f"cases/2026-05-0{number}#^ca-{number}", outcome, TASK)
+    for number, outcome in enumerate(("worked", "worked", "failed"), 1)
 )
-SKILL = improve_by_rules(None, [case(1), case(2)])
+SKILL = Skill(
+    "find-out-backup-failed",
+    f"For tasks such as: {TASK} (tools: read_log, delete_files)",
+    when=(TASK,),
+    steps=("`read_log`: path = /var/log", "`delete_files`: pattern = old-*"),
+    examples=EXAMPLES[:2],
+    tools=("read_log", "delete_files"),
+    cases=("ca-1", "ca-2"),
+)
+BETTER = replace(
+    SKILL,
+    pitfalls=("`read_log`: path = /tmp -> failed: no such file",),
+    examples=EXAMPLES,
+    cases=("ca-1", "ca-2", "ca-3"),
+)
 
 
 # The file
@@ -118,9 +114,6 @@ def test_what_people_do_to_lists_is_understood() -> None:
 
 
 # A person at work on it
-
-
-BETTER = improve_by_rules(SKILL, [case(1), case(2), FAILED])
 
 
 def test_a_file_that_nobody_touched_is_written_anew() -> None:

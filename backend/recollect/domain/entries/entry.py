@@ -5,7 +5,7 @@ import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from recollect.domain.model import Entry, JsonObject
 from recollect.domain.vault_file import WrittenFile
@@ -33,14 +33,6 @@ class Source:
 
     thread_id: str
     turn_id: str
-
-
-class Wording(NamedTuple):
-    """What an entry says, without all else that is known about it."""
-
-    entry_id: str
-    text: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """From drafts to entries: what of a cell is new, what is known already, and what no longer holds."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from recollect.domain.entries import consolidate, succession
+from recollect.domain.entries.consolidate import Matter, matter_of, same_matter
 from recollect.domain.entries.entry import Buried, KnownEntry, entry_id
-from recollect.domain.entries.matters import Matter, matter_of, relation_in, same_matter
 from recollect.domain.entries.profile import USER, is_replaced, is_spoken_for, with_marks_of
 from recollect.domain.extraction.draft import Draft, StoredCell
 from recollect.domain.markdown.front_matter import write_time
@@ -16,9 +16,6 @@ from recollect.domain.model import Entry
 
 _SPARE_PLACES = 1_000
 """From here on: more than any cell has statements."""
-
-MeansTheSame = Callable[[KnownEntry, KnownEntry], bool]
-"""Asked where words leave it open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +93,10 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
 
 
 def _extra(draft: Draft, origin: Origin) -> dict[str, str]:
-    subject, relation = draft.subject, relation_in(draft.text, draft.subject)
     names = {origin.user_name.casefold(), origin.cell.thread.user_id.casefold(), USER, "the user"}
-    if subject.casefold() in names and not relation:
-        subject = USER
+    subject = USER if draft.subject.casefold() in names else draft.subject
     told = {
         "subject": subject,
-        "relation": relation,
         "attribute": draft.attribute,
         "value": draft.value,
         "about": write_time(draft.about[0]) if draft.about else "",
@@ -126,13 +120,13 @@ class Known:
     buried: Sequence[Buried] = ()
 
 
-def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSame) -> Outcome:
+def remember(new: Sequence[KnownEntry], known: Known) -> Outcome:
     """What this cell says now takes the place of what was written for it before; what a person wrote stays."""
     outcome = Outcome()
     before = {each.entry_id: each for each in known.of_cell}
     spoken_for = [each for each in known.of_cell if is_spoken_for(each)]
     for draft in new:
-        kept = _same(draft, spoken_for, means_the_same)
+        kept = _same(draft, spoken_for)
         entry = draft if kept is None else with_marks_of(draft, kept)
         if _is_shadowed(entry, known):
             stands = [key for key, each in before.items() if consolidate.is_same_statement(entry, each)]
@@ -144,7 +138,7 @@ def remember(new: Sequence[KnownEntry], known: Known, means_the_same: MeansTheSa
         ]
         others += [each for key, each in outcome.put.items() if key in outcome.wrote]
         words = [each for each in known.of_cell if each.is_edited]
-        same = _same(entry, others, means_the_same)
+        same = _same(entry, others)
         if same is not None:
             _merge(outcome, same, entry)
             continue
@@ -209,20 +203,15 @@ def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome, kept: Known
     return entry
 
 
-def _same(entry: KnownEntry, others: Sequence[KnownEntry], means_the_same: MeansTheSame) -> KnownEntry | None:
-    is_alone = matter_of(entry) is None
+def _same(entry: KnownEntry, others: Sequence[KnownEntry]) -> KnownEntry | None:
+    """The one that says the same. What is repeated after something else held in between is a new entry."""
+    is_separate = matter_of(entry) is None
     for other in others:
-        # What held once and is said again, when something else has held in between, begins anew.
         if consolidate.is_same_statement(entry, other) and (
-            is_alone or succession.held_throughout(other, entry, others)
+            is_separate or succession.held_throughout(other, entry, others)
         ):
             return other
-    perhaps = (
-        other
-        for other in others
-        if (other.holds or matter_of(other) is None) and consolidate.is_perhaps_same(entry, other)
-    )
-    return next((other for other in perhaps if means_the_same(entry, other)), None)
+    return None
 
 
 def _merge(outcome: Outcome, same: KnownEntry, entry: KnownEntry) -> None:

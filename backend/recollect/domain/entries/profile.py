@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from recollect.domain.entries.consolidate import is_denial, is_functional, says_the_same
+from recollect.domain.entries.consolidate import is_functional, matter_of, names_its_value, same_matter
 from recollect.domain.entries.entry import FACTS, PROFILE, Buried, KnownEntry, entry_id, text_key
 from recollect.domain.entries.links import (
     SUPERSEDED_BY,
@@ -14,9 +14,8 @@ from recollect.domain.entries.links import (
     successor_ids,
     superseded,
 )
-from recollect.domain.entries.matters import is_affirmed, matter_of, same_matter, says_likewise
 from recollect.domain.entries.succession import written
-from recollect.domain.extraction.draft import FUNCTIONAL, OPPOSED
+from recollect.domain.extraction.draft import FUNCTIONAL
 from recollect.domain.model import Entry
 
 ON_PAGE, NO = "profile", "no"
@@ -55,7 +54,7 @@ def after_line(
     """Those of the facts that change with a line: a person's words take their place; without these they hold again.
 
     Facts about something of which there is one at a time follow `succession`. `off_page`: a person deleted the line,
-    and it does not come back. What a person wrote is never marked.
+    and it does not come back; what was said later than the line may get one. What a person wrote is never marked.
     """
     replaced = [fact for fact in facts if before.entry_id in successor_ids(fact.entry)]
     shown = replaced or [fact for fact in facts if fact.entry_id in origin_ids(before.entry)]
@@ -67,17 +66,11 @@ def after_line(
                 entry = superseded(entry, after)
             elif fact in replaced:
                 entry = holding_again(entry)
-        if off_page and not _contradicts(before, fact):
+        if off_page and entry.when <= before.entry.when:
             entry = replace(entry, extra={**entry.extra, ON_PAGE: NO})
         if entry != fact.entry and not fact.is_edited:
             changed.append(replace(fact, entry=entry))
     return changed
-
-
-def _contradicts(line: KnownEntry, fact: KnownEntry) -> bool:
-    """A person's line about a thing, and a fact that said the opposite: the line never showed it."""
-    names_a_thing = "value" in line.entry.extra and not is_functional(line)
-    return names_a_thing and is_affirmed(line) != is_affirmed(fact)
 
 
 def latest(facts: Iterable[KnownEntry], *changes: Mapping[str, KnownEntry]) -> list[KnownEntry]:
@@ -173,7 +166,7 @@ def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> Know
         return line
     about = {key: value for key, value in shown.entry.extra.items() if key in ("subject", "attribute")}
     thing = shown.entry.extra.get("value", "")
-    if about["attribute"] in OPPOSED and thing and thing.casefold() in line.entry.text.casefold():
+    if about["attribute"] not in FUNCTIONAL and names_its_value(line.entry.text, thing):
         about["value"] = thing
     return replace(line, entry=replace(line.entry, extra={**line.entry.extra, **about}))
 
@@ -190,33 +183,23 @@ def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
         if fact.kind == FACTS
         and not is_off_page(fact)
         and not _is_taken_back(fact, facts)
-        and not any(says_the_same(each, fact) for each in theirs)
+        and not any(text_key(each.entry.text) == text_key(fact.entry.text) for each in theirs)
     ]
     about.sort(key=lambda fact: (not fact.is_pinned, -fact.entry.when, fact.entry_id))
     return about[: line.most]
 
 
 def _standing(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
-    """Those that hold; where there can be one, and a person wrote any, the newest of theirs.
-
-    That something is not so is told where nothing is known to be so.
-    """
+    """Those that hold; where there can be one, and a person wrote any, the newest of theirs."""
     if attribute in FUNCTIONAL and (words := written(facts)):
         return words[-1:]
-    holding = [fact for fact in facts if fact.holds]
-    return [fact for fact in holding if not _is_over(fact)] or holding
+    return [fact for fact in facts if fact.holds]
 
 
 def _is_taken_back(fact: KnownEntry, facts: Sequence[KnownEntry]) -> bool:
-    """A person wrote it, and the opposite for a later time."""
+    """A person wrote it, and something else about the same for a later time."""
     words = written(same_matter(facts, fact)) if fact.is_edited else []
-    return bool(words) and words[-1] != fact and not says_likewise(words[-1], fact)
-
-
-def _is_over(fact: KnownEntry) -> bool:
-    """It only says that something is no longer so. What somebody cannot do belongs on the page."""
-    ends = fact.entry.extra.get("attribute") in ("has_pet", "allergic_to") and not is_affirmed(fact)
-    return ends or is_denial(fact)
+    return bool(words) and words[-1] != fact
 
 
 def _line_of(space: str, owner: str, title: str, fact: KnownEntry) -> KnownEntry:

@@ -1,4 +1,4 @@
-"""JSON as models write it: with prose or a fence around it, a comma too many, or cut off in the middle."""
+"""JSON as models write it: with prose or a fence around it, malformed, or cut off in the middle."""
 
 import json
 import re
@@ -6,23 +6,22 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+import json_repair
+
 from recollect.domain.model import JsonObject
 
 MAX_ANSWER = 200_000
 """Of a longer answer, this much is read."""
+_MAX_REPAIRED = 12_000
+"""More than a model may answer. `json_repair` takes quadratic time for some texts."""
 _MOST_STARTS = 200
 _MOST_DEPTH = 12
 _LONGEST_NUMBER = 40
 
-_space = re.compile(r"[\s,]*+").match
-_blank = re.compile(r"\s*+").match
-_string = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL).match
-_number = re.compile(r"[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?").match
-_word = re.compile(r"[A-Za-z]++").match
 _start = re.compile(r"[{\[]").search
+_token = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[{}\[\],:]', re.DOTALL).finditer
 _thought = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE).match
 _thought_ends = re.compile(r"</think(?:ing)?>", re.IGNORECASE).search
-_WORDS = {"true": True, "false": False, "null": None, "none": None, "nan": None, "infinity": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,35 +34,18 @@ class Found:
 
 
 def find_object(text: str, keys: Collection[str]) -> Found:
-    """The last object that has one of the keys, whatever stands around it; one that is cut off as far as it goes.
+    """The last object that has one of the keys, whatever surrounds it; of one that is cut off, what is complete.
 
-    Raises ValueError, in words that never quote the text, where there is none. Takes time in proportion to the text.
+    Raises ValueError, in words that never quote the text, where there is none.
     """
     is_whole = len(text) <= MAX_ANSWER
     text = _without_thoughts(text[:MAX_ANSWER])
-    best: Found | None = None
-    problem: str | None = None
-    position = 0
-    for _ in range(_MOST_STARTS):
-        start = _start(text, position)
-        if start is None:
-            break
-        reader = _Reader(text, start.start())
-        try:
-            value = reader.value(0)
-        except ValueError as error:
-            problem = str(error)
-            position = max(reader.position, start.end())
-            continue
-        position = max(reader.position, start.end())
-        found = _object_with(value, keys)
-        if found is not None:
-            best = Found(found, reader.cut_off_in if reader.is_cut_off else None)
-    if best is None:
-        if not is_whole:
-            raise ValueError(f"the answer has more than {MAX_ANSWER:,} characters")
-        raise ValueError(problem or "the answer holds no JSON object")
-    return best
+    found = _well_formed(text, keys) or _repaired(text, keys)
+    if found is None and not is_whole:
+        raise ValueError(f"the answer has more than {MAX_ANSWER:,} characters")
+    if found is None:
+        raise ValueError("the answer holds no JSON object that was asked for")
+    return found
 
 
 def _without_thoughts(text: str) -> str:
@@ -74,6 +56,64 @@ def _without_thoughts(text: str) -> str:
     start = _start(text)
     # Some templates open the thought themselves, so that only its end is seen.
     return text[ends.end() :] if ends and (start is None or ends.start() < start.start()) else text
+
+
+def _well_formed(text: str, keys: Collection[str]) -> Found | None:
+    decoder = json.JSONDecoder(strict=False, parse_int=_number, parse_float=_number, parse_constant=_nothing)
+    best: Found | None = None
+    position = 0
+    for _ in range(_MOST_STARTS):
+        if (start := _start(text, position)) is None:
+            break
+        try:
+            value, position = decoder.raw_decode(text, start.start())
+        except json.JSONDecodeError as error:
+            position = max(error.pos, start.end())
+            continue
+        except RecursionError:
+            raise ValueError("the answer is nested too deeply") from None
+        if (found := _object_with(value, keys)) is not None:
+            best = Found(found)
+    return best
+
+
+def _repaired(text: str, keys: Collection[str]) -> Found | None:
+    named = "|".join(map(re.escape, keys))
+    start = re.search(rf'\{{\s*["\']?(?:{named})\b', text, re.IGNORECASE) or re.search(r"\{", text)
+    if start is None:
+        return None
+    complete, cut_off_in = _complete_part(text[start.start() :])
+    if len(complete) > _MAX_REPAIRED:
+        raise ValueError("the answer is not JSON")
+    try:
+        found = _object_with(json_repair.loads(complete), keys)
+    except (ValueError, RecursionError):
+        raise ValueError("the answer is not JSON") from None
+    return None if found is None else Found(found, cut_off_in)
+
+
+def _complete_part(text: str) -> tuple[str, str | None]:
+    """The object that the text begins with; where it is cut off, up to its last complete item, and in which key."""
+    depth, complete, key, string = 0, 0, "", ""
+    for token in _token(text):
+        match token[0]:
+            case "{" | "[":
+                depth += 1
+                if depth > _MOST_DEPTH:
+                    raise ValueError("the answer is nested too deeply")
+                complete = token.end() if depth <= 2 else complete
+            case "}" | "]":
+                depth -= 1
+                if depth <= 0:
+                    return text[: token.end()], None
+                complete = token.end() if depth <= 2 else complete
+            case ",":
+                complete = token.start() if depth == 1 else complete
+            case ":":
+                key = string if depth == 1 else key
+            case _:
+                string = token[0].strip('"')
+    return text[:complete], key
 
 
 def _object_with(value: Any, keys: Collection[str]) -> JsonObject | None:
@@ -88,113 +128,14 @@ def _object_with(value: Any, keys: Collection[str]) -> JsonObject | None:
     return None
 
 
-class _Reader:
-    """Reads one value. Where the text ends before it, what is complete of its lists and outermost object is kept."""
-
-    def __init__(self, text: str, position: int) -> None:
-        self.position = position
-        self.is_cut_off = False
-        self.cut_off_in = ""
-        self._text = text
-
-    def value(self, depth: int) -> Any:
-        if depth > _MOST_DEPTH:
-            raise ValueError("the answer is nested too deeply")
-        self._skip(_blank)
-        first = self._text[self.position : self.position + 1]
-        if first == "{":
-            return self._object(depth)
-        if first == "[":
-            return self._list(depth)
-        if first == '"':
-            return self._string()
-        return self._scalar()
-
-    def _object(self, depth: int) -> JsonObject:
-        self.position += 1
-        found: JsonObject = {}
-        while True:
-            self._skip(_space)
-            if self._take("}"):
-                return found
-            if self._at_end():
-                return found
-            if not self._text.startswith('"', self.position):
-                raise ValueError("the answer is not JSON: a key is not in quotes")
-            key = self._string()
-            self._skip(_blank)
-            if self._at_end():
-                return found
-            if not self._take(":"):
-                raise ValueError("the answer is not JSON: no colon follows a key")
-            value = self.value(depth + 1)
-            if self._at_end(inside=False):
-                self.cut_off_in = str(key) if depth <= 1 else self.cut_off_in
-                if isinstance(value, list) and depth <= 1:
-                    found[key] = value
-                return found
-            found[key] = value
-
-    def _list(self, depth: int) -> list[Any]:
-        self.position += 1
-        found: list[Any] = []
-        while True:
-            self._skip(_space)
-            if self._take("]"):
-                return found
-            if self._at_end():
-                return found
-            value = self.value(depth + 1)
-            if self._at_end(inside=False):
-                # Of a list around the answer, the answer counts as far as it goes; an item counts whole or not at all.
-                return [value] if depth == 0 and not found else found
-            found.append(value)
-
-    def _string(self) -> Any:
-        match = _string(self._text, self.position)
-        if match is None:
-            self.position, self.is_cut_off = len(self._text), True
-            return ""
-        self.position = match.end()
-        try:
-            return json.loads(match[0], strict=False)
-        except ValueError:
-            raise ValueError("the answer is not JSON: a text holds an escape that is none") from None
-
-    def _scalar(self) -> Any:
-        if match := _number(self._text, self.position):
-            self.position = match.end()
-            self._at_end()
-            return _as_number(match[0])
-        if match := _word(self._text, self.position):
-            self.position = match.end()
-            if not self._at_end() and match[0].lower() not in _WORDS:
-                raise ValueError("the answer is not JSON: a text is not in quotes")
-            return _WORDS.get(match[0].lower())
-        if self._at_end() or self._text[self.position :].strip() in ("-", "+", "."):
-            self.position, self.is_cut_off = len(self._text), True
-            return None
-        raise ValueError("the answer is not JSON: a value is missing")
-
-    def _skip(self, pattern: Any) -> None:
-        self.position = pattern(self._text, self.position).end()
-
-    def _take(self, character: str) -> bool:
-        found = self._text.startswith(character, self.position)
-        self.position += found
-        return found
-
-    def _at_end(self, *, inside: bool = True) -> bool:
-        """Whether the text has ended in the middle of a value; `inside` says that one is open here."""
-        if inside and self.position >= len(self._text):
-            self.is_cut_off = True
-        return self.is_cut_off
-
-
-def _as_number(written: str) -> int | float | None:
+def _number(written: str) -> int | float | None:
     if len(written) > _LONGEST_NUMBER:
         raise ValueError("the answer holds a number that is too long")
     number = float(written)
     if number in (float("inf"), float("-inf")):
         return None
     return int(number) if number.is_integer() else number
+
+
+def _nothing(name: str) -> None:
+    """For Infinity and NaN."""

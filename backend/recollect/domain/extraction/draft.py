@@ -17,12 +17,8 @@ FUNCTIONAL = frozenset(
     ]
 )  # fmt: skip
 """Attributes of which a subject has one at a time: another value supersedes the one before."""
-OPPOSED = {
-    "likes": ("likes", "dislikes"),
-    "dislikes": ("likes", "dislikes"),
-    **{attribute: (attribute,) for attribute in ("can", "has_pet", "allergic_to")},
-}
-"""Attributes of many values, of each of which either it is so or it is not; and which attributes tell of that."""
+OPPOSITES = dict.fromkeys(("likes", "dislikes"), ("likes", "dislikes"))
+"""Attributes of which a subject can have each value in one of them only."""
 ATTRIBUTES = FUNCTIONAL | frozenset(
     ["has_pet", "has_child", "has_sibling", "has_parent", "owns", "likes", "dislikes", "prefers", "allergic_to", "avoids",
      "speaks", "plays", "can", "instruction", "did", "other"]

@@ -18,7 +18,7 @@ MAX_EXAMPLES = 10
 MAX_CASES = 200
 LEAST_CASES = 2
 _ALIKE = 1 / 2
-_NAME_WORDS = 5
+_NAME_WORDS = 8
 _SHORTEST = 2
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
@@ -72,7 +72,7 @@ class Skill:
     edited: tuple[str, ...] = ()
     """What a person wrote and nobody else changes: the titles of sections, `description`."""
     by: str = ""
-    """The model that made it, or `rules`."""
+    """The model that made it."""
     basis: str = ""
     """Names its cases as they were when it was made of them: another word in one gives another."""
     digest: str = ""
@@ -172,14 +172,13 @@ def is_skill_name(name: str) -> bool:
 
 
 def _kebab(text: str) -> str:
-    """The telling words of a text in lower-case ASCII, joined by hyphens; empty where it has none."""
+    """The first words of a text in lower-case ASCII, joined by hyphens; empty where it has none."""
     words = _plain_words(text[:500])
     if sum(map(len, words)) * 2 < len("".join(re.findall(r"\w", text[:500]))):
         return ""  # Another script: what is left of it would say nothing.
     words = [word for word in words if not any(each in word for each in _RESERVED)]
-    telling = [word for word in words if word not in _LITTLE_WORDS] or words
     joined = ""
-    for word in telling[:_NAME_WORDS]:
+    for word in words[:_NAME_WORDS]:
         longer = f"{joined}-{word}" if joined else word
         if len(longer) > MAX_NAME:
             break
@@ -189,14 +188,6 @@ def _kebab(text: str) -> str:
 
 def _plain_words(text: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", re.sub("['\u2019]", "", normal(text)).lower())
-
-
-_LITTLE_WORDS = frozenset(
-    (  # noqa: SIM905 - forty lines of one word each say no more
-        "a an the and or of at by for with about to from in on is are was were be do does did have has had i me my we our "
-        "you your it its this that please can could would will how why what when which help need want me us"
-    ).split()
-)
 
 
 def _tools_alike(one: Sequence[str], other: Sequence[str]) -> float:

@@ -1,8 +1,8 @@
-"""Skills from cases: what a model is asked and answers, and the rules where there is none."""
+"""Skills from cases: what a model is asked, and how its answer is read."""
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from recollect.domain.extraction.answer import (
@@ -14,7 +14,7 @@ from recollect.domain.extraction.answer import (
     text_of,
 )
 from recollect.domain.extraction.answer_json import find_object
-from recollect.domain.extraction.case import OTHER_TOOL, Step, read_steps
+from recollect.domain.extraction.case import OTHER_TOOL
 from recollect.domain.extraction.draft import Refused
 from recollect.domain.extraction.prompts import check_template, filled_with
 from recollect.domain.extraction.skill import (
@@ -32,37 +32,33 @@ from recollect.domain.llm import quoted
 from recollect.domain.model import JsonObject
 
 _MOST_TASKS = 4
-_MOST_STEPS = 10
-_MOST_PITFALLS = 8
 _TASK_CHARS = 160
-_FAILED = "failed"
 
 
-def improve_by_rules(skill: Skill | None, cases: Sequence[Case], taken: Collection[str] = ()) -> Skill:
-    """The skill that the cases teach: the given one, improved, or a new one with a name that is not taken.
+def unwritten(skill: Skill | None, cases: Sequence[Case], taken: Collection[str] = ()) -> Skill:
+    """The given skill or a new one with all that follows from its cases, without the text that a model writes.
 
     `cases` are all of the skill's, the oldest first. Raises ValueError where they are too few to make a new one.
     """
     if skill is None and not makes_a_skill(cases):
         raise ValueError("a skill is made from two cases or more, one of which worked")
     worked = [case for case in cases if case.outcome == "worked"]
-    newest = (worked or list(cases))[-1:]
+    newest = (worked or list(cases))[-1].task[:_TASK_CHARS]
     tools = _tools(skill, cases)
     base = skill or Skill("", "")
+    tasks = [plain_line(case.task[:_TASK_CHARS]) for case in reversed(cases)]
     return Skill(
-        name=base.name or skill_name(newest[0].task, tools, taken),
-        description=base.description or _description(newest[0].task, tools),
-        when=_distinct([case.task[:_TASK_CHARS] for case in reversed(cases)], _MOST_TASKS) or base.when,
-        steps=_common_steps(worked) or base.steps,
-        pitfalls=_distinct([*_pitfalls(cases), *base.pitfalls], _MOST_PITFALLS),
-        examples=examples_of(skill, cases),
+        name=base.name or skill_name(newest, tools, taken),
+        description=base.description or skill_description(newest),
+        when=tuple(dict.fromkeys(task for task in tasks if task))[:_MOST_TASKS] or base.when,
+        examples=_examples(skill, cases),
         tools=tools,
-        cases=case_ids(skill, cases),
+        cases=_case_ids(skill, cases),
         edited=base.edited,
     )
 
 
-def examples_of(skill: Skill | None, cases: Sequence[Case]) -> tuple[Example, ...]:
+def _examples(skill: Skill | None, cases: Sequence[Case]) -> tuple[Example, ...]:
     """The newest cases of a skill, those that it showed before included."""
     known = {example.link: example for example in (skill.examples if skill else ())}
     new = {case.link: Example(case.link, case.outcome, case.task[:_TASK_CHARS]) for case in cases}
@@ -70,7 +66,7 @@ def examples_of(skill: Skill | None, cases: Sequence[Case]) -> tuple[Example, ..
     return tuple(merged.values())[-MAX_EXAMPLES:]
 
 
-def case_ids(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
+def _case_ids(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
     new = [case.case_id for case in cases]
     known = [case_id for case_id in (skill.cases if skill else ()) if case_id not in new]
     return tuple(dict.fromkeys([*known, *new]))[-MAX_CASES:]
@@ -81,53 +77,6 @@ def _tools(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
     worked = [case for case in cases if case.outcome == "worked"] or list(cases)
     used = dict.fromkeys(tool for case in worked for tool in case.tools)
     return tuple(used) or (skill.tools if skill else ())
-
-
-def _description(task: str, tools: Sequence[str]) -> str:
-    with_tools = ", ".join(tools[:6])
-    if any("\u4e00" <= character <= "\u9fff" for character in task):
-        return skill_description(f"用于这类任务：{task[:_TASK_CHARS]}（工具：{with_tools}）")  # noqa: RUF001
-    return skill_description(f"For tasks such as: {task[:_TASK_CHARS].rstrip('.')} (tools: {with_tools})")
-
-
-def _common_steps(worked: Sequence[Case]) -> tuple[str, ...]:
-    """The steps of the shortest case that worked, of those whose tools every such case used."""
-    ways = [_ways(case) for case in worked]
-    ways = [steps for steps in ways if steps]
-    if not ways:
-        return ()
-    shortest = min(ways, key=len)
-    everywhere = set.intersection(*({step.tool for step in steps} for steps in ways))
-    common = [step for step in shortest if step.tool in everywhere] or shortest
-    return _distinct([_in_words(step) for step in common], _MOST_STEPS)
-
-
-def _ways(case: Case) -> list[Step]:
-    return [step for step in read_steps(case.text)[0] if step.tool and not _is_failure(step)]
-
-
-def _pitfalls(cases: Sequence[Case]) -> Iterable[str]:
-    for case in reversed(cases):
-        steps, lesson = read_steps(case.text)
-        if lesson:
-            yield lesson
-        failures = [step for step in steps if _is_failure(step)]
-        if case.outcome == _FAILED and not failures:
-            failures = [step for step in steps if step.tool][-1:]
-        for step in failures:
-            yield f"{_in_words(step)} -> {step.result}" if step.result else _in_words(step)
-
-
-def _is_failure(step: Step) -> bool:
-    return step.result.startswith(_FAILED)
-
-
-def _in_words(step: Step) -> str:
-    return plain_line(f"`{step.tool}`: {step.did}" if step.tool else step.did)
-
-
-def _distinct(texts: Iterable[str], most: int) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(plain for text in texts if (plain := plain_line(text))))[:most]
 
 
 _TEXT: JsonObject = {"type": "string"}
@@ -169,7 +118,7 @@ def parse_skill_answer(
     steps = _checked(found.value, "steps", check, refused)
     if not steps or found.cut_off_in == "steps":
         raise ValueError("the answer has no steps" if not steps else "the answer is cut off in its steps")
-    made = improve_by_rules(skill, cases, taken)
+    made = unwritten(skill, cases, taken)
     description = skill_description(cut_at_sentence(text_of(found.value, "description"), MAX_DESCRIPTION))
     if description and (reason := check(description)) is not None:
         refused.append(Refused("cases", reason))
@@ -183,8 +132,6 @@ def parse_skill_answer(
             when=_checked(found.value, "when", check, refused) or made.when,
             steps=steps,
             pitfalls=_checked(found.value, "pitfalls", check, refused),
-            examples=examples_of(skill, cases),
-            cases=case_ids(skill, cases),
         ),
         tuple(refused),
     )

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from recollect.domain.entries.entry import Buried, EntryChange, EntryVersion, KnownEntry, Wording
+from recollect.domain.entries.entry import Buried, EntryChange, EntryVersion, KnownEntry
 from recollect.domain.identity import thread_key, turn_number
 from recollect.infra.journal.database import QueueingStore
 from recollect.infra.journal.entry_changes import EntryWriter, bury_entries, forget_entries_of
@@ -24,14 +24,6 @@ OF_SUBJECT = f"""
 {SELECT_ENTRIES} INDEXED BY entries_of_subject
 WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
 ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
-
-# In one row: each one costs a change of hands between threads.
-WORDINGS = """
-SELECT json_group_array(json_array(entry_id, text, coalesce(extra_json ->> 'value', ''))) AS wordings FROM (
-    SELECT e.entry_id, e.text, e.extra_json FROM entries e INDEXED BY entries_of_subject
-    WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
-    ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?
-)"""
 
 HOLDING_OF_SUBJECT = OF_SUBJECT.replace("ORDER BY", "AND e.holds ORDER BY")
 
@@ -149,18 +141,10 @@ class SqlEntryStore(QueueingStore):
         about = (space, owner, kind, compared(subject), compared(attribute), most)
         return list(reversed(await self._found(HOLDING_OF_SUBJECT if holding else OF_SUBJECT, about)))
 
-    async def wordings(
-        self, space: str, owner: str, kind: str, subject: str, attribute: str, newest: int
-    ) -> list[Wording]:
-        """What the newest about the same attribute of the same subject say, oldest first."""
-        about = (space, owner, kind, compared(subject), compared(attribute), newest)
-        (row,) = await self._database.read(WORDINGS, about)
-        return [Wording(*told) for told in reversed(json.loads(row["wordings"]))]
-
     async def of_matter(
         self, space: str, owner: str, matter_key: str, newest: int | None = None
     ) -> list[KnownEntry]:
-        """Those whose `matter_key` (memory/matters.py) is this one, oldest first."""
+        """Those whose `matter_key` (domain/entries/consolidate.py) is this one, oldest first."""
         most = _EVERYTHING if newest is None else newest
         return list(reversed(await self._found(OF_MATTER, (space, owner, matter_key, most))))
 
@@ -169,7 +153,7 @@ class SqlEntryStore(QueueingStore):
         return await self._found(OF_PERSON, (space, owner, kind))
 
     async def with_text(self, space: str, owner: str, kind: str, text_key: str) -> list[KnownEntry]:
-        """Those whose `text_key` (memory/text_key.py) is this one, oldest first."""
+        """Those whose `text_key` (domain/entries/entry.py) is this one, oldest first."""
         return await self._found(WITH_TEXT, (space, owner, kind, text_key))
 
     async def citing(self, space: str, thread_id: str, turn_ids: Sequence[str] | None) -> list[KnownEntry]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from recollect.domain.entries.consolidate import matter_key
 from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
@@ -16,7 +17,6 @@ from recollect.domain.entries.entry import (
     Source,
     text_key,
 )
-from recollect.domain.entries.matters import matter_key
 from recollect.domain.identity import thread_key, turn_id, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.markdown.entry_file import render_entry

@@ -5,12 +5,12 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 
+from recollect.domain.entries.consolidate import matter_key, matter_of
 from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry
 from recollect.domain.entries.links import left_behind, partners
-from recollect.domain.entries.matters import matter_key, matter_of
 from recollect.domain.entries.profile import after_line, latest, lines_of
 from recollect.domain.entries.succession import settled
-from recollect.domain.extraction.draft import OPPOSED
+from recollect.domain.extraction.draft import OPPOSITES
 from recollect.domain.forgetting import Derived, Task
 from recollect.domain.identity import thread_key, turn_id
 from recollect.domain.paths import file_name, owner_folder
@@ -116,7 +116,7 @@ def _about_the_attribute(connection: sqlite3.Connection, like: KnownEntry) -> li
     attribute = like.entry.extra.get("attribute", "")
     return [
         known_of(row)
-        for each in OPPOSED.get(attribute, (attribute,))
+        for each in OPPOSITES.get(attribute, (attribute,))
         for row in named_rows(
             connection, OF_SUBJECT, (like.space, like.owner, FACTS, subject, compared(each), -1)
         )

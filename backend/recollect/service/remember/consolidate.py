@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from recollect.domain.entries import consolidate, succession
+from recollect.domain.entries import succession
+from recollect.domain.entries.consolidate import matter_key, matter_of, same_matter
 from recollect.domain.entries.entry import (
     CASES,
     FACTS,
@@ -17,25 +16,24 @@ from recollect.domain.entries.entry import (
     text_key,
 )
 from recollect.domain.entries.links import successor_ids
-from recollect.domain.entries.matters import matter_key, matter_of, same_matter
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, entries_of, remember
 from recollect.domain.entries.profile import USER
 from recollect.domain.extraction.case import has_trajectory
-from recollect.domain.extraction.draft import FUNCTIONAL, Draft, Kind, StoredCell
+from recollect.domain.extraction.draft import Draft, Kind, StoredCell
 from recollect.domain.job import Job, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import Cause, Event, Tuning
-from recollect.errors import EmbedderUnavailable, NotFound
+from recollect.errors import NotFound
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.service.coordination import Clock, OwnerLocks
-from recollect.service.ports import Embedder
 from recollect.service.remember.extract import Extracted, Extractor
 
 NOTHING = "nothing worth keeping"
+NO_MODEL: JsonObject = {"state": "off", "why": "no model is configured"}
 
 
 async def leave_receipts(
@@ -52,13 +50,7 @@ async def leave_receipts(
 
 _KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight"}
 _MOST_ALIKE = 200
-"""So many of the newest that may say the same are compared."""
-_MOST_PERHAPS = 5
-"""So many of those whose words leave it open are compared by their meaning."""
-_MOST_READ_PERHAPS = 4 * _MOST_PERHAPS
-"""Of these some fall out: they hold no longer, or are about another day."""
-
-Pair = frozenset[str]
+"""Of the entries about one matter, the newest are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,6 @@ class Remembering:
     entries: SqlEntryStore
     extractor: Extractor
     people: SqlPeopleStore
-    embedder: Embedder | None
     tuning: Callable[[], Tuning]
     clock: Clock
     locks: OwnerLocks
@@ -122,8 +113,7 @@ class Remembering:
             alike={entry.entry_id: await self._alike(entry) for entry in new},
             buried=await self.entries.buried(space, owner, cell.memcell_id),
         )
-        same = await self._same_meaning(new, known)
-        outcome = remember(new, known, lambda one, other: frozenset([one.entry_id, other.entry_id]) in same)
+        outcome = remember(new, known)
         await self._close_gaps(outcome, known)
         detail = {"state": "extracted" if new else NOTHING, **told, **outcome.as_json()}
         changed = bool(outcome.put or outcome.remove)
@@ -148,48 +138,18 @@ class Remembering:
         return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
 
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
-        """Those with the same words, or about the same matter, and the newest about the same attribute of the same
-        subject: other facts of what is had once are one matter already."""
+        """Those with the same text, and the newest about the same matter."""
         if entry.kind not in (FACTS, FORESIGHT):
             return []
-        space, owner, extra = entry.space, entry.owner, entry.entry.extra
+        space, owner = entry.space, entry.owner
         found = await self.entries.with_text(space, owner, entry.kind, text_key(entry.entry.text))
         if matter_of(entry) is not None:
             found += await self.entries.of_matter(space, owner, matter_key(entry), newest=_MOST_ALIKE)
-        subject, attribute = extra.get("subject", ""), extra.get("attribute", "")
-        if entry.kind != FACTS or attribute not in FUNCTIONAL:
-            said = await self.entries.wordings(space, owner, entry.kind, subject, attribute, _MOST_ALIKE)
-            perhaps = 0 if self.embedder is None else _MOST_READ_PERHAPS
-            worth = consolidate.worth_comparing(entry, said, perhaps)
-            found += await self.entries.some(space, owner, worth)
         alike = {each.entry_id: each for each in found}
         # Older than all of these may be what a person wrote, which holds instead of them.
         named = [name for each in alike.values() for name in successor_ids(each.entry) if name not in alike]
         holding = await self.entries.some(entry.space, entry.owner, named) if named else []
         return [*alike.values(), *holding]
-
-    async def _same_meaning(self, new: Sequence[KnownEntry], known: Known) -> set[Pair]:
-        """Pairs that mean the same, of those whose words leave it open. Without a model none do."""
-        if self.embedder is None:
-            return set()
-        same: set[Pair] = set()
-        for entry in new:
-            alike = sorted(known.alike[entry.entry_id], key=lambda other: other.entry.when)
-            perhaps = [other for other in alike if consolidate.is_perhaps_same(entry, other)]
-            if not perhaps:
-                continue
-            try:
-                texts = [entry.entry.text, *(other.entry.text for other in perhaps[-_MOST_PERHAPS:])]
-                vectors = await self.embedder.embed(texts)
-            except EmbedderUnavailable:
-                return same
-            likeness = np.asarray(vectors[1:] @ vectors[0])
-            same |= {
-                frozenset([entry.entry_id, other.entry_id])
-                for other, cosine in zip(perhaps[-_MOST_PERHAPS:], likeness, strict=True)
-                if cosine >= consolidate.SAME_MEANING
-            }
-        return same
 
     async def _close_gaps(self, outcome: Outcome, known: Known) -> None:
         """What a fact had superseded that is removed, or says something else now, holds again."""
@@ -279,6 +239,8 @@ class Cases:
         cell = stored.text(thread.user_id, preferences.time_zone)
         if not has_trajectory(cell):
             return {"state": NOTHING, "why": "no tool was used"}
+        if self.extractor.questions is None:
+            return NO_MODEL
         if not stored.is_written:
             raise NotYet("its transcript is being written")
         if await self._is_known(stored):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from recollect.domain.extraction import case, prompts
-from recollect.domain.extraction import case as case_rules
 from recollect.domain.extraction.answer import ANSWER_SCHEMA, lacking, parse_memcell_answer
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Extraction, StoredCell
@@ -82,7 +81,7 @@ class Extractor:
     """Asks once for a cell: the answer is kept before it is used, and serves every strategy and every retry."""
 
     questions: Questions | None
-    """None: rules do the work."""
+    """None without a model."""
     prompts: PromptTexts
     live_prefix: LivePrefix = no_prefix
 
@@ -107,9 +106,8 @@ class Extractor:
         return Extracted(ground(parse_memcell_answer(kept.text, cell), cell), kept.model, cost)
 
     async def case(self, stored: StoredCell, cell: CellText) -> Extracted:
-        """What the agent did in a stretch with tool calls."""
-        if self.questions is None:
-            return Extracted(case_rules.case_by_rules(cell), RULES)
+        """What the agent did in a stretch with tool calls. Only with a model."""
+        assert self.questions is not None
         template = await self.prompts.text(stored.thread.space, "case")
         kept, cost = await self.questions.answer(
             Question(

@@ -19,9 +19,9 @@ from recollect.domain.extraction.skill import (
 )
 from recollect.domain.extraction.skill_making import (
     SKILL_SCHEMA,
-    improve_by_rules,
     parse_skill_answer,
     skill_messages,
+    unwritten,
 )
 from recollect.domain.job import Job
 from recollect.domain.model import JsonObject
@@ -30,8 +30,8 @@ from recollect.domain.strategy import Cause, causes_of
 from recollect.infra.journal.cells import SqlModelAnswers
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.models.cached_model_calls import ExtractionFailed, Question, Questions
-from recollect.service.remember.consolidate import NOTHING, leave_receipts
-from recollect.service.remember.extract import RULES, PromptTexts
+from recollect.service.remember.consolidate import NO_MODEL, NOTHING, leave_receipts
+from recollect.service.remember.extract import PromptTexts
 from recollect.service.skills.files import PlacedSkill, SkillGraves, SkillShelf, without_copies
 
 
@@ -51,22 +51,23 @@ class SkillOrder:
 
 @dataclass(frozen=True, slots=True)
 class SkillMaker:
-    """Where the model has no answer that can be used the rules make the skill, and what is told of it says so."""
+    """Asks the model for the text of a skill."""
 
     questions: Questions | None
-    """None: rules do the work."""
+    """None without a model."""
     prompts: PromptTexts
 
-    async def make(self, order: SkillOrder) -> tuple[Skill, JsonObject]:
-        """The skill, and what its receipt is to say. Raises Preempted and ModelUnavailable."""
-        by_rules = improve_by_rules(order.skill, order.cases, order.taken)
-        by_rules = replace(by_rules, by=RULES, basis=basis_of(order.cases))
+    async def make(self, order: SkillOrder) -> tuple[Skill | None, JsonObject]:
+        """The skill, and what its receipt is to say; None without a model, or where its answer can't be used.
+
+        Raises Preempted and ModelUnavailable.
+        """
         if self.questions is None:
-            return by_rules, {"by": RULES}
+            return None, NO_MODEL
         try:
             return await self._by_model(self.questions, order)
         except ExtractionFailed as error:
-            return by_rules, {"by": RULES, "instead_of_a_model": str(error)}
+            return None, {"state": "failed", "why": str(error)}
 
     async def _by_model(self, questions: Questions, order: SkillOrder) -> tuple[Skill, JsonObject]:
         template = await self.prompts.text(order.space, "skill")
@@ -93,6 +94,8 @@ class SkillMaker:
 
 
 SKILL = "skill"
+_UNWRITTEN = "unwritten"
+"""The basis of a skill whose text is still to be written: that of no cases."""
 _MOST_CASES = 500
 _case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 _LEFT_OF_IT = "was made of a forgotten case: what is left of it is gone"
@@ -242,13 +245,16 @@ class Skills:
             if makes_a_skill(like):
                 await self._make(agent, agent.order(None, like, agent.taken()), like)
                 loose = [each for each in loose if each not in like]
-                held += [each for each in like if not agent.is_in_a_skill(each)]
+                held += [each for each in like if agent.held([each.case_id])]
             else:
                 loose.append(case)
         agent.tell(loose[-1:], {"state": NOTHING, "why": "there is no other case of its kind that worked"})
 
     async def _make(self, agent: _Agent, order: SkillOrder, new: Sequence[Case]) -> None:
         made, told = await self.maker.make(order)
+        if made is None:
+            agent.tell(new, told)
+            return
         if order.skill is None and await self._lies_buried(agent, made, new):
             return
         standing = None if order.skill is None else agent.placed[order.skill.name].path
@@ -342,7 +348,14 @@ class Skills:
                 agent.placed = others
                 agent.tell(rest, {"state": NOTHING, "why": "too little is left of its skill"})
             return
-        made, told = await self.maker.make(agent.order(None, rest, agent.taken(but=skill.name)))
+        order = agent.order(None, rest, agent.taken(but=skill.name))
+        made, told = await self.maker.make(order)
+        if made is None and lost:
+            # Whatever it says may be words of a forgotten case.
+            made = replace(unwritten(None, rest, order.taken), basis=_UNWRITTEN)
+        if made is None:
+            agent.tell(rest, told)
+            return
         if not lost or is_named_after(skill.name, rest):
             made = replace(made, name=skill.name)
         made = replace(made, edited=skill.edited)
