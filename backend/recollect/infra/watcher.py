@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from recollect.domain.paths import is_markdown
-from recollect.infra.vault_read import BESIDE, VaultLinks
+from recollect.infra.vault_read import BESIDE, real_path
 
 _GROUP_MS = 200
 _QUIET_MS = 50
@@ -156,7 +156,6 @@ class _Names:
     def __init__(self, root: str) -> None:
         """`root` is a real path."""
         self._root = root
-        self._rule = VaultLinks(Path(root))
         self._links: dict[str, str] = {}
         """The links that are followed, and where what they lead to really lies."""
         self.lead_astray = False
@@ -190,7 +189,7 @@ class _Names:
 
     def _followed(self, path: str) -> str | None:
         try:
-            return self._rule.real_path(path)
+            return real_path(Path(self._root), path)
         except OSError:
             return None  # The sweep tells why it cannot be read.
 
