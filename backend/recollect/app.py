@@ -27,9 +27,9 @@ from recollect.domain.job import (
     PURGE,
     SKILLS,
     SUMMARY,
-    TAKE_IN,
     TITLE,
     TRANSCRIBE,
+    TRANSCRIPT_EDITS,
 )
 from recollect.domain.strategy import STRATEGY, ClosedCell, Event
 from recollect.errors import HomeUnusable
@@ -81,7 +81,7 @@ from recollect.service.vault.entry_import import Graves
 from recollect.service.vault.images import Images
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.people_files import PeopleFiles
-from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier, entry_problems
 from recollect.settings import MODELS, TOML_NAME, Settings
@@ -204,7 +204,7 @@ class App:
         )
         skill_graves, forget_words = SkillGraves(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)
-        self.hand_edits = HandEdits(
+        self.hand_edits = VaultSweep(
             self.transcripts,
             self.notes,
             self.vault,
@@ -291,7 +291,7 @@ class App:
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
             PURGE: self._purge_steps(purger).handle,
-            TAKE_IN: self.transcriber.handle_take_in,
+            TRANSCRIPT_EDITS: self.transcriber.handle_edits,
             PEOPLE: self.people_files.handle,
             ENTRIES: self.entry_files.handle,
             GRAVES: Graves(self.entry_store, self.vault).handle,

@@ -108,7 +108,7 @@ _BYTE_ORDER_MARKS = {
 
 
 def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | None:
-    """A file as it is now, None where none is. With `limit`, no more than so many bytes of it.
+    """A file as it is now, None where none is. With `limit`, at most that many bytes of it.
 
     There is no file, either, where a link leads elsewhere (`real_path`), or where a folder, a pipe or a device is.
     """
