@@ -17,9 +17,9 @@ from recollect.domain.job import (
     PURGE,
     SKILLS,
     SUMMARY,
-    TAKE_IN,
     TITLE,
     TRANSCRIBE,
+    TRANSCRIPT_EDITS,
 )
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable
@@ -103,7 +103,7 @@ class App(Assembly):
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
             PURGE: self._purge_steps(purger).handle,
-            TAKE_IN: self.transcriber.handle_take_in,
+            TRANSCRIPT_EDITS: self.transcriber.handle_edits,
             PEOPLE: self.people_files.handle,
             ENTRIES: self.entry_files.handle,
             GRAVES: Graves(self.entry_store, self.vault).handle,

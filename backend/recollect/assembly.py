@@ -67,7 +67,7 @@ from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.images import Images
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.people_files import PeopleFiles
-from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier, entry_problems
 from recollect.settings import MODELS, Settings
@@ -225,7 +225,7 @@ class Assembly:
         )
         skill_graves, forget_words = SkillGraves(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)
-        self.hand_edits = HandEdits(
+        self.hand_edits = VaultSweep(
             self.transcripts,
             self.notes,
             self.vault,

@@ -65,14 +65,14 @@ BOUNDARY = "boundary"
 FLUSH = "flush"
 TRANSCRIBE = "transcribe"
 PURGE = "purge"
-TAKE_IN = "take_in"
+TRANSCRIPT_EDITS = "take_in"
 SKILLS = "skills"
 TITLE = "title"
 SUMMARY = "summary"
 PEOPLE = "people"
 ENTRIES = "entries"
 GRAVES = "graves"
-WRITES_FILES = (TRANSCRIBE, PURGE, TAKE_IN, PEOPLE, ENTRIES, GRAVES)
+WRITES_FILES = (TRANSCRIBE, PURGE, TRANSCRIPT_EDITS, PEOPLE, ENTRIES, GRAVES)
 """Kinds that change the vault."""
 
 

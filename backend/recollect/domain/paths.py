@@ -39,7 +39,7 @@ def _slug(identifier: str) -> str:
 
 
 def _cut(slug: str) -> str:
-    """At most so many characters and bytes, and no base character apart from its marks."""
+    """Within the limits of characters and bytes, and no base character apart from its marks."""
     end = min(len(slug), _MAX_CHARACTERS)
     while len(slug[:end].encode()) > _MAX_BYTES:
         end -= 1
@@ -119,7 +119,7 @@ def is_people_file(path: str) -> bool:
 
 
 PART_BYTES = 64 * 1024
-"""A day's file that holds so much is continued in another."""
+"""A day's file of this size is continued in another."""
 ENTRY_FILE_BYTES = 8_000_000
 """A longer file is none that we wrote."""
 

@@ -17,7 +17,6 @@ from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.vault_read import (
     SUFFIX,
-    VaultLinks,
     copy_beside,
     discard,
     in_thread,
@@ -29,6 +28,7 @@ from recollect.infra.vault_read import (
     persons_save,
     put_in_place,
     read_file,
+    real_path,
     stamp_of,
     stamps_below,
     sync,
@@ -48,7 +48,7 @@ _log = logging.getLogger("recollect.vault")
 class Vault:
     """Paths are relative, with `/`, and made of safe components only (`domain/paths.py`).
 
-    Links are followed as `VaultLinks` says: nothing is read, written or removed through any other link. Every
+    Links are followed as `real_path` says: nothing is read, written or removed through any other link. Every
     method that awaits runs off the event loop, and raises StorageUnavailable where the disk fails.
     """
 
@@ -249,7 +249,7 @@ class Vault:
 
     def leads_away(self, path: str) -> bool:
         """Whether a path is behind a link that is not followed. Raises OSError."""
-        return VaultLinks(self.root).real_path(path) is None
+        return real_path(self.root, path) is None
 
     def _remember(self, path: str, text: str) -> None:
         self._own[path] = text_digest(text)

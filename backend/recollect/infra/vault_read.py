@@ -57,29 +57,20 @@ def unavailable(error: OSError, done: str, what: str = "the vault") -> StorageUn
     return StorageUnavailable(f"{what} cannot be {done}: {reason}")
 
 
-class VaultLinks:
-    """A link is followed where what it leads to lies in the same owner's folder.
+def real_path(root: Path, path: str) -> str | None:
+    """Where a path of the vault really is; None where a link on the way is not followed.
 
-    What is nobody's, as presets are, stays in its own folder of the space; those folders themselves are no links.
-    One folder on a path may be a link, and none that leads to a folder it lies in: whatever is linked to what, every
-    walk ends.
+    A link is followed where its target is in the same owner's folder. What has no owner, as presets, stays in its own
+    folder of the space; those folders themselves must not be links. At most one folder on a path may be a link, and it
+    must not lead to a folder that contains it: so every walk ends. Raises OSError where that cannot be told.
     """
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def real_path(self, path: str) -> str | None:
-        """Where what stands at a path really lies in the vault; None where a link on the way is not followed.
-
-        Raises OSError where that cannot be told.
-        """
-        root = os.path.realpath(self._root)
-        real = os.path.realpath(f"{root}/{path}")
-        if not path or real == f"{root}/{path}":
-            return path
-        if not _is_inside(real, f"{root}/{_walls(path)}") or not _ends(root, path):
-            return None
-        return real.removeprefix(f"{root}/")
+    top = os.path.realpath(root)
+    real = os.path.realpath(f"{top}/{path}")
+    if not path or real == f"{top}/{path}":
+        return path
+    if not _is_inside(real, f"{top}/{_walls(path)}") or not _ends(top, path):
+        return None
+    return real.removeprefix(f"{top}/")
 
 
 def _walls(path: str) -> str:
@@ -117,9 +108,9 @@ _BYTE_ORDER_MARKS = {
 
 
 def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | None:
-    """A file as it is now, None where none is. With `limit`, no more than so many bytes of it.
+    """A file as it is now, None where none is. With `limit`, at most that many bytes of it.
 
-    There is no file, either, where a link leads elsewhere (`VaultLinks`), or where a folder, a pipe or a device is.
+    There is no file, either, where a link leads elsewhere (`real_path`), or where a folder, a pipe or a device is.
     """
     try:
         descriptor = _open_followed(root, path)
@@ -154,7 +145,7 @@ def _open_followed(root: Path, path: str) -> int:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise
     # A link is on the way. Where it is followed, what it leads to is opened by its own name.
-    real = VaultLinks(root).real_path(path)
+    real = real_path(root, path)
     if real is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     return _open(root, real)
@@ -200,14 +191,13 @@ def stamps_below(root: Path, folder: str, *, hidden: bool = False) -> Iterator[t
 
     Hidden ones are left out unless asked for, and so is what is no file.
     """
-    links = VaultLinks(root)
-    if links.real_path(folder) is None:
+    if real_path(root, folder) is None:
         yield folder, NOT_FOLLOWED
     else:
-        yield from _below(root, folder, links, hidden=hidden)
+        yield from _below(root, folder, hidden=hidden)
 
 
-def _below(root: Path, folder: str, links: VaultLinks, *, hidden: bool) -> Iterator[tuple[str, FileStamp]]:
+def _below(root: Path, folder: str, *, hidden: bool) -> Iterator[tuple[str, FileStamp]]:
     try:
         entries = list(os.scandir(root / folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -222,11 +212,11 @@ def _below(root: Path, folder: str, links: VaultLinks, *, hidden: bool) -> Itera
             continue
         path = f"{folder}/{entry.name}" if folder else entry.name
         try:
-            if entry.is_symlink() and links.real_path(path) is None:
+            if entry.is_symlink() and real_path(root, path) is None:
                 if is_markdown(entry.name) or entry.is_dir():
                     yield path, NOT_FOLLOWED
             elif entry.is_dir():
-                yield from _below(root, path, links, hidden=hidden)
+                yield from _below(root, path, hidden=hidden)
             elif is_markdown(entry.name) and stat.S_ISREG((status := entry.stat()).st_mode):
                 yield path, FileStamp(status.st_mtime_ns, status.st_size)
         except FileNotFoundError:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from recollect.domain.paths import is_markdown
-from recollect.infra.vault_read import BESIDE, VaultLinks
+from recollect.infra.vault_read import BESIDE, real_path
 
 _GROUP_MS = 200
 _QUIET_MS = 50
@@ -24,7 +24,7 @@ _log = logging.getLogger("recollect.vault")
 class VaultWatcher:
     """Tells which files and folders changed. What it can't watch is left to the sweep, and `problem` says so.
 
-    A vault that goes and comes back, a disk that is mounted anew, is watched again.
+    A vault that goes and comes back, as a disk that is mounted again, is watched again.
     """
 
     def __init__(self, root: Path) -> None:
@@ -95,7 +95,7 @@ class VaultWatcher:
                 self._tell(error)
                 return
             # A name that is no UTF-8, or a limit. The next watch tells whether it lasts.
-            _log.warning("the vault is watched anew (%s)", error)
+            _log.warning("the watch of the vault is restarted (%s)", error)
             yield {""}
 
     def _identity(self) -> tuple[int, int] | None:
@@ -120,7 +120,7 @@ class VaultWatcher:
 
 
 def _changes(root: Path, stop: threading.Event) -> Iterator[set[str]]:
-    """Paths that changed, soon after they did, and empty sets meanwhile. It may end before `stop`: begin anew then.
+    """Paths that changed, soon after they did, and empty sets meanwhile. It may end before `stop`: then start it again.
 
     The library follows every link, and holds the interpreter's lock while it does. Where a link leads to a folder that
     is not ours to follow, folders are watched one by one, and the watch ends when a folder comes.
@@ -156,7 +156,6 @@ class _Names:
     def __init__(self, root: str) -> None:
         """`root` is a real path."""
         self._root = root
-        self._rule = VaultLinks(Path(root))
         self._links: dict[str, str] = {}
         """The links that are followed, and where what they lead to really lies."""
         self.lead_astray = False
@@ -190,7 +189,7 @@ class _Names:
 
     def _followed(self, path: str) -> str | None:
         try:
-            return self._rule.real_path(path)
+            return real_path(Path(self._root), path)
         except OSError:
             return None  # The sweep tells why it cannot be read.
 
@@ -237,7 +236,7 @@ class _Names:
 
 
 def _mode(place: str, *, of_link: bool = False) -> int:
-    """What stands there, in the system's terms; 0 where nothing does, or none can tell."""
+    """The file mode; 0 where nothing is there, or it cannot be told."""
     try:
         return Path(place).stat(follow_symlinks=not of_link).st_mode
     except OSError:

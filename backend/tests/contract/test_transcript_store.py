@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from recollect.domain.identity import message_key, thread_key
-from recollect.domain.job import TAKE_IN, vault_lane
+from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Append, NewTurn
 from recollect.domain.vault_file import KnownPart, StoredPart
 from tests.contract.journals import Journal, cell_of, said
@@ -214,8 +214,8 @@ async def test_a_revised_header_makes_part_one_stale(
 async def test_a_file_is_looked_at_once_however_often_it_is_asked_for(journal: Journal) -> None:
     await journal.add("t1", "a")
     for part, gone in ((1, False), (1, False), (2, False), (1, True)):
-        await journal.transcripts.queue_take_in("default", "t1", part, START, gone=gone)
-    found = [job for job in await journal.waiting() if job.kind == TAKE_IN]
+        await journal.transcripts.queue_transcript_edits("default", "t1", part, START, gone=gone)
+    found = [job for job in await journal.waiting() if job.kind == TRANSCRIPT_EDITS]
     assert [(job.payload["part"], job.payload["gone"]) for job in found] == [
         (1, False),
         (2, False),

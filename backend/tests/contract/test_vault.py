@@ -380,21 +380,16 @@ async def test_a_disk_that_cannot_exchange_files_is_written_all_the_same(
     assert sorted(path.name for path in vault.root.iterdir()) == [".recollect-vault", "x.md"]
 
 
-async def test_a_file_that_is_removed_is_gone_and_its_neighbours_are_not(vault: PersonsVault) -> None:
-    for path in ("a/one.md", "a/two.md"):
+async def test_a_file_is_removed_alone_and_a_folder_only_where_it_is_empty(vault: PersonsVault) -> None:
+    for path in ("a/b/one.md", "a/two.md"):
         await vault.write(path, "text", NOBODYS)
-    assert await vault.remove_file("a/one.md", frozenset({text_digest("text")})) is None
-    assert await vault.list_files() == ["a/two.md"]
-
-
-async def test_only_an_empty_folder_is_removed_as_one(vault: PersonsVault) -> None:
-    await vault.write("a/b/one.md", "text", NOBODYS)
     await vault.remove_empty_folder("a/b")
-    assert await vault.list_files() == ["a/b/one.md"]
-    await vault.remove_file("a/b/one.md", frozenset({text_digest("text")}))
+    assert await vault.list_files() == ["a/b/one.md", "a/two.md"]
+    assert await vault.remove_file("a/b/one.md", frozenset({text_digest("text")})) is None
     for _ in range(2):
         await vault.remove_empty_folder("a/b")
     assert not (vault.root / "a/b").exists()
+    assert await vault.list_files() == ["a/two.md"]
 
 
 async def test_a_persons_version_of_a_removed_file_is_kept_beside(vault: PersonsVault) -> None:

@@ -229,7 +229,7 @@ async def test_the_entries_of_a_renamed_file_or_owners_folder_are_the_same_entri
     assert [file.path for file in await house.store.files()] == [place]
     assert await house.entries.buried("default", ANN) == []
     assert dict(house.vault.files) == dict.fromkeys({renamed, place}, before)
-    assert is_anns or f"{TODAY}: is written anew: {renamed} is in another's folder" in house.reports.recent
+    assert is_anns or f"{TODAY}: is restored: {renamed} is in another's folder" in house.reports.recent
 
 
 async def test_the_entries_of_a_file_that_a_person_removed_are_gone(house: House) -> None:

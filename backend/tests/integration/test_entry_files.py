@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.entries.entry import EntryChange
-from recollect.domain.markdown.entry_file import parse_entries
+from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.model import Note
 from recollect.service.vault.entry_import import import_entries
 from recollect.service.verify import entry_problems
@@ -74,7 +74,7 @@ async def test_what_a_person_and_the_journal_changed_at_once_is_all_there(house:
         "Ann likes two.",
         "Ann loves number 1.",
     ]
-    assert sorted(entry.text for entry in parse_entries(house.read(TODAY)).entries) == sorted(
+    assert sorted(entry.text for entry in read_document(TODAY, house.read(TODAY)).entries) == sorted(
         await house.texts()
     )
     assert list(house.vault.files) == [TODAY]

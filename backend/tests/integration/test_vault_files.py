@@ -12,7 +12,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, Listing
 from recollect.errors import StorageUnavailable
 from recollect.infra.vault import Vault
-from recollect.infra.vault_read import VaultLinks
+from recollect.infra.vault_read import real_path
 
 ANN, BOB = "default/users/ann", "default/users/bob"
 SECRET = "heron"
@@ -118,15 +118,14 @@ async def test_a_link_that_is_put_in_the_way_in_the_very_moment_of_reading_leads
 ) -> None:
     put(vault, f"{ANN}/clippings/bobs.md", "own")
     link(vault, f"{ANN}/notes/there", "../clippings")
-    real_path = VaultLinks.real_path
 
-    def swap_after_the_check(links: VaultLinks, path: str) -> str | None:
-        real = real_path(links, path)
+    def swap_after_the_check(root: Path, path: str) -> str | None:
+        real = real_path(root, path)
         (vault.root / ANN / "clippings").rename(vault.root / ANN / "other")
         link(vault, f"{ANN}/clippings", "../bob/notes")
         return real
 
-    monkeypatch.setattr(VaultLinks, "real_path", swap_after_the_check)
+    monkeypatch.setattr("recollect.infra.vault_read.real_path", swap_after_the_check)
     assert await vault.look(f"{ANN}/notes/there/bobs.md") is None
 
 

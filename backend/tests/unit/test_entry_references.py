@@ -4,7 +4,7 @@ import pytest
 
 from recollect.domain.entries.links import linkable
 from recollect.domain.markdown.entry_document import read_document, section_digest, splice
-from recollect.domain.markdown.entry_file import EntryFile, parse_entries, render_entries
+from recollect.domain.markdown.entry_file import EntryFile, render_entries
 from recollect.domain.model import Entry
 
 OWNER = "users/ann"
@@ -24,7 +24,6 @@ def test_a_successor_is_a_link_that_an_editor_follows() -> None:
 def test_a_link_is_read_as_the_id_that_it_leads_to() -> None:
     text = splice(None, "facts", OWNER, [BERLIN], (), path=PATH, links=LINKS)
     assert read_document(PATH, text).intact == {"fa-1": BERLIN}
-    assert parse_entries(text).entries == (BERLIN,)
 
 
 def test_a_section_with_links_counts_as_what_the_journal_has() -> None:
@@ -44,14 +43,14 @@ def test_several_are_several_links() -> None:
     several = Entry("fa-9", "Both.", "Both.", 0, extra={"supersedes": "fa-2 fa-3"})
     text = render_entries(EntryFile("facts", OWNER, (several,)), LINKS)
     assert "- supersedes: [[facts/2026-07-07#^fa-2]] [[facts/2026-07-07-2#^fa-3]]\n" in text
-    assert parse_entries(text).entries == (several,)
+    assert read_document(PATH, text).entries == (several,)
 
 
 @pytest.mark.parametrize("words", ["fa-2, says Ann", "see fa-2!"])
 def test_a_persons_words_in_the_place_of_ids_stay_theirs(words: str) -> None:
     entry = Entry("fa-9", "Both.", "Both.", 0, extra={"superseded_by": words})
     text = render_entries(EntryFile("facts", OWNER, (entry,)), LINKS)
-    assert parse_entries(text).entries == (entry,)
+    assert read_document(PATH, text).entries == (entry,)
 
 
 @pytest.mark.parametrize("name", ["100%", "my [old] facts", "a#b", "a b"])

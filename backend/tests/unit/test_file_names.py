@@ -1,5 +1,6 @@
 """Every id gets one safe path component, and no two ids share one."""
 
+import hashlib
 import re
 import unicodedata
 from itertools import combinations
@@ -58,11 +59,7 @@ def test_a_plain_id_is_its_own_name(plain: str) -> None:
 )
 def test_any_other_id_is_a_readable_slug_and_its_digest(identifier: str, slug: str) -> None:
     name, _, digest = file_name(identifier).partition("~")
-    assert (name, bool(re.fullmatch("[0-9a-f]{20}", digest))) == (slug, True)
-
-
-def test_the_digest_is_that_of_the_id() -> None:
-    assert file_name("Ann") == "ann~17239b6e250110330eda"
+    assert (name, digest) == (slug, hashlib.sha256(identifier.encode()).hexdigest()[:20])
 
 
 def test_awkward_ids_never_share_a_name() -> None:
@@ -86,15 +83,7 @@ def test_an_id_in_other_letters_has_another_name(identifier: str) -> None:
 
 @given(_ids)
 def test_a_name_is_one_component_that_every_system_takes(identifier: str) -> None:
-    assert re.fullmatch(r"\w[^\x00-\x1f\x7f/\\:*?\"<>|\s]*(?<!\.)", file_name(identifier))
-
-
-@given(_ids)
-def test_a_name_is_never_a_device_of_windows(identifier: str) -> None:
-    base = file_name(identifier).partition(".")[0]
-    assert not re.fullmatch("con|prn|aux|nul|(com|lpt)[0-9]", base.casefold())
-
-
-@given(_ids)
-def test_a_name_is_at_most_200_bytes(identifier: str) -> None:
-    assert len(file_name(identifier).encode()) <= 200
+    name = file_name(identifier)
+    assert re.fullmatch(r"\w[^\x00-\x1f\x7f/\\:*?\"<>|\s]*(?<!\.)", name)
+    assert not re.fullmatch("con|prn|aux|nul|(com|lpt)[0-9]", name.partition(".")[0].casefold())
+    assert len(name.encode()) <= 200

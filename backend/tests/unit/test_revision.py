@@ -35,12 +35,6 @@ def test_an_untouched_part_holds_no_revision() -> None:
     assert changed() == Revision()
 
 
-def test_new_words_are_a_revision_with_the_mark() -> None:
-    assert changed(("Lisbon", "Porto")) == Revision(
-        turns=[replace(TURNS[2], content="To Porto.", edited=True)]
-    )
-
-
 @pytest.mark.parametrize(
     ("old", "new", "revised"),
     [
@@ -52,10 +46,11 @@ def test_new_words_are_a_revision_with_the_mark() -> None:
         ("ask back", "be curious", replace(TURNS[1], reasoning="be curious")),
         ("- reasoning: ask back\n", "", replace(TURNS[1], reasoning=None)),
         ("- id: m3\n", "- id: m3\n- edited: yes\n", TURNS[2]),
+        ("Lisbon", "Porto", replace(TURNS[2], content="To Porto.")),
     ],
-    ids=["sender", "reasoning", "no reasoning", "mark"],
+    ids=["sender", "reasoning", "no reasoning", "mark", "words"],
 )
-def test_sender_and_reasoning_are_a_persons_too(old: str, new: str, revised: Turn) -> None:
+def test_words_sender_and_reasoning_are_a_persons_to_change(old: str, new: str, revised: Turn) -> None:
     assert changed((old, new)) == Revision(turns=[replace(revised, edited=True)])
 
 
@@ -104,6 +99,7 @@ def test_a_mark_that_is_gone_is_no_revision() -> None:
         ("- id: m3\n", "- id: m3\n- tool_call_id: x\n"),
         ("> To Lisbon.", ">"),
         ("> To Lisbon.", "> \\u{0}"),
+        ("> To Lisbon.", "> To Porto,\nI think."),
         ("%% memcell c-1: t-1 t-2", "%% memcell c-1: t-1 t-3"),
         ("part: 1", "part: 2"),
         ("owner: users/ann", "owner: users/eve"),
@@ -129,12 +125,6 @@ def test_an_edit_beside_something_that_cannot_be_taken_in_is_taken_in_all_the_sa
     revision = changed(("Lisbon", "Porto"), ("\n## assistant", "\na remark\n\n## assistant"))
     assert [turn.content for turn in revision.turns] == ["To Porto."]
     assert not revision.is_complete
-
-
-def test_a_turn_that_is_damaged_keeps_the_words_it_had() -> None:
-    revision = changed(("> To Lisbon.", "> To Porto,\nI think."))
-    assert revision.turns == []
-    assert revision.refused
 
 
 def test_a_turn_that_is_gone_is_named() -> None:

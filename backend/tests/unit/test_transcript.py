@@ -192,27 +192,18 @@ def test_a_part_has_the_form_that_people_know() -> None:
     )  # fmt: skip
 
 
-def test_a_marker_stands_behind_the_last_turn_of_its_memcell() -> None:
-    text = render_part(PART)
-    assert text.index("^t-13\n") < text.index("%% memcell") < text.index("^t-14\n")
-
-
 def test_a_memcell_may_begin_in_an_earlier_part() -> None:
     part = TranscriptPart(THREAD, 2, (LATER,), (Memcell("c-2", ("t-13", "t-14"), "flush"),))
     assert parse_part(render_part(part)).memcells == part.memcells
 
 
-def test_the_turns_of_the_sample_in_the_design_are_read() -> None:
-    assert [
-        (turn.turn_id, turn.role, turn.sender_id, turn.content) for turn in parse_part(DESIGN_SAMPLE).turns
-    ] == [
+def test_the_sample_in_the_design_is_read() -> None:
+    parsed = parse_part(DESIGN_SAMPLE)
+    assert [(turn.turn_id, turn.role, turn.sender_id, turn.content) for turn in parsed.turns] == [
         ("t-12", "user", "ann", "My sister Marta is moving to Porto!"),
         ("t-13", "assistant", "", "That is lovely news. When does she leave?"),
     ]
-
-
-def test_the_memcell_of_the_sample_in_the_design_is_read() -> None:
-    assert parse_part(DESIGN_SAMPLE).memcells == (Memcell("c-9a1f04", ("t-12", "t-13"), ""),)
+    assert parsed.memcells == (Memcell("c-9a1f04", ("t-12", "t-13"), ""),)
 
 
 @pytest.mark.parametrize(
@@ -244,22 +235,14 @@ def test_damage_is_reported_once_with_its_line(old: str, new: str, line: int, an
     assert [(problem.line, problem.anchor) for problem in problems] == [(line, anchor)]
 
 
-def test_an_interrupted_quote_yields_what_is_quoted() -> None:
-    assert parse_part(_damaged(PART, ">\n", "no mark\n")).turns[1].content == "Lovely.\nWhen?"
+@pytest.mark.parametrize("between", ["no mark\n", "- id: x\n"])
+def test_an_interrupted_quote_yields_what_is_quoted(between: str) -> None:
+    assert parse_part(_damaged(PART, ">\n", between)).turns[1].content == "Lovely.\nWhen?"
 
 
-def test_a_list_item_inside_a_quote_does_not_end_the_turn() -> None:
-    assert parse_part(_damaged(PART, ">\n", "- id: x\n")).turns[1].content == "Lovely.\nWhen?"
-
-
-def test_a_turn_without_its_heading_does_not_run_into_the_turn_above() -> None:
-    text = _without_line(render_part(PART), 17)
-    assert parse_part(text).turns == (MARTA, LATER)
-
-
-def test_a_turn_without_its_heading_is_reported() -> None:
-    text = _without_line(render_part(PART), 17)
-    assert parse_part(text).problems[0].line == 17
+def test_a_turn_without_its_heading_is_reported_and_does_not_run_into_the_turn_above() -> None:
+    parsed = parse_part(_without_line(render_part(PART), 17))
+    assert (parsed.turns, parsed.problems[0].line) == ((MARTA, LATER), 17)
 
 
 def test_of_two_turns_with_one_id_the_intact_one_is_kept() -> None:

@@ -1,10 +1,10 @@
 """A journal, a vault and the sweep that keeps them together, with a person at the vault."""
 
-from recollect.domain.job import TAKE_IN, TRANSCRIBE, Job
+from recollect.domain.job import TRANSCRIBE, TRANSCRIPT_EDITS, Job
 from recollect.domain.model import Append, NewTurn, Turn
 from recollect.failpoints import FailPoints
 from recollect.service.vault.reader import FileFollower
-from recollect.service.vault.sweep import HandEdits
+from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import EditReports, Transcriber
 from recollect.service.verify import Verifier
 from tests.contract.journals import Journal
@@ -39,11 +39,11 @@ class House:
         self.edits = self.editing(*followers)
         self.journal.jobs.handlers = {
             TRANSCRIBE: self.transcriber.handle,
-            TAKE_IN: self.transcriber.handle_take_in,
+            TRANSCRIPT_EDITS: self.transcriber.handle_edits,
         }
 
-    def editing(self, *followers: FileFollower) -> HandEdits:
-        return HandEdits(
+    def editing(self, *followers: FileFollower) -> VaultSweep:
+        return VaultSweep(
             self.journal.transcripts,
             self.notes,
             self.vault,
@@ -75,7 +75,7 @@ class House:
         await self.work()
 
     async def looks_asked_for(self) -> list[Job]:
-        return [job for job in await self.journal.jobs.list_jobs(space=None) if job.kind == TAKE_IN]
+        return [job for job in await self.journal.jobs.list_jobs(space=None) if job.kind == TRANSCRIPT_EDITS]
 
     async def turns(self, thread: str = "t1") -> list[Turn]:
         return await self.journal.threads.get_history(thread)

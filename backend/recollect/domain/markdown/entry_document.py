@@ -61,6 +61,11 @@ class EntryDocument:
     """Within the space. Both are None where the front matter does not say them."""
 
     @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that have an id, those included that can't be read as a whole."""
+        return tuple(each.entry for each in self.written.values() if each.has_id)
+
+    @property
     def intact(self) -> dict[str, Entry]:
         return {name: each.entry for name, each in self.written.items() if each.is_intact}
 
@@ -91,12 +96,6 @@ def read_document(
     problems += reader.problems
     problems.sort(key=lambda problem: problem.line)
     return EntryDocument(reader.written, tuple(problems), kind, owner)
-
-
-def read_entry_file(path: str, text: str) -> tuple[tuple[Entry, ...], tuple[Problem, ...]]:
-    """The entries that can be read as a whole, in the file's order, and a problem for all that can't."""
-    document = read_document(path, text)
-    return tuple(document.intact.values()), document.problems
 
 
 def splice(

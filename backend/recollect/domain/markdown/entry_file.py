@@ -21,19 +21,15 @@ from recollect.domain.markdown.front_matter import (
     FORMAT_VERSION,
     JSON_STRING,
     UNCARRIED,
-    Problem,
-    read_header,
-    read_property,
     read_text,
     read_time,
     render_front_matter,
-    split_front_matter,
     write_anchor,
     write_json,
     write_text,
     write_time,
 )
-from recollect.domain.markdown.sections import Section, read_body, read_each, read_properties, render_section
+from recollect.domain.markdown.sections import Section, read_properties, render_section
 from recollect.domain.model import Entry
 
 _LINK = rf"\[\[([^\[\]\t\n{UNCARRIED}]+)\]\]"
@@ -53,42 +49,10 @@ class EntryFile:
     entries: tuple[Entry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedEntries:
-    """What a file says. `kind` and `owner` are None where the front matter is damaged."""
-
-    kind: str | None
-    owner: str | None
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
-
-
 def render_entries(file: EntryFile, links: Links = NO_LINKS) -> str:
     """The whole file. The same entries give the same bytes."""
     header = render_front_matter({"recollect": FORMAT_VERSION, "kind": file.kind, "owner": file.owner})
     return "\n".join([header, *(render_entry(entry, links) for entry in file.entries)])
-
-
-def parse_entries(text: str) -> ParsedEntries:
-    """Everything that can be read, and a problem for everything that can't. Never raises.
-
-    An entry whose time can't be read has the time 0, and a problem.
-    """
-    mapping, body_line, header_problems = split_front_matter(text)
-    problems = list(header_problems)
-    kind = owner = None
-    if mapping is not None:
-        try:
-            kind, owner = read_header(mapping), read_property(mapping, "owner")
-        except ValueError as error:
-            kind = None
-            problems.append(Problem(1, str(error)))
-    body = read_body(text, body_line)
-    entries, body_problems = read_each(body, read_entry)
-    problems += body_problems
-    problems += [Problem(line, "a comment belongs to no entry") for line, _ in body.comments]
-    problems.sort(key=lambda problem: problem.line)
-    return ParsedEntries(kind, owner, entries, tuple(problems))
 
 
 def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:

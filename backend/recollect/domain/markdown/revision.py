@@ -38,7 +38,7 @@ class Revision:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing of the person's version is lost when the file is rendered anew."""
+        """Whether nothing of the person's version is lost when the file is rendered again."""
         return not self.removed and not self.refused
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recollect.domain.identity import thread_key, turn_number
-from recollect.domain.markdown.entry_file import parse_entries
+from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
 from recollect.domain.model import Entry, JsonObject, Note, Thread, Turn
 from recollect.domain.paths import entry_kind_of, is_markdown, linked_turn, thread_folder
@@ -222,7 +222,7 @@ def file_rows(note: Note, text: str) -> list[IndexRow]:
 
 def entry_rows(note: Note, kind: str, text: str) -> list[IndexRow]:
     """One row for each entry that can be read, the same wherever in the file it stands."""
-    return [_entry_row(note, kind, entry) for entry in parse_entries(text).entries if told(entry)]
+    return [_entry_row(note, kind, entry) for entry in read_document(note.path, text).entries if told(entry)]
 
 
 def _entry_row(note: Note, kind: str, entry: Entry) -> IndexRow:

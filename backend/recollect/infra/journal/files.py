@@ -7,7 +7,7 @@ from typing import Any
 
 from recollect.domain.identity import thread_key, turn_digest, turn_number
 from recollect.domain.images import references_in
-from recollect.domain.job import TAKE_IN, vault_lane
+from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, Turn
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
@@ -204,7 +204,7 @@ class SqlTranscriptStore:
 
         return await self._database.write(revise)
 
-    async def queue_take_in(
+    async def queue_transcript_edits(
         self, space: str, thread_id: str, part: int, now: int, *, gone: bool = False
     ) -> None:
         """Have a part's file looked at, in turn with all else that is done to the thread's files.
@@ -213,7 +213,9 @@ class SqlTranscriptStore:
         """
         lane = vault_lane(thread_key(space, thread_id))
         payload = json.dumps({"part": part, "gone": gone})
-        job = NewJob(TAKE_IN, lane, space, thread_id, now, payload, f"{part}{' gone' if gone else ''}")
+        job = NewJob(
+            TRANSCRIPT_EDITS, lane, space, thread_id, now, payload, f"{part}{' gone' if gone else ''}"
+        )
         await self._database.write(lambda connection: queue_jobs(connection, [job], now))
 
     async def tombstones(self, space: str, user_id: str, thread_key: str) -> list[tuple[int, str]]:

@@ -83,7 +83,7 @@ class EntryTaker:
             moved, gone = await self._whereabouts(path, known)
             if (other := await self._in_anothers_folder(path, gone)) is not None:
                 await self.store.write_anew(path)
-                self.reports.tell(path, f"is written anew: {other} is in another's folder")
+                self.reports.tell(path, f"is restored: {other} is in another's folder")
                 return
             left = await self._left_behind([each for each in known if each.entry_id in gone])
             change = EntryChange(
@@ -307,7 +307,7 @@ async def entry_in_file(
 
 
 async def _unless_changed(applied: Awaitable[None]) -> None:
-    """What was compared may have been changed meanwhile: then all of it is compared anew."""
+    """What was compared may have changed meanwhile: then the job compares again."""
     try:
         await applied
     except Conflict as error:

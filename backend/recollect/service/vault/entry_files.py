@@ -100,7 +100,7 @@ class EntryFiles:
         more = f", and from {len(self._losses) - 1} files more," if len(self._losses) > 1 else ""
         return (
             f"{lost} vanished from a file{more} at once; nothing was deleted. Bring them back, or run 'recollect verify "
-            "--repair' to write them anew"
+            "--repair' to restore them"
         )
 
     @property
@@ -143,7 +143,7 @@ class EntryFiles:
         self._tell(file.path)
 
     async def _write_over(self, file: EntryFileState) -> None:
-        """What stands there can't be read: it is kept beside."""
+        """The file can't be read: replace it, and keep it as a conflict file."""
         here = await self.store.entries_in(file.path)
         gone = await self.store.leaving(file.path)
         text = _spliced(file, None, here, gone, frozenset(), await self._links(file, here))

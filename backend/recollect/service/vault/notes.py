@@ -112,7 +112,7 @@ class NoteText:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What people put into their notes. What stands there already is never replaced unasked."""
+    """What people put into their notes. An existing note is never replaced unasked."""
 
     store: SqlNoteStore
     vault: Vault

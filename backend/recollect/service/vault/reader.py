@@ -23,7 +23,7 @@ class VaultReader:
         self._unreadable: frozenset[str] = frozenset()
         self._not_followed: frozenset[str] = frozenset()
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         self._failed, self._unreadable, self._not_followed = set(), frozenset(), frozenset()
 
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None:

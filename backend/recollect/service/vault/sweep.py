@@ -5,7 +5,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from recollect.domain.job import ENTRIES, PEOPLE, TAKE_IN
+from recollect.domain.job import ENTRIES, PEOPLE, TRANSCRIPT_EDITS
 from recollect.domain.markdown.transcript import is_transcript, transcript_place
 from recollect.domain.paths import is_entry_path, is_markdown, is_note, transcript_path
 from recollect.domain.vault_file import FileStamp, KnownPart, Listing, loss_in_words
@@ -25,12 +25,12 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 _log = logging.getLogger("recollect.edits")
 
 
-class HandEdits:
-    """What the watcher sees is looked at now, the whole vault at every sweep. Reads a file only when it changed.
+class VaultSweep:
+    """Looks at what the watcher reports at once, and at the whole vault in every sweep. Reads only changed files.
 
-    Transcripts are taken in and restored by jobs, in turn with all else that is done to a thread's files; our own
-    writes are told by their content. Files that vanish in numbers are no deletion: nothing is restored or let go
-    until they are back, or a person says so. A file that cannot be read is neither gone nor changed.
+    Transcripts are imported and restored by jobs, in the lane of their thread; our own writes are recognised by
+    their digests. Many files that vanish at once are not a deletion: nothing is restored or deleted until they are
+    back, or a person confirms the loss. A file that cannot be read counts as neither gone nor changed.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class HandEdits:
         self._sweep_now, self._sweeping = asyncio.Event(), asyncio.Lock()
         self._stamps, self._places = {}, {}
         self._loss = self._failure = self._blind = self._sweeping_since = None
-        self._reader.start_anew()
+        self._reader.reset()
         self._tasks = [
             asyncio.create_task(self._follow_watcher(), name="vault-watcher"),
             asyncio.create_task(self._sweep_regularly(), name="vault-sweep"),
@@ -108,7 +108,7 @@ class HandEdits:
         return "; ".join(problems) or None
 
     async def accept_losses(self) -> None:
-        """The person says that what is gone is gone: notes are let go, and what the journal holds is written anew.
+        """The person says that what is gone is gone: notes are let go, and what the journal holds is restored.
 
         Transcripts are for `verify --repair`.
         """
@@ -126,7 +126,7 @@ class HandEdits:
         """Sweep, and wait until what it found is taken in."""
         await self.sweep()
         for job in await jobs.list_jobs(space=None, limit=_MANY_JOBS):
-            if job.kind in (TAKE_IN, PEOPLE, ENTRIES):
+            if job.kind in (TRANSCRIPT_EDITS, PEOPLE, ENTRIES):
                 await jobs.wait_for(job.job_id, seconds)
 
     async def look_at(self, paths: Iterable[str]) -> None:
@@ -215,7 +215,7 @@ class HandEdits:
         if part is None or part.digest is None:
             self._places.pop(path, None)  # It was forgotten, or has yet to be written.
         elif found is None or found.digest == _EMPTY:
-            # One of many, perhaps: the sweep counts them before any is written anew.
+            # One of many, perhaps: the sweep counts them before any is restored.
             self._sweep_now.set()
         elif found.digest not in part.digests:
             await self._queue(place)
@@ -231,7 +231,7 @@ class HandEdits:
 
     async def _queue(self, part: KnownPart, *, gone: bool = False) -> None:
         now = self._clock()
-        await self._store.queue_take_in(part.space, part.thread_id, part.part, now, gone=gone)
+        await self._store.queue_transcript_edits(part.space, part.thread_id, part.part, now, gone=gone)
         self._on_due(now)
 
     async def sweep(self) -> None:

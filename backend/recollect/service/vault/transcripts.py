@@ -45,7 +45,7 @@ class EditReports:
 
     def file_restored(self, path: str) -> None:
         self.restored += 1
-        self.tell(path, "was removed by hand and is written anew", level=logging.WARNING)
+        self.tell(path, "was removed by hand and is restored", level=logging.WARNING)
 
     def not_read(self, path: str, why: str) -> None:
         self.unreadable += 1
@@ -114,7 +114,7 @@ class Transcriber:
                 return
 
     async def rewrite(self, state: TranscriptState, part: StoredPart) -> None:
-        """Render one part anew from the journal."""
+        """Render one part from the journal and replace its file."""
         turns = await self.store.turns(
             state.thread.space, state.thread.thread_id, part.first_position, part.last_position
         )
@@ -138,7 +138,7 @@ class Transcriber:
             size += length
         await self._put(state, part, turns)
 
-    async def handle_take_in(self, job: Job) -> None:
+    async def handle_edits(self, job: Job) -> None:
         """The handler of jobs that look at one file."""
         if job.thread_id is not None:
             number, gone = int(job.payload["part"]), bool(job.payload.get("gone"))
@@ -150,7 +150,7 @@ class Transcriber:
             await self.look_again(space, thread_id, part.part, restore=False)
 
     async def look_again(self, space: str, thread_id: str, number: int, *, restore: bool) -> None:
-        """Take in what a person changed in one part's file. With `restore`, a file that is gone is written anew."""
+        """Take in what a person changed in one part's file. With `restore`, a missing file is restored."""
         part = await self._stored_part(space, thread_id, number)
         state = await self.store.state(space, thread_id)
         if state is None or part is None or state.thread.incognito:
@@ -233,7 +233,7 @@ class Transcriber:
         *,
         insist: bool = False,
     ) -> VaultFile | None:
-        """Render a part and put it in place, unless a person's version stands there: that is returned.
+        """Render a part and put it in place, unless the file is a person's version: that is returned.
 
         With `insist` their version is kept beside as a conflict file.
         """
