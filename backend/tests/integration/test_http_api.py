@@ -80,15 +80,9 @@ class TestThreads:
     async def test_threads_are_listed_page_by_page_until_there_is_no_next(self, home: Home) -> None:
         for number in range(5):
             await home.client.post("/api/v1/threads", json={"thread_id": f"t{number}"})
-        seen: list[str] = []
-        query: dict[str, str] = {"limit": "2"}
-        while True:
-            page = (await home.client.get("/api/v1/threads", params=query)).json()
-            seen += [thread["thread_id"] for thread in page["threads"]]
-            if "next" not in page:
-                break
-            query["after"] = page["next"]
-        assert seen == ["t0", "t1", "t2", "t3", "t4"]
+        pages = await home.pages("threads", "threads", limit=2)
+        seen = [[thread["thread_id"] for thread in page] for page in pages]
+        assert seen == [["t0", "t1"], ["t2", "t3"], ["t4"]]
 
     async def test_a_change_leaves_what_it_does_not_name(self, home: Home) -> None:
         body = {"thread_id": "t1", "title": "old", "tags": ["kept"], "preset": "default"}
@@ -166,15 +160,8 @@ class TestTurns:
     async def test_turns_without_max_turns_are_paged_backwards(self, home: Home) -> None:
         texts = [f"text {number}" for number in range(230)]
         await home.add("t1", *texts)
-        seen: list[str] = []
-        query: dict[str, str] = {}
-        while True:
-            page = (await home.client.get("/api/v1/threads/t1/turns", params=query)).json()
-            seen = [turn["content"] for turn in page["turns"]] + seen
-            if "next" not in page:
-                break
-            query["before"] = page["next"]
-        assert seen == texts
+        pages = await home.pages("threads/t1/turns", "turns", "before")
+        assert [turn["content"] for page in reversed(pages) for turn in page] == texts
 
     @pytest.mark.parametrize("before", ["t-99", "nonsense", "t-" + "9" * 40, "t-\N{ARABIC-INDIC DIGIT ONE}"])
     async def test_a_page_before_a_turn_that_is_not_there_is_not_found(self, home: Home, before: str) -> None:
@@ -273,14 +260,8 @@ class TestOperations:
         async with home.app.jobs.paused():
             for number in range(3):
                 await home.add(f"t{number}", "one")
-            seen: list[int] = []
-            query: dict[str, Any] = {"limit": 2}
-            while True:
-                page = (await home.client.get("/api/v1/jobs", params=query)).json()
-                seen += [job["job_id"] for job in page["jobs"]]
-                if "next" not in page:
-                    break
-                query["after"] = page["next"]
+            pages = await home.pages("jobs", "jobs", limit=2)
+        seen = [job["job_id"] for page in pages for job in page]
         assert len(seen) == 6
         assert seen == sorted(set(seen))
 
