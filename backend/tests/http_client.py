@@ -115,6 +115,15 @@ def message(text: str, number: int = 0, **fields: Any) -> Json:
     }
 
 
+def error_of(answer: httpx2.Response) -> Json:
+    """The error in its envelope, which holds nothing else."""
+    body = answer.json()
+    assert set(body) == {"error"}
+    error: Json = body["error"]
+    assert set(error) <= {"code", "message", "field", "id"}
+    return error
+
+
 def thread_path(thread_id: str, *more: str) -> str:
     return "/".join(["/api/v1/threads", quote(thread_id, safe=""), *more])
 
