@@ -41,6 +41,16 @@ class Home:
         receipts: list[Json] = answer["receipts"]
         return receipts
 
+    async def pages(self, path: str, name: str, mark: str = "after", **query: Any) -> list[list[Json]]:
+        """What a list holds under `name`, page by page until there is no next."""
+        found: list[list[Json]] = []
+        while True:
+            page = (await self.client.get(f"/api/v1/{path}", params=query)).raise_for_status().json()
+            found.append(page[name])
+            if "next" not in page:
+                return found
+            query[mark] = page["next"]
+
     async def make_key(self, user: str | None = None, space: str = "default") -> dict[str, str]:
         """The headers of a new key; from the first one on, every request needs one."""
         body = {"space": space, "user_id": user}
@@ -103,6 +113,15 @@ def message(text: str, number: int = 0, **fields: Any) -> Json:
         "content": text,
         **fields,
     }
+
+
+def error_of(answer: httpx2.Response) -> Json:
+    """The error in its envelope, which holds nothing else."""
+    body = answer.json()
+    assert set(body) == {"error"}
+    error: Json = body["error"]
+    assert set(error) <= {"code", "message", "field", "id"}
+    return error
 
 
 def thread_path(thread_id: str, *more: str) -> str:

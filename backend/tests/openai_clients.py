@@ -10,7 +10,7 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletion
 
-from tests.chatting import with_backend
+from tests.chatting import turns, with_backend
 from tests.http_client import Json
 from tests.processes import Server
 from tests.standin_engines import StandInEngine
@@ -108,3 +108,35 @@ class ResendingClient:
 
     def sent(self) -> list[Json]:
         return [*([system_says(self.system)] if self.system else []), *self.history]
+
+
+@pytest.fixture
+def user(request: pytest.FixtureRequest) -> str:
+    """Each test has its own: what one says is never recognised in another."""
+    return f"user of {request.node.name}"
+
+
+@pytest.fixture
+def client(server: Server, engine: StandInEngine, user: str) -> Iterator[OpenAI]:
+    with openai_client(server.address, user=user) as client:
+        yield client
+
+
+@pytest.fixture
+def resending(client: OpenAI) -> ResendingClient:
+    return ResendingClient(client)
+
+
+def texts(server: Server, thread: str) -> list[str]:
+    return [turn["content"] for turn in turns(server.client, thread)]
+
+
+def conversation(engine: StandInEngine) -> list[str]:
+    """What the engine was sent last, without instructions and what memory added."""
+    _, *messages = engine.chats()[-1]["messages"]
+    return [message["content"] for message in messages if not message["content"].startswith("[Context]")]
+
+
+def threads_of(server: Server, user: str) -> list[str]:
+    found = server.client.get("/api/v1/threads", params={"user_id": user}).raise_for_status().json()
+    return [thread["thread_id"] for thread in found["threads"]]

@@ -213,6 +213,26 @@ def test_a_message_with_many_versions_of_its_answer_is_shown_with_them(
     expect(page.get_by_role("group", name="Versions")).to_contain_text("25 / 25")
 
 
+def test_an_edit_far_from_the_beginning_branches_where_the_message_stands(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    """With no earlier turn at hand the page knows all the same what the message follows."""
+    site.talk("farah", "far-1", 40)
+    page = visit(site, "farah", viewport={"width": 1280, "height": 500}).open("chat", "far-1")
+    first = page.get_by_role("article", name=re.compile("^You")).first
+    expect(first).to_contain_text("turn number 21.")
+    page.evaluate("document.querySelectorAll('[aria-label=\"Edit message\"]')[0].click()")
+    page.get_by_role("textbox", name="Edit message").fill("Edited here")
+    page.get_by_role("textbox", name="Edit message").press("Enter")
+    expect(page.get_by_role("log")).to_contain_text("Edited here")
+    (edited,) = [
+        turn
+        for turn in site.get("threads/far-1/turns", user_id="farah", max_turns=2)["turns"]
+        if turn["role"] == "user"
+    ]
+    assert (edited["content"], edited["parent_id"]) == ("Edited here", "t-20")
+
+
 def test_a_link_to_a_message_that_was_forgotten_says_so_and_shows_the_chat(site: Site, visit: Visits) -> None:
     site.talk("gone", "gone-1", 4)
     site.client.delete("/api/v1/threads/gone-1/turns/t-2", params={"user_id": "gone"}).raise_for_status()

@@ -255,22 +255,6 @@ def _converse(home: Path, model: StandInModel, settings: dict[str, str]) -> None
     assert sorted(thread["turn_count"] for thread in stored) == [4, 6]
 
 
-def test_ctrl_c_stops_an_answer_and_then_leaves(
-    server: Server, model: StandInModel, settings: dict[str, str], thread: str
-) -> None:
-    model.control("stall", answer=COUNTING)
-    with Terminal(server.home, thread, settings=settings) as person:
-        person.sees("> ")
-        person.types("count\n")
-        person.sees("one two three")
-        person.presses_ctrl_c()
-        person.sees("partial")
-        person.sees("> ")
-        assert person.presses_ctrl_c_until_it_leaves() == 0
-    assert COUNTING.startswith(turns(server.client, thread)[1]["content"])
-    assert turns(server.client, thread)[1]["status"] == "partial"
-
-
 def test_a_second_ctrl_c_leaves_though_the_server_hangs(
     server: Server, model: StandInModel, settings: dict[str, str], thread: str
 ) -> None:
@@ -316,11 +300,15 @@ def test_the_memories_that_were_used_are_shown_with_their_thread(
     assert f"thread {thread}" in shown
 
 
-def test_ctrl_d_leaves(server: Server, settings: dict[str, str]) -> None:
+@pytest.mark.parametrize("key", ["Ctrl-D", "Ctrl-C"])
+def test_a_key_at_the_prompt_leaves(server: Server, settings: dict[str, str], key: str) -> None:
     with Terminal(server.home, "--user", "dora", settings=settings) as person:
         person.sees(r"a new thread(?s:.)*> ")
-        person.types("\x04")
-        assert person.leaves() == 0
+        if key == "Ctrl-C":
+            assert person.presses_ctrl_c_until_it_leaves() == 0
+        else:
+            person.types("\x04")
+            assert person.leaves() == 0
     assert recollect_json(server.home, "threads", "--user", "dora")["threads"] == []
 
 

@@ -1,15 +1,14 @@
 """While a chat streams on a local backend no background call runs on it; afterwards they run one by one."""
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from tests.chatting import say, streamed, turns, with_backend
-from tests.http_client import Json, add, message
+from tests.http_client import Json, add, jobs, message
 from tests.processes import Server, StandInModel, wait_until
 
 QUICK_BOUNDARIES = {"MEMORIZE__BOUNDARY_EVERY": "2", "MEMORIZE__DELAY_MS": "0"}
@@ -33,11 +32,6 @@ def overlaps(calls: list[Json]) -> list[tuple[Json, Json]]:
         for first, second in pairwise(spans)
         if first["ended"] is None or first["ended"] > second["started"]
     ]
-
-
-def jobs(client: httpx2.Client) -> list[Json]:
-    found: list[Json] = client.get("/api/v1/jobs").json()["jobs"]
-    return found
 
 
 @pytest.mark.slow
@@ -95,13 +89,7 @@ def test_a_thread_gets_a_title_from_its_first_exchange(tmp_path: Path, model: St
 def test_chats_of_many_threads_stream_beside_each_other(tmp_path: Path, model: StandInModel) -> None:
     with Server(tmp_path / "home", with_backend(model.base_url)) as server:
         model.control(chunk_delay_seconds=0.05)
-        threads = [
-            threading.Thread(target=lambda n=n: say(server.client, f"t{n}", "Who is Marie Curie?"))
-            for n in range(6)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda n: say(server.client, f"t{n}", "Who is Marie Curie?"), range(6)))
         assert model.calls()["most_in_flight"] >= 2
         assert all(turns(server.client, f"t{n}")[1]["content"] == "I see: Marie Curie" for n in range(6))

@@ -61,12 +61,6 @@ async def test_no_way_leads_out_of_the_folder(home: Home, path: str) -> None:
     assert answer.json()["error"]["code"] == "not_found"
 
 
-async def test_other_methods_and_paths_are_answered_as_before(home: Home) -> None:
-    assert (await home.client.post("/")).status_code == 405
-    assert (await home.client.get("/nowhere")).status_code == 404
-    assert (await home.client.delete("/api/v1/whoami")).status_code == 405
-
-
 def test_every_import_leads_to_a_file() -> None:
     for script in FOLDER.rglob("*.js"):
         for target in IMPORTED.findall(script.read_text(encoding="utf-8")):
