@@ -25,7 +25,6 @@ from recollect.errors import (
 )
 from recollect.infra import http
 from recollect.infra.backends.address import api_root, host_and_port, server_root
-from recollect.infra.backends.plain_transport import transport_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ class ModelServer:
             max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
         )
         if transport is None and not trust_proxies:
-            transport = transport_for(self._root, limits)
+            transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
         self._direct = None if httpx2.URL(self._root).userinfo else transport
         """For a server without a proxy or a password: the transport alone, since the rest of a client costs time."""
         self._client = httpx2.AsyncClient(
