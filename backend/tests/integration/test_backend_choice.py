@@ -96,18 +96,21 @@ def test_a_further_backend_cannot_take_the_name_of_the_default(backends_of: Any)
         backends_of(backends={"default": {"base_url": "http://10.0.0.7:8000"}})
 
 
-def test_backends_at_one_address_are_one_server_with_one_gate_unless_a_group_is_set(backends_of: Any) -> None:
+def test_backends_at_one_address_are_one_server_and_share_a_gate_unless_a_group_is_set(
+    backends_of: Any,
+) -> None:
     backends = backends_of(
         llm={"base_url": "http://localhost:8080/v1"},
         backends={
             "same": {"base_url": "http://127.0.0.1:8080"},
-            "other": {"base_url": "http://127.0.0.1:8080", "gate_group": "card 0"},
+            "grouped": {"base_url": "http://127.0.0.1:8080", "gate_group": "card 0"},
         },
         tasks={"model": "another"},
     )
-    assert backends.get().gate_group == backends.get("same").gate_group == "127.0.0.1:8080"
-    assert backends.get("other").gate_group == "card 0"
-    assert {backend.server for backend in (*backends.all(), backends.tasks)} == {"127.0.0.1:8080"}
+    default, same, grouped = (backends.get(name) for name in (None, "same", "grouped"))
+    assert {each.server for each in (default, same, grouped, backends.tasks)} == {"127.0.0.1:8080"}
+    assert default.gate_group == same.gate_group == "127.0.0.1:8080"
+    assert grouped.gate_group == "card 0"
 
 
 def test_the_models_that_settings_name_are_known_without_asking(backends_of: Any) -> None:
@@ -152,8 +155,10 @@ async def test_key_and_headers_reach_the_server(backends_of: Any, llama: StandIn
 async def test_with_nothing_configured_a_server_of_this_machine_is_found_by_what_it_is(
     backends_of: Any, ollama: StandInEngine
 ) -> None:
+    before = len(ollama.requests())
     backends = backends_of(addresses=[free_address(), ollama.base_url])
-    assert not backends.configured
+    assert (backends.configured, backends.get().problem()) == (False, None)
+    assert len(ollama.requests()) == before  # Nothing is looked for before it is needed.
     assert (await backends.get().facts()).kind == "ollama"
     assert await answer_of(backends.get()) == "You said: Hello there"
 
@@ -173,13 +178,6 @@ async def test_nothing_is_looked_for_where_that_is_switched_off(
     backends = backends_of(llm={"discover": False}, addresses=[llama.base_url])
     with pytest.raises(BackendDown, match=r"no model is configured\. Set RECOLLECT_LLM__BASE_URL"):
         await answer_of(backends.get())
-    assert len(llama.requests()) == before
-
-
-async def test_nothing_is_looked_for_before_it_is_needed(backends_of: Any, llama: StandInEngine) -> None:
-    before = len(llama.requests())
-    backends = backends_of(addresses=[llama.base_url])
-    assert backends.get().problem() is None
     assert len(llama.requests()) == before
 
 

@@ -63,7 +63,9 @@ async def test_the_whole_model_answers_and_says_what_it_is() -> None:
     assert model.label == "SmolLM2 135M, a taste: configure a real model"
 
 
-async def test_nothing_runs_before_it_is_needed_nor_after_it_is_closed(model: LocalModel) -> None:
+async def test_nothing_runs_before_it_is_needed_nor_after_it_is_closed_until_it_is_used_again(
+    model: LocalModel,
+) -> None:
     before = model.pid
     assert await healthy(await model.address())
     pid = model.pid
@@ -71,6 +73,7 @@ async def test_nothing_runs_before_it_is_needed_nor_after_it_is_closed(model: Lo
     assert before is None
     assert pid is not None
     assert not is_running(pid)
+    assert await healthy(await model.address())
 
 
 async def test_all_who_ask_at_once_get_the_same_child(model: LocalModel) -> None:
@@ -104,12 +107,6 @@ async def test_closing_while_it_starts_leaves_nothing_behind(model: LocalModel) 
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert model.pid is None
-
-
-async def test_it_can_be_used_again_after_it_was_closed(model: LocalModel) -> None:
-    await model.address()
-    await model.aclose()
-    assert await healthy(await model.address())
 
 
 async def test_a_model_that_is_missing_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

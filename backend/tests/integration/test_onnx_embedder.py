@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -147,15 +145,6 @@ async def test_a_damaged_model_says_so_and_works_again_once_it_is_whole(
     (tmp_path / "whole").write_bytes(whole)
     (tmp_path / "whole").replace(tmp_path / file)
     assert len(await embedder.embed(["red"])) == 1
-
-
-async def test_a_truncated_real_model_is_damaged(
-    tmp_path: Path, model_folder: Path, open_embedder: Opener
-) -> None:
-    shutil.copytree(model_folder, tmp_path / "model")
-    os.truncate(tmp_path / "model" / "model.onnx", 1_000_000)
-    with pytest.raises(EmbedderUnavailable, match="damaged"):
-        await open_embedder(tmp_path / "model").embed(["red"])
 
 
 async def test_the_real_model_knows_what_means_the_same(model_folder: Path, open_embedder: Opener) -> None:

@@ -1,4 +1,4 @@
-"""`recollect setup` for both models: one that is there, one that is not wanted, one that can't be had."""
+"""`recollect setup`, on models that are there and on places where none can be."""
 
 from pathlib import Path
 
@@ -8,14 +8,13 @@ from typer.testing import CliRunner
 
 from recollect.entrypoints.cli import setup as setting_up
 from recollect.errors import ModelUnavailable, StorageUnavailable
-from recollect.infra.backends.local_model import SMOLLM2
 from tests.embedding_model import model_folder
 from tests.llama_cpp import FULL_MODEL
 
 __all__ = ["model_folder"]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RECOLLECT_HOME", str(tmp_path))
     return tmp_path
@@ -28,39 +27,40 @@ def command() -> typer.Typer:
     return cli
 
 
-def test_a_model_that_is_there_is_left_and_named(command: typer.Typer, model_folder: Path) -> None:
+def test_help_shows_an_example(command: typer.Typer) -> None:
+    done = CliRunner().invoke(command, ["--help"])
+    assert done.exit_code == 0
+    assert "recollect setup" in done.stdout
+
+
+def test_a_model_that_is_there_is_left_and_named_or_nothing_is_said(
+    command: typer.Typer, model_folder: Path
+) -> None:
     before = model_folder.stat().st_mtime_ns
     done = CliRunner().invoke(command, ["--folder", str(model_folder)])
     assert done.stdout == f"the embedding model is already in {model_folder}\n"
     assert model_folder.stat().st_mtime_ns == before
+    quiet = CliRunner().invoke(command, ["--folder", str(model_folder), "--quiet"])
+    assert (quiet.exit_code, quiet.output) == (0, "")
 
 
-def test_the_home_is_where_it_goes_by_default(command: typer.Typer, model_folder: Path, home: Path) -> None:
+@pytest.mark.parametrize("kind", ["embedding", "chat"])
+def test_the_home_is_where_it_goes_by_default(
+    command: typer.Typer, model_folder: Path, home: Path, kind: str
+) -> None:
+    model = model_folder if kind == "embedding" else FULL_MODEL.parent
     (home / "models").mkdir()
-    (home / "models" / model_folder.name).symlink_to(model_folder)
-    done = CliRunner().invoke(command, ["--only", "embedding"])
-    assert done.stdout == f"the embedding model is already in {home / 'models' / model_folder.name}\n"
+    (home / "models" / model.name).symlink_to(model)
+    done = CliRunner().invoke(command, ["--only", kind])
+    assert done.stdout == f"the {kind} model is already in {home / 'models' / model.name}\n"
 
 
-def test_quiet_says_nothing(command: typer.Typer, model_folder: Path) -> None:
-    done = CliRunner().invoke(command, ["--folder", str(model_folder), "--quiet"])
-    assert (done.exit_code, done.output) == (0, "")
-
-
-def test_a_place_that_cannot_be_used_is_an_error(command: typer.Typer, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    done = CliRunner().invoke(command, ["--folder", str(tmp_path / "file" / "model")])
+def test_a_place_that_cannot_be_used_is_an_error(command: typer.Typer, home: Path) -> None:
+    (home / "file").write_text("in the way")
+    done = CliRunner().invoke(command, ["--folder", str(home / "file" / "model")])
     assert isinstance(done.exception, StorageUnavailable)
 
 
-def test_a_chat_model_that_is_there_is_left_and_named(command: typer.Typer, home: Path) -> None:
-    (home / "models").mkdir()
-    (home / "models" / SMOLLM2.name).symlink_to(FULL_MODEL.parent)
-    done = CliRunner().invoke(command, ["--only", "chat"])
-    assert done.stdout == f"the chat model is already in {home / 'models' / SMOLLM2.name}\n"
-
-
-@pytest.mark.usefixtures("home")
 def test_with_a_model_of_ones_own_there_is_nothing_to_set_up(
     command: typer.Typer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,9 +23,7 @@ from recollect.errors import (
     RateLimited,
     StreamBroken,
 )
-from recollect.infra import http
 from recollect.infra.backends.address import api_root, host_and_port, server_root
-from recollect.infra.backends.plain_transport import transport_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,27 +190,31 @@ class ModelServer:
         self._monotonic = monotonic
         self._now = now
         self._dead_until = 0.0
-        self._tidying: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._requests = 0
+        """In flight."""
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._timeout = httpx2.Timeout(None, connect=self._patience.connect)
         limits = httpx2.Limits(
             max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
         )
         if transport is None and not trust_proxies:
-            transport = transport_for(self._root, limits)
+            transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
         self._direct = None if httpx2.URL(self._root).userinfo else transport
         """For a server without a proxy or a password: the transport alone, since the rest of a client costs time."""
         self._client = httpx2.AsyncClient(
             transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
         )
-        http.closing_to_the_end(self._client)
 
     def idle_seconds(self) -> float:
         """Seconds since it last sent anything."""
         return 0.0 if self._heard_at is None else self._monotonic() - self._heard_at
 
     async def aclose(self) -> None:
-        if self._tidying is not None:
-            self._tidying.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._closing is not None:
+            await self._closing
         await self._client.aclose()
 
     async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
@@ -254,6 +256,7 @@ class ModelServer:
         """An answer whose head has come and says 200; its body is still to come. Other statuses raise StatusError."""
         if self._monotonic() < self._dead_until:
             raise self._down("it did not answer a moment ago")
+        self._requests += 1
         try:
             async with aclosing(await self._sent_in_time(self._request(route, headers, body))) as response:
                 self._dead_until = 0.0
@@ -268,7 +271,8 @@ class ModelServer:
             told = self.quoter.quote(str(error) or type(error).__name__).rstrip(".")
             raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
         finally:
-            self._tidy_up_later()
+            self._requests -= 1
+            self._close_idle_later()
 
     def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -296,15 +300,19 @@ class ModelServer:
         except TimeoutError:
             raise ModelTooSlow(self._silence(seconds)) from None
 
-    def _tidy_up_later(self) -> None:
-        """After the last of many requests their connections are closed too, when nobody needs them any more."""
-        if self._tidying is not None:
-            self._tidying.cancel()
+    def _close_idle_later(self) -> None:
+        """The pool closes expired connections only with its next request: after the last one, they are closed here."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         later = KEEP_ALIVE_SECONDS + _A_LITTLE_LATER
-        self._tidying = asyncio.get_running_loop().call_later(later, self._tidy_up)
+        self._idle_timer = asyncio.get_running_loop().call_later(later, self._close_idle)
 
-    def _tidy_up(self) -> None:
-        self._tidying = asyncio.create_task(http.close_expired(self._client))
+    def _close_idle(self) -> None:
+        self._closing = asyncio.create_task(self._close_connections())
+
+    async def _close_connections(self) -> None:
+        if self._direct is not None and self._requests == 0:
+            await self._direct.aclose()  # It opens new ones when it is used again.
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more.

@@ -15,7 +15,6 @@ from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.backends.address import api_root
 from recollect.infra.embedders.onnx_model import unit_vectors, valid_text
-from recollect.infra.http import closing_to_the_end
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _FAILURES, _PAUSE_SECONDS = 3, 5.0
@@ -60,7 +59,7 @@ class OpenAiEmbedder:
         self._batch = batch
         self._breaker = Breaker(clock, failures=_FAILURES, seconds=_PAUSE_SECONDS)
         self._owns_client = client is None
-        self._client = closing_to_the_end(httpx2.AsyncClient(limits=_LIMITS)) if client is None else client
+        self._client = httpx2.AsyncClient(limits=_LIMITS) if client is None else client
 
     @property
     def name(self) -> str:
