@@ -40,7 +40,7 @@ from recollect.service.models.choice import ThreadModels
 from recollect.service.models.gate import QUIET_SECONDS, Gate
 from recollect.service.models.slots import SlotMaps
 from recollect.service.ports import Embedder
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.reindex import Reindexer
@@ -104,7 +104,7 @@ class Search:
     """The parts of an App that keep the index and search it."""
 
     embedder: OnnxEmbedder | OpenAiEmbedder | None
-    corpora: Corpora
+    corpora: CorpusCache
     indexer: Indexer
     verifier: IndexVerifier
     recall: Recall
@@ -121,7 +121,7 @@ def build_search(settings: Settings, engines: Engines, on_damage: Callable[[str,
     """A new embedder for every start: one that was closed stays closed."""
     embedder = embedder_of(settings)
     locks = OwnerLocks()
-    corpora = Corpora(
+    corpora = CorpusCache(
         engines.index,
         engines.ledger,
         engines.transcripts,
