@@ -167,8 +167,7 @@ async def test_vectors_of_what_is_not_indexed_are_not_recorded(books: Books) -> 
 async def test_all_that_is_behind_comes_page_by_page(books: Books) -> None:
     for number in range(5):
         await books.add(f"t{number}", "one")
-    found: list[str] = []
-    after = 0
+    found, after = list[str](), 0
     while page := await books.ledger.behind(G, after, 2):
         after = page[-1].thread_pk
         found += [each.thread.thread_id for each in page]
