@@ -51,7 +51,7 @@ from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.llama_slots import SlotMaps
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.reindex import Reindexer
@@ -86,7 +86,7 @@ class Search:
     """The parts of an App that keep the index and search it."""
 
     embedder: OnnxEmbedder | OpenAiEmbedder | None
-    corpora: Corpora
+    corpora: CorpusCache
     indexer: Indexer
     verifier: IndexVerifier
     recall: Recall
@@ -258,7 +258,7 @@ class Assembly:
         """A new embedder for every start: one that was closed stays closed."""
         embedder = embedder_of(self.settings)
         locks = OwnerLocks()
-        corpora = Corpora(
+        corpora = CorpusCache(
             self.index,
             self.ledger,
             self.transcripts,

@@ -80,12 +80,6 @@ async def books(tmp_path: Path) -> AsyncIterator[Books]:
     await database.close()
 
 
-async def test_a_generation_is_known_once_it_was_added(books: Books) -> None:
-    assert not await books.ledger.knows(G)
-    await books.ledger.add_generation(G)
-    assert await books.ledger.knows(G)
-
-
 async def test_a_generation_that_is_added_again_begins_anew(books: Books) -> None:
     await books.ledger.add_generation(G)
     await books.add("t1", "one")
@@ -98,6 +92,7 @@ async def test_a_generation_that_is_added_again_begins_anew(books: Books) -> Non
 
 async def test_generations_that_are_not_kept_are_forgotten_with_their_records(books: Books) -> None:
     await books.add("t1", "one")
+    assert not await books.ledger.knows(G)
     for generation in (G, OTHER):
         await books.ledger.add_generation(generation)
         await books.ledger.record_words(generation, await books.seen("t1", generation=generation), 1, 0)
@@ -118,14 +113,6 @@ async def test_a_new_thread_is_behind_with_all_its_turns(books: Books) -> None:
 
 async def test_a_thread_without_turns_is_not_behind(books: Books) -> None:
     await books.threads.create_thread(Thread("default", "t1", "ann", START, START))
-    assert await books.behind() == []
-
-
-async def test_what_is_recorded_is_no_longer_behind(books: Books) -> None:
-    await books.add("t1", "one", "two")
-    assert await books.record("t1", 2, 2)
-    seen = await books.seen("t1")
-    assert (seen.words_to, seen.vectors_to, seen.words_behind, seen.vectors_behind) == (2, 2, False, False)
     assert await books.behind() == []
 
 
@@ -177,17 +164,10 @@ async def test_vectors_of_what_is_not_indexed_are_not_recorded(books: Books) -> 
     assert not await books.ledger.record_vectors(G, await books.seen("t1"), 1)
 
 
-async def test_each_generation_has_records_of_its_own(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.record("t1", 1, 1)
-    assert await books.behind(OTHER) == ["t1"]
-
-
 async def test_all_that_is_behind_comes_page_by_page(books: Books) -> None:
     for number in range(5):
         await books.add(f"t{number}", "one")
-    found: list[str] = []
-    after = 0
+    found, after = list[str](), 0
     while page := await books.ledger.behind(G, after, 2):
         after = page[-1].thread_pk
         found += [each.thread.thread_id for each in page]
@@ -221,33 +201,21 @@ async def test_an_edited_turn_makes_what_was_indexed_stale(books: Books) -> None
     assert await books.behind() == []
 
 
-async def test_changed_tags_make_what_was_indexed_stale(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.record("t1", 1, 1)
-    await books.threads.update_thread("t1", {"tags": ["work"]})
-    seen = await books.seen("t1")
-    assert (seen.is_stale, seen.thread.tags) == (True, ("work",))
-
-
 async def test_nothing_that_is_not_indexed_is_stale(books: Books) -> None:
     await books.add("t1", "one")
     await books.edit("t1", "another")
     assert not (await books.seen("t1")).is_stale
 
 
-async def test_words_from_before_an_edit_are_not_recorded(books: Books) -> None:
+async def test_what_was_read_before_an_edit_is_not_recorded(books: Books) -> None:
     await books.add("t1", "one")
     seen = await books.seen("t1")
     await books.edit("t1", "another")
     assert not await books.ledger.record_words(G, seen, 1, 0)
     assert (await books.seen("t1")).words_to == 0
-
-
-async def test_vectors_from_before_an_edit_are_not_recorded(books: Books) -> None:
-    await books.add("t1", "one")
     await books.record("t1", 1)
     seen = await books.seen("t1")
-    await books.edit("t1", "another")
+    await books.edit("t1", "yet another")
     assert not await books.ledger.record_vectors(G, seen, 1)
     assert (await books.seen("t1")).vectors_to == 0
 
@@ -257,36 +225,21 @@ async def test_tags_that_change_while_words_are_indexed_leave_them_stale(books: 
     seen = await books.seen("t1")
     await books.threads.update_thread("t1", {"tags": ["work"]})
     assert await books.ledger.record_words(G, seen, 1, 0)
-    assert (await books.seen("t1")).is_stale
-
-
-async def test_nothing_is_recorded_of_a_thread_that_is_gone(books: Books) -> None:
-    await books.add("t1", "one")
     seen = await books.seen("t1")
-    await books.threads.delete_thread("t1")
-    assert not await books.ledger.record_words(G, seen, 1, 0)
-    assert await books.ledger.progress(G, "default", "t1") is None
+    assert (seen.is_stale, seen.thread.tags) == (True, ("work",))
 
 
 async def test_nothing_is_recorded_for_a_thread_that_took_the_place_of_another(books: Books) -> None:
     await books.add("t1", "one")
     seen = await books.seen("t1")
     await books.threads.delete_thread("t1")
-    await books.add("t1", "two", user_id="bob")
     assert not await books.ledger.record_words(G, seen, 1, 0)
-    assert (await books.seen("t1")).words_to == 0
-
-
-async def test_nothing_is_recorded_for_a_thread_that_came_after_one_that_is_gone(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.record("t1", 1)
-    seen = await books.seen("t1")
-    await books.threads.delete_thread("t1")
+    await books.add("t1", "two", user_id="bob")
     await books.add("t2", "two")
     await books.record("t2", 1)
     assert not await books.ledger.record_words(G, seen, 1, 1)
     assert not await books.ledger.record_vectors(G, seen, 1)
-    assert (await books.seen("t2")).vectors_to == 0
+    assert ((await books.seen("t1")).words_to, (await books.seen("t2")).vectors_to) == (0, 0)
 
 
 async def test_a_thread_that_is_made_again_has_nothing_indexed(books: Books) -> None:
@@ -319,29 +272,15 @@ async def test_an_owner_who_is_reset_has_nothing_indexed_and_others_have(books: 
     assert await books.ledger.notes(G, BOB) == {BOBS.path: ("d3", False)}
 
 
-async def test_turns_that_must_have_a_row_are_counted(books: Books) -> None:
-    await books.add("t1", "one", "two", "three")
-    await books.add("t2", "one")
-    await books.add("bobs", "one", user_id="bob")
-    await books.record("t1", 2)
-    await books.record("bobs", 1)
-    assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == 2
-    assert (await books.ledger.expected(OTHER, ANN, "default", "ann")).turns == 0
-
-
-async def test_turns_without_words_need_no_row(books: Books) -> None:
+async def test_turns_without_words_and_those_that_memory_skips_need_no_row(books: Books) -> None:
+    await books.threads.append(
+        Append("default", "t1", [NewTurn("system", "Be brief.", START, "system")], "ann")
+    )
     await books.add("t1", "", " ", BLANKS, *BLANKS, "one")
+    await books.add("bobs", "one", user_id="bob")
+    await books.record("bobs", 1)
     await books.record("t1", (await books.seen("t1")).last_position)
     assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == 1
-
-
-async def test_turns_that_memory_skips_need_no_row(books: Books) -> None:
-    turn = NewTurn("system", "Be brief.", START, "system")
-    await books.threads.append(Append("default", "t1", [turn], "ann"))
-    (placed,) = await books.transcripts.turns("default", "t1", 1)
-    await books.record("t1", 1)
-    expected = int(placed.turn.skip_reason is None)
-    assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == expected
 
 
 async def test_turns_that_must_have_a_vector_are_counted(books: Books) -> None:
@@ -400,41 +339,25 @@ async def test_entries_are_buried_in_their_own_space_alone(books: Books) -> None
 
 async def test_the_part_that_holds_a_turn_is_found(books: Books) -> None:
     await books.add("t1", "one", "two", "three")
+    await books.transcripts.announce("default", "t1", StoredPart(1, 1, 2, 1, None, "d1"))
+    assert await books.ledger.parts_holding("default", [("t1", 1)]) == {}
     for part in (StoredPart(1, 1, 2, 1, "d1", "d1"), StoredPart(2, 3, 3, 1, "d2", "d2")):
         await books.transcripts.announce("default", "t1", part)
         await books.transcripts.record("default", "t1", part, [])
+    assert await books.ledger.parts_holding("acme", [("t1", 1)]) == {}
     found = await books.ledger.parts_holding("default", [("t1", 2), ("t1", 3), ("t1", 4), ("none", 1)])
     assert found == {("t1", 2): 1, ("t1", 3): 2}
 
 
-async def test_a_part_that_is_not_written_yet_holds_nothing(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.transcripts.announce("default", "t1", StoredPart(1, 1, 1, 1, None, "d1"))
-    assert await books.ledger.parts_holding("default", [("t1", 1)]) == {}
-
-
-async def test_a_part_of_another_space_holds_nothing_of_this_one(books: Books) -> None:
-    await books.add("t1", "one", space="acme")
-    part = StoredPart(1, 1, 1, 1, "d1", "d1")
-    await books.transcripts.announce("acme", "t1", part)
-    await books.transcripts.record("acme", "t1", part, [])
-    assert await books.ledger.parts_holding("default", [("t1", 1)]) == {}
-
-
-async def test_a_note_that_is_not_indexed_makes_its_owner_one_with_work(books: Books) -> None:
-    await books.notes.seen(PORTO)
-    assert await books.ledger.note_owners(G) == [ANN]
-    await books.ledger.record_notes(G, ANN, [PORTO], [], embedded=True)
-    assert await books.ledger.note_owners(G) == []
-    assert await books.ledger.note_owners(OTHER) == [ANN]
-
-
-@pytest.mark.parametrize("change", ["edited", "gone", "not embedded"])
+@pytest.mark.parametrize("change", ["new", "edited", "gone", "not embedded"])
 async def test_a_note_that_changed_makes_its_owner_one_with_work(books: Books, change: str) -> None:
     for note in (PORTO, BOBS):
         await books.notes.seen(note)
         await books.ledger.record_notes(G, note.owner, [note], [], embedded=True)
-    if change == "edited":
+    assert await books.ledger.note_owners(G) == []
+    if change == "new":
+        await books.notes.seen(LISBON)
+    elif change == "edited":
         await books.notes.seen(replace(PORTO, digest="d9"))
     elif change == "gone":
         await books.notes.gone([PORTO.path])
@@ -455,6 +378,8 @@ async def test_what_of_an_owners_notes_differs_from_the_index_is_told(books: Boo
     await books.notes.seen(edited)
     await books.notes.gone([LISBON.path])
     assert await books.ledger.notes_behind(G, ANN) == ([edited], [LISBON.path])
+    await books.ledger.record_notes(G, ANN, [edited], [LISBON.path])
+    assert await books.ledger.notes_behind(G, ANN) == ([], [])
 
 
 async def test_what_is_indexed_by_words_alone_is_told_until_it_is_embedded_or_edited(books: Books) -> None:
@@ -468,14 +393,8 @@ async def test_what_is_indexed_by_words_alone_is_told_until_it_is_embedded_or_ed
     assert not await books.ledger.is_unembedded(OTHER, PORTO)
     assert not await books.ledger.is_unembedded(G, replace(PORTO, digest="d9"))
     await books.ledger.record_notes(G, ANN, [LISBON], [], embedded=True)
+    assert await books.ledger.notes(G, ANN) == {LISBON.path: ("d2", True), PORTO.path: ("d1", False)}
     assert await books.ledger.unembedded_notes(G, ANN) == [PORTO]
     assert not await books.ledger.is_unembedded(G, LISBON)
     await books.notes.seen(replace(PORTO, digest="d9"))
     assert await books.ledger.unembedded_notes(G, ANN) == []
-
-
-async def test_notes_are_recorded_and_removed_by_their_path(books: Books) -> None:
-    await books.ledger.record_notes(G, ANN, [PORTO, LISBON], [])
-    await books.ledger.record_notes(G, ANN, [LISBON], [PORTO.path], embedded=True)
-    assert await books.ledger.notes(G, ANN) == {LISBON.path: ("d2", True)}
-    assert await books.ledger.notes(G, BOB) == {}

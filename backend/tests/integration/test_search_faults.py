@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import httpx2
 import lancedb
 import pytest
 
-from tests.http_client import Json, add, coverage, message
+from tests.http_client import add, coverage, message
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 from tests.searching import delete_index, health, indexed, search, texts, with_server
 
@@ -231,66 +230,3 @@ def test_a_file_in_the_place_of_a_running_servers_index_is_kept_and_the_index_ma
         indexed(server.client, embedded=True, seconds=60)
         wait_until(lambda: health(server.client) == "", "health is well")
         assert [path.read_text(encoding="utf-8") for path in filled.glob("index.damaged-*")] == ["no folder"]
-
-
-def test_the_index_is_made_anew_while_messages_come(home: Path, model: StandInModel) -> None:
-    with Server(home, settings(model)) as server:
-        for number in range(5):
-            fill(server.client, f"user {number}")
-        stop = threading.Event()
-        added: list[str] = []
-        writer = threading.Thread(target=add_until, args=(server.address, stop, added))
-        writer.start()
-        try:
-            wait_until(lambda: len(added) > 5, "messages come")
-            results = [recollect_json(home, "reindex", settings=settings(model)) for _ in range(3)]
-        finally:
-            stop.set()
-            writer.join()
-        assert len({result["generation"] for result in results}) == 3
-        found = texts(server.client, "number", user_id="writer", mode="keyword", top_k=1000)
-        assert sorted(found) == sorted(added)
-        indexed(server.client, embedded=True)
-        assert server.stop() == 0
-    assert len(generations(home)) == 1
-    assert index_problems(home, model) == []
-
-
-def add_until(address: str, stop: threading.Event, added: list[str]) -> None:
-    """Messages one by one, fewer than a search gives."""
-    with httpx2.Client(base_url=address, timeout=30, trust_env=False) as client:
-        while not stop.wait(0.01) and len(added) < 900:
-            text = f"number {len(added)} of many"
-            add(client, f"w{len(added) % 3}", [message(text, len(added))], user_id="writer")
-            added.append(text)
-
-
-def test_a_server_that_is_stopped_while_reindexing_ends_and_starts_whole(
-    filled: Path, model: StandInModel
-) -> None:
-    with Server(filled, settings(model)) as server:
-        indexed(server.client, embedded=True)
-        other = threading.Thread(target=reindex_until_it_ends, args=(filled, model))
-        other.start()
-        wait_until(
-            lambda: len(generations(filled)) == 2 or not other.is_alive(), "it is under way", every=0.001
-        )
-        assert server.stop() == 0
-        other.join()
-    with Server(filled, settings(model)) as server:
-        indexed(server.client, embedded=True)
-        assert set(texts(server.client, "Porto lovely nurse invoice", user_id="bob", mode="keyword")) == set(
-            SAID
-        )
-
-
-def reindex_until_it_ends(home: Path, model: StandInModel) -> None:
-    recollect(home, "reindex", settings=settings(model))
-
-
-def test_the_last_coverage_is_that_of_the_live_index(filled: Path, model: StandInModel) -> None:
-    with Server(filled, settings(model)) as server:
-        before: Json = coverage(server.client)
-        recollect_json(filled, "reindex", settings=settings(model))
-        indexed(server.client, embedded=True)
-        assert coverage(server.client) == before

@@ -17,7 +17,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.reindex import Reindexer
@@ -109,7 +109,7 @@ class House:
 
     async def open(self) -> None:
         locks, points = OwnerLocks(), FailPoints()
-        self.corpora = Corpora(
+        self.corpora = CorpusCache(
             self.store,
             self.ledger,
             self.journal.transcripts,
@@ -202,7 +202,7 @@ class House:
         await self.indexer.forget_thread("default", "ann", thread_id)
 
     async def settled(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.indexer.idle()
 
     async def search(self, query: str, *, user_id: str = "ann", mode: Any = "hybrid") -> Found:

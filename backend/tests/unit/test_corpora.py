@@ -48,6 +48,22 @@ async def test_a_row_that_is_written_anew_takes_the_place_of_the_old_one(house: 
     assert [owned.corpus.rows[place].text for place in around] == ["the dog Rex", "a zebra", "the dog Lux"]
 
 
+async def test_what_is_edited_or_deleted_is_replaced_in_memory_and_not_read_again(house: House) -> None:
+    await house.write_note("n", "a dog in a note")
+    await house.settled()
+    before = await in_memory(house)
+    await house.edit("t1", 1, "the wolf Rex")
+    await house.write_note("n", "a wolf in a note")
+    await house.forget("t2")
+    await house.settled()
+    assert await in_memory(house) is before
+    assert await house.texts("rex") == {"the wolf Rex"}
+    assert await house.texts("note") == {"a wolf in a note"}
+    assert await house.texts("dog") == {"the dog Lux"}
+    found = await house.search("wolf")
+    assert (found.degraded, found.rows) == ([], 4)
+
+
 async def test_a_row_keeps_its_vector_unless_it_says_something_else(house: House) -> None:
     owned = await in_memory(house)
     tagged = replace(row_with(owned, "a cat"), tags=("pets",))

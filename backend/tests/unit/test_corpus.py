@@ -256,12 +256,6 @@ def test_a_view_keeps_what_goes_after_it_was_taken() -> None:
     assert (corpus.view().count, corpus.empty_share) == (3, 0.5)
 
 
-@given(_rows())
-@unhurried
-def test_two_corpora_with_the_same_rows_rank_the_same(rows: list[IndexRow]) -> None:
-    assert _alike(_totals(corpus_of(rows)), _totals(corpus_of(rows)))
-
-
 def around(rows: Sequence[IndexRow], place: int) -> list[int]:
     corpus = corpus_of(rows)
     return corpus.around(place, corpus.view())

@@ -62,15 +62,6 @@ async def test_what_was_refused_is_tried_again_at_the_start(house: House) -> Non
     assert await house.whole()
 
 
-async def test_what_was_refused_is_tried_again_while_the_server_runs(house: House) -> None:
-    await refused(house)
-    picky(house).refused = "nothing"
-    house.indexer.try_refused_again()
-    await house.settled()
-    assert await house.all_embedded()
-    assert (await house.search("one")).degraded == []
-
-
 async def test_the_next_try_comes_by_itself(house: House) -> None:
     await house.close()
     house.indexer._retry_seconds = 0.01

@@ -26,6 +26,12 @@ MARTA = "My sister Marta is moving to Porto!"
 QUERY = "Where does Marta live?"
 
 
+EXCHANGE = (
+    "Tell me about my sister Marta",
+    "She works in a hospital, paints, and plays chess on many evenings.",
+)
+
+
 class Seconds:
     def __init__(self) -> None:
         self.now = 100.0
@@ -102,27 +108,16 @@ async def test_a_memory_says_what_was_said_by_whom_and_when() -> None:
     assert recalled.left_out is None
 
 
-async def test_it_searches_as_the_threads_owner_and_at_the_moment_of_asking() -> None:
+@pytest.mark.parametrize("tags", [(), ("work", "trip")])
+async def test_it_searches_as_the_threads_owner_and_at_the_moment_of_asking(tags: tuple[str, ...]) -> None:
     memories = Memories(row())
-    await recall(memories)
+    await recall(memories, thread=replace(THREAD, tags=tags), by=source(memories, deadline=4.0))
     ((caller, search),) = memories.asked
     assert (caller.space, caller.user_id) == ("home", "ann")
     assert (search.query, search.now) == (QUERY, NOW)
-    assert search.selection.scope.tags == frozenset()
+    assert search.selection.scope.tags == frozenset(tags)
     assert search.selection.mode == "hybrid"
-
-
-async def test_the_embedding_model_gets_half_of_the_time_so_that_words_have_the_rest() -> None:
-    memories = Memories(row())
-    await recall(memories, by=source(memories, deadline=4.0))
-    ((_, search),) = memories.asked
-    assert search.embed_seconds == 2.0
-
-
-async def test_a_thread_with_tags_recalls_what_carries_one_of_them() -> None:
-    memories = Memories(row())
-    await recall(memories, thread=replace(THREAD, tags=("work", "trip")))
-    assert memories.asked[0][1].selection.scope.tags == {"work", "trip"}
+    assert search.embed_seconds == 2.0  # Half of the time, so that words have the rest.
 
 
 async def test_what_is_in_the_window_is_not_quoted_again() -> None:
@@ -215,18 +210,13 @@ async def test_only_what_is_near_enough_is_quoted(
     assert recalled.passed_over == ({} if passes else {"not near enough": 1})
 
 
+@pytest.mark.parametrize("after", [(), EXCHANGE])
 @pytest.mark.parametrize("message", ["hello!", "thanks", "ok", "   ", "?!"])
-async def test_small_talk_costs_no_search(message: str) -> None:
+async def test_small_talk_costs_no_search(message: str, after: tuple[str, ...]) -> None:
     memories = Memories(row())
-    recalled = await recall(memories, message)
+    recalled = await recall(memories, "\n".join([message, *after]), said=(message, *after[:1]))
     assert recalled.left_out == "there is nothing to look for in the message"
     assert memories.asked == []
-
-
-EXCHANGE = (
-    "Tell me about my sister Marta",
-    "She works in a hospital, paints, and plays chess on many evenings.",
-)
 
 
 @pytest.mark.parametrize(
@@ -287,13 +277,6 @@ async def test_one_search_of_two_that_fails_is_a_search_that_failed() -> None:
 
     recalled = await recall(Fragile(row()), "\n".join([QUERY, *EXCHANGE]), said=(QUERY, EXCHANGE[0]))
     assert recalled.left_out == "memory could not be searched: broken"
-
-
-async def test_small_talk_after_an_exchange_costs_no_search_either() -> None:
-    memories = Memories(row())
-    recalled = await recall(memories, "\n".join(["thanks", *EXCHANGE]), said=("thanks", EXCHANGE[0]))
-    assert recalled.left_out == "there is nothing to look for in the message"
-    assert memories.asked == []
 
 
 async def test_a_context_that_is_too_small_gets_no_memories() -> None:

@@ -14,18 +14,6 @@ from tests.unit.index_house import House, embedder
 HINT = "recollect reindex"
 
 
-async def test_reindexing_mends_vectors_of_other_dimensions(house: House) -> None:
-    await house.add("t1", "one")
-    await house.settled()
-    embedder(house).dimensions += 1
-    await house.add("t1", "two")
-    await eventually(lambda: house.indexer.meaning_problem)
-    assert (await house.reindexer.reindex()).embedded == 2
-    assert house.indexer.live.dimensions == 65
-    await house.settled()
-    assert (await house.search("one")).degraded == []
-
-
 async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,7 +23,8 @@ async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one
     monkeypatch.setattr(coordination, "_FIRST_PAUSE", 60.0)
     await house.add("t1", "two")
     await eventually(lambda: house.indexer.meaning_problem)
-    await house.reindexer.reindex()
+    assert (await house.reindexer.reindex()).embedded == 2
+    assert house.indexer.live.dimensions == 65
     assert house.indexer.meaning_problem is None
     await house.add("t1", "three")
     await house.settled()

@@ -1,6 +1,6 @@
 """One owner's searchable rows in memory: postings, vectors, neighbours.
 
-It grows at its end: a row that changed is placed there anew, and the place it had is left empty. Readers take
+It grows at its end: a row that changed is placed there again, and the place it had is left empty. Readers take
 `view()` and see the corpus as it was then, whatever comes or goes meanwhile: what grows is written beyond the end of
 every view first, and what a view refers to is replaced whole. One writer at a time.
 """

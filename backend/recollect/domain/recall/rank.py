@@ -34,7 +34,7 @@ class Weights:
     """Said on a day, in a month or in a year that the query names."""
     meant: float = 0.8
     """Said on a day or in a week that the query means, with a word of the query, or where nothing said then has one."""
-    meant_words: float = 0.7
+    meant_words: float = 1.2
     """Added to that for the row that holds the most of the query's words, in part for the others."""
     meant_alone: float = 0.5
     """Said then, in other words than the query's."""

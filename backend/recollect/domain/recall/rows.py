@@ -123,7 +123,7 @@ class Generation:
 
     name: str
     format: int
-    """Of the rows and their terms; an index of another format is made anew."""
+    """Of the rows and their terms; an index of another format is rebuilt."""
     model: str | None = None
     """The embedding model of its vectors; None until the first vectors come."""
     dimensions: int = 0
@@ -135,9 +135,6 @@ class Generation:
         return self.model in (None, model) or (
             model.endswith(DIGEST_MARK) and (self.model or "").startswith(model)
         )
-
-    def as_json(self) -> dict[str, Any]:
-        return {"name": self.name, "format": self.format, "model": self.model, "dimensions": self.dimensions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,7 @@ class ThreadProgress:
 
 
 FORMAT = 4
-"""Of rows and words. Raise it when either changes: every index is then made anew."""
+"""Of rows and words. Raise it when either changes: every index is then rebuilt."""
 _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
 _MEANING_CHARS = 2_000

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
@@ -47,10 +48,7 @@ SCHEMA = pa.schema(
 """What every table has; the vector comes with the first of them."""
 
 _ORDER = [("thread_id", "ascending"), ("position", "ascending"), ("row_id", "ascending")]
-_OF_ROW = (
-    "row_id", "type", "text", "timestamp", "thread_id", "position", "message_ids", "role", "sender", "agent_id",
-    "tags", "path", "sources", "until", "pinned", "edited",
-)  # fmt: skip
+_OF_ROW = tuple(field.name for field in fields(IndexRow))
 """The columns that make an IndexRow, in the order of its fields."""
 
 _SHARED = frozenset({"type", "thread_id", "role", "sender", "agent_id", "path"})

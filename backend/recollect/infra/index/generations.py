@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ class GenerationFiles:
         folder = self.path(generation.name)
         for needed in (self.folder, folder):
             _make_folder(needed)
-        _replace(folder / _DESCRIPTION, generation.as_json())
+        _replace(folder / _DESCRIPTION, asdict(generation))
         sync(self.folder)
 
     def promote(self, name: str) -> None:
@@ -125,12 +126,12 @@ def _make_folder(folder: Path) -> None:
 
 
 def _move_aside(path: Path, wanted: str) -> None:
-    """What stands in the way of the index may be somebody's; the index can be made anew."""
+    """What stands in the way of the index may be somebody's; the index can be rebuilt."""
     # A folder is hidden: it would be taken for a generation, and discarded.
     name = f".{path.name}" if path.is_dir() else path.name
     aside = path.with_name(f"{name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
     path.rename(aside)
-    _log.error("%s was no %s; it is kept as %s, and the index is made anew", path.name, wanted, aside.name)
+    _log.error("%s was no %s; it is kept as %s, and the index is rebuilt", path.name, wanted, aside.name)
 
 
 def _is_name(name: str) -> bool:

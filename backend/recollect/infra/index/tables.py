@@ -60,7 +60,7 @@ class OwnerTable:
         self._path = folder / f"{name}{SUFFIX}"
         self._being_made = folder / f"new_{name}{SUFFIX}"
         self._being_dropped = folder / f"dropped_{name}"
-        # A session of its own: caches go with this object, and never outlive a table that is dropped and made anew.
+        # A session of its own: caches go with this object, and never outlive a table that is dropped and made again.
         self._connection = lancedb.connect(folder, session=lancedb.Session(**_CACHES))
         self._table: Any = None
         self._synced: set[Path] = set()
@@ -188,7 +188,7 @@ class OwnerTable:
 
     @contextmanager
     def _guarded(self, verb: str) -> Iterator[None]:
-        """After an error what is in memory is in doubt: the next call opens the table anew.
+        """After an error what is in memory is in doubt: the next call opens the table again.
 
         The message names nobody; what LanceDB said is the cause.
         """

@@ -37,7 +37,7 @@ _BEHIND = f"""{_PROGRESS} AND t.pk > :after AND (
 # The number of a thread that was deleted can be another's by now.
 _AS_SEEN = "pk = :thread_pk AND revision = :revision AND space = :space AND thread_id = :thread_id AND user_id = :user_id"
 
-# What was edited is embedded anew from the first text without a vector on: none of those before was refused.
+# What was edited is embedded again from the first text without a vector on: none of those before was refused.
 _RECORD_WORDS = f"""
 INSERT INTO index_progress (generation, thread_pk, words_to, vectors_to, header_revision, revision)
 SELECT :generation, pk, :words_to, min(:vectors_to, :words_to), :header_revision, :revision FROM threads
@@ -61,7 +61,7 @@ JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
 WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.words_to
     AND trim(u.content, char({_BLANK})) != ''"""
 
-# Where a turn was edited, its rows are being written anew, and their vectors come later.
+# Where a turn was edited, its rows are being written again, and their vectors come later.
 _COUNT_VECTORS = f"""
 SELECT coalesce(sum(max(0, number - refused)), 0) AS number FROM (
     SELECT p.refused, count(*) AS number FROM turns u JOIN threads t ON t.pk = u.thread_pk
@@ -72,7 +72,7 @@ SELECT coalesce(sum(max(0, number - refused)), 0) AS number FROM (
     GROUP BY t.pk
 )"""
 
-# Notes that changed or went since are being written anew.
+# Notes that changed or went since are being written again.
 _COUNT_NOTES = """
 SELECT coalesce(sum(i.rows), 0) AS rows, coalesce(sum(i.vectors), 0) AS vectors
 FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
@@ -133,7 +133,7 @@ class SqlIndexLedger:
         return bool(found)
 
     async def add_generation(self, generation: str) -> None:
-        """Begin a generation's records anew."""
+        """Start a generation's records from nothing."""
 
         def add(connection: sqlite3.Connection) -> None:
             _delete(connection, "= ?", (generation,))

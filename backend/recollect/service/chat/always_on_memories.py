@@ -15,7 +15,7 @@ from recollect.domain.prompt import Memory
 from recollect.domain.recall.rows import Vectors, told
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 
 _DAY_MS = 86_400_000
 _AHEAD_MS = 7 * _DAY_MS
@@ -144,7 +144,7 @@ def without_repeats(first: Sequence[Memory], then: Sequence[Memory]) -> list[Mem
 class QuerySimilarity:
     """Cosines. The parts of a hit's score are scaled to the owner's rows, so that the best row is always at the top."""
 
-    corpora: Corpora
+    corpora: CorpusCache
 
     async def of(self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]) -> dict[str, float]:
         """Of the query's vector and each row's; a row that has none yet is left out."""

@@ -30,7 +30,7 @@ from recollect.service.coordination import OwnerLocks
 _FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
 """Rows, and characters in them, that are taken in on the event loop; more are taken in off it."""
 _EMPTY_SHARE = 1 / 3
-"""A corpus of which this much is empty is read anew."""
+"""A corpus of which this much is empty is reloaded."""
 _FEWEST_EMPTY = 256
 """Fewer empty places are not worth it."""
 _GROWTH = 1.1
@@ -50,7 +50,7 @@ class OwnerCorpus:
     """Ids of the rows that came from the journal."""
 
 
-class Corpora:
+class CorpusCache:
     """The owners that were searched last, up to a budget of memory.
 
     An index that is missing, damaged or behind never hides anything: what it lacks is read from the journal.
@@ -78,10 +78,10 @@ class Corpora:
         self._loaded: OrderedDict[str, OwnerCorpus] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._measured_rows: dict[str, int] = {}
-        self._reading_anew: dict[str, asyncio.Task[None]] = {}
+        self._reloading: dict[str, asyncio.Task[None]] = {}
         self._loading: set[str] = set()
         self.damaged = 0
-        """How often an owner's index was found damaged and is made anew."""
+        """How often an owner's index was found damaged and is rebuilt."""
         self.notes_lost: set[str] = set()
         """Owners of whose notes the index lost its rows; whoever puts them back takes the owner out."""
 
@@ -113,7 +113,7 @@ class Corpora:
     ) -> None:
         """Rows that were written for an owner whose lock the caller holds, and the ids of rows that were removed.
 
-        A row that was written anew keeps its vector where its meaning did not change, as it does in the index; one
+        A row that was written again keeps its vector where its meaning did not change, as it does in the index; one
         that was removed before it was written does not.
         """
         if is_agents(owner):
@@ -182,19 +182,19 @@ class Corpora:
             corpus.set_vectors(list(kept), np.stack(list(kept.values())))
         if loaded.owner in self._measured_rows and len(corpus) > _GROWTH * self._measured_rows[loaded.owner]:
             self._measure(loaded)
-        self._read_anew_if_empty(loaded)
+        self._reload_if_empty(loaded)
 
-    def _read_anew_if_empty(self, loaded: OwnerCorpus) -> None:
+    def _reload_if_empty(self, loaded: OwnerCorpus) -> None:
         """Off the path of searches: these go on with what is there until the new one is whole."""
         corpus = loaded.corpus
         if corpus.empty_share < _EMPTY_SHARE or corpus.empty_places < _FEWEST_EMPTY:
             return
-        if loaded.owner not in self._reading_anew:
-            task = asyncio.create_task(self._read_anew(loaded))
-            self._reading_anew[loaded.owner] = task
-            task.add_done_callback(lambda done: self._was_read_anew(loaded.owner, done))
+        if loaded.owner not in self._reloading:
+            task = asyncio.create_task(self._reload(loaded))
+            self._reloading[loaded.owner] = task
+            task.add_done_callback(lambda done: self._reloaded(loaded.owner, done))
 
-    async def _read_anew(self, loaded: OwnerCorpus) -> None:
+    async def _reload(self, loaded: OwnerCorpus) -> None:
         async with self._locks.of(loaded.owner):
             if self._loaded.get(loaded.owner) is loaded:
                 generation = self._generation
@@ -202,10 +202,10 @@ class Corpora:
                 if generation == self._generation and self._loaded.get(loaded.owner) is loaded:
                     self._keep(read)
 
-    def _was_read_anew(self, owner: str, task: asyncio.Task[None]) -> None:
-        self._reading_anew.pop(owner, None)
+    def _reloaded(self, owner: str, task: asyncio.Task[None]) -> None:
+        self._reloading.pop(owner, None)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("an owner's rows could not be read anew; those in memory stay", exc_info=error)
+            _log.error("an owner's rows could not be reloaded; those in memory stay", exc_info=error)
 
     async def set_vectors(self, owner: str, row_ids: Sequence[str], vectors: Vectors) -> None:
         """Vectors that were written for an owner whose lock the caller holds."""
@@ -226,7 +226,7 @@ class Corpora:
                 known.pop(dropped, None)
 
     def clear(self) -> None:
-        for task in list(self._reading_anew.values()):
+        for task in list(self._reloading.values()):
             task.cancel()
         for known in (self._loaded, self._sizes, self._measured_rows):
             known.clear()
@@ -255,7 +255,7 @@ class Corpora:
         try:
             stored = await self._store.load(generation, agent)
         except IndexUnavailable as error:
-            _log.error("an agent's index is damaged and is made anew: %s", error.message)
+            _log.error("an agent's index is damaged and is rebuilt: %s", error.message)
             self._on_damage(agent, loaded.space, "")
             return
         mine = [place for place, row in enumerate(stored.rows) if came_from(loaded.owner, row)]
@@ -288,8 +288,8 @@ class Corpora:
         return StoredRows()
 
     async def found_damaged(self, owner: str, space: str, user_id: str, problem: str) -> None:
-        """Have an owner's index made anew. The caller holds the owner's lock."""
-        _log.error("an owner's index is damaged and is made anew: %s", problem)
+        """Have an owner's index rebuilt. The caller holds the owner's lock."""
+        _log.error("an owner's index is damaged and is rebuilt: %s", problem)
         self.damaged += 1
         if await self._ledger.notes(self._generation, owner):
             self.notes_lost.add(owner)

@@ -28,25 +28,17 @@ from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
 from recollect.service.ports import Embedder
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.words import Key, WordIndexer
 
 BATCH = 64
 PROBE = "hello"
 """A text that every model takes: whether it is embedded tells a model that is down from a text that is refused."""
 
+_Part = tuple[ThreadProgress, int, list[IndexRow]]
+"""Of a batch: a thread, the position that it is embedded to, and its rows."""
+
 _log = logging.getLogger("recollect.index")
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Rows of several threads that are embedded together."""
-
-    threads: list[tuple[ThreadProgress, int, list[IndexRow]]] = field(default_factory=list)
-
-    @property
-    def rows(self) -> list[IndexRow]:
-        return [row for _, _, rows in self.threads for row in rows]
 
 
 @dataclass(slots=True)
@@ -71,7 +63,7 @@ class MeaningIndexer:
         turns: SqlTranscriptStore,
         words: WordIndexer,
         locks: OwnerLocks,
-        corpora: Corpora,
+        corpora: CorpusCache,
         embedder: Embedder | None,
         fail_points: FailPoints,
     ) -> None:
@@ -100,10 +92,10 @@ class MeaningIndexer:
         Raises EmbedderUnavailable; then nothing was recorded.
         """
         batch, unfinished = await self._gather(generation, threads)
-        vectors = await self.vectors_of(generation, batch.rows)
+        vectors = await self.vectors_of(generation, [row for _, _, rows in batch for row in rows])
         outcome = Embedded(await self.fitting(generation, vectors), unfinished)
         start = 0
-        for seen, vectors_to, rows in batch.threads:
+        for seen, vectors_to, rows in batch:
             mine = vectors[start : start + len(rows)]
             start += len(rows)
             thread = seen.thread
@@ -116,8 +108,8 @@ class MeaningIndexer:
                 unfinished.append((thread.space, thread.thread_id))
         return outcome
 
-    async def _gather(self, generation: Generation, threads: Sequence[Key]) -> tuple[_Batch, list[Key]]:
-        batch = _Batch()
+    async def _gather(self, generation: Generation, threads: Sequence[Key]) -> tuple[list[_Part], list[Key]]:
+        batch: list[_Part] = []
         unfinished: list[Key] = []
         room = BATCH
         for space, thread_id in threads:
@@ -131,7 +123,7 @@ class MeaningIndexer:
             placed = await self._turns.turns(space, thread_id, seen.vectors_to + 1, seen.words_to, limit=room)
             is_all = len(placed) < room
             rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
-            batch.threads.append((seen, seen.words_to if is_all else placed[-1].position, rows))
+            batch.append((seen, seen.words_to if is_all else placed[-1].position, rows))
             room -= len(placed)
             if not is_all:
                 unfinished.append((space, thread_id))
@@ -284,7 +276,7 @@ class MeaningIndexer:
             try:
                 stored = await self._store.load(source.name, owner)
             except IndexUnavailable:
-                stored = StoredRows()  # The reason for the new generation, perhaps. All is embedded anew.
+                stored = StoredRows()  # The reason for the new generation, perhaps. All is embedded again.
             self._kept = (
                 owner,
                 await asyncio.to_thread(

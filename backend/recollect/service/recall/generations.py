@@ -5,7 +5,7 @@ from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 
 
@@ -71,10 +71,10 @@ _AT_ONCE = 20
 
 
 class IndexInspector:
-    """Counts every owner's rows once, and has those made anew that are fewer than the ledger says."""
+    """Counts every owner's rows once, and has those rebuilt that are fewer than the ledger says."""
 
     def __init__(
-        self, store: LanceIndex, ledger: SqlIndexLedger, corpora: Corpora, locks: OwnerLocks
+        self, store: LanceIndex, ledger: SqlIndexLedger, corpora: CorpusCache, locks: OwnerLocks
     ) -> None:
         self._store = store
         self._ledger = ledger

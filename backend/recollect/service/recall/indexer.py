@@ -12,7 +12,7 @@ from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import PersistentLoop
 from recollect.service.ports import Embedder
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
 from recollect.service.recall.embedding_queue import EmbeddingQueue, Refusals
 from recollect.service.recall.generations import Generations, IndexInspector
@@ -35,7 +35,7 @@ class Indexer:
         ledger: SqlIndexLedger,
         words: WordIndexer,
         meaning: MeaningIndexer,
-        corpora: Corpora,
+        corpora: CorpusCache,
         embedder: Embedder | None,
         *,
         delay_seconds: float = 0.1,
@@ -62,7 +62,7 @@ class Indexer:
         self.generations = Generations(store, ledger, meaning)
         self._behind = WordQueue(words, self._unembedded.add_threads)
         self._damaged: dict[str, tuple[str, str]] = {}
-        """Owners, with their space and user, whose rows are dropped and put anew."""
+        """Owners, with their space and user, whose rows are dropped and put again."""
         self._note_owners: dict[str, None] = {}
         self._owner_in_work: str | None = None
         """Whose notes are being indexed."""
@@ -79,7 +79,7 @@ class Indexer:
             self._meaning_step, delay_seconds=delay_seconds, patient=True, on_change=self._changed.set
         )
         self.remaking = False
-        """Whether an index that was missing, damaged or of another format is being made anew."""
+        """Whether an index that was missing, damaged or of another format is being rebuilt."""
 
     @property
     def live(self) -> Generation:

@@ -111,7 +111,7 @@ class Reindexer:
         vault or files of notes are missing, and AlreadyExists.
         """
         if self._running.locked():
-            raise AlreadyExists("the index is being made anew already")
+            raise AlreadyExists("the index is being rebuilt already")
         async with self._running:
             if not self.words.vault.is_there():
                 raise StorageUnavailable("the vault is missing, and the index cannot be made from it")

@@ -23,7 +23,7 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import Clock
 from recollect.service.ports import Embedder
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.indexer import Indexer
 from recollect.service.threads import DEFAULT_USER, owned_thread
 
@@ -74,7 +74,7 @@ class Recall:
     def __init__(
         self,
         indexer: Indexer,
-        corpora: Corpora,
+        corpora: CorpusCache,
         ledger: SqlIndexLedger,
         threads: SqlThreadStore,
         turns: SqlTranscriptStore,

@@ -215,7 +215,7 @@ def index_problem(indexer: Indexer) -> str | None:
     if indexer.remaking:
         threads, owners = indexer.waiting[0], indexer.notes_waiting
         left = f"{threads} threads and the notes of {owners} users are left"
-        return f"the index is being made anew, {left}; {_UNTIL}"
+        return f"the index is being rebuilt, {left}; {_UNTIL}"
     return None
 
 

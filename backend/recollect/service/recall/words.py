@@ -28,7 +28,7 @@ from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.recall.corpus_cache import Corpora
+from recollect.service.recall.corpus_cache import CorpusCache
 
 Key = tuple[str, str]
 """Space and thread."""
@@ -47,7 +47,7 @@ class WordIndexer:
     notes: SqlNoteStore
     vault: Vault
     locks: OwnerLocks
-    corpora: Corpora
+    corpora: CorpusCache
     fail_points: FailPoints
 
     async def index_threads(
@@ -144,9 +144,9 @@ class WordIndexer:
     async def forget_thread(
         self, generations: Callable[[], Sequence[str]], space: str, user_id: str, thread_id: str
     ) -> bool:
-        """Leave no byte of a thread in the index; what the thread holds by now is indexed anew.
+        """Leave no byte of a thread in the index; what the thread holds by now is indexed again.
 
-        False where an owner's rows could not be read, and all of them went: then all is indexed anew.
+        False where an owner's rows could not be read, and all of them went: then all is indexed again.
         """
         owner = owner_folder(space, user_id)
         readable = True
