@@ -8,7 +8,7 @@ import pytest
 
 from recollect.domain.model import Note
 from recollect.domain.recall.rows import FORMAT, Generation
-from recollect.service import coordination as persistent_loop
+from recollect.service import coordination as retry_loop
 from recollect.service.recall.verify import index_problem
 from tests.contract.journals import Journal
 from tests.eventually import eventually
@@ -21,8 +21,8 @@ HINT = "recollect reindex"
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(retry_loop, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retry_loop, "_LONGEST_PAUSE", 0.01)
 
 
 @pytest.fixture

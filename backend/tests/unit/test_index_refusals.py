@@ -6,7 +6,7 @@ import pytest
 
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable
-from recollect.service import coordination as persistent_loop
+from recollect.service import coordination as retry_loop
 from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.verify import meaning_problem
 from tests.contract.journals import Journal
@@ -32,8 +32,8 @@ class Failing(FakeEmbedder):
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(retry_loop, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retry_loop, "_LONGEST_PAUSE", 0.01)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from recollect.domain.recall.rows import FORMAT, Generation, StoredRows
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
-from recollect.service import coordination as persistent_loop
+from recollect.service import coordination as retry_loop
 from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.fakes import FakeEmbedder
@@ -19,8 +19,8 @@ HINT = "recollect reindex"
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(persistent_loop, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(retry_loop, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retry_loop, "_LONGEST_PAUSE", 0.01)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one
     await house.add("t1", "one")
     await house.settled()
     embedder(house).dimensions += 1
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(retry_loop, "_FIRST_PAUSE", 60.0)
     await house.add("t1", "two")
     await eventually(lambda: house.indexer.meaning_problem)
     await house.reindexer.reindex()

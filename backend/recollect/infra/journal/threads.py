@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recollect.domain.identity import turn_number
-from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadPlace, Turn
+from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import Database, QueueingStore
 from recollect.infra.journal.forgetting import forget_turns
@@ -106,7 +106,7 @@ class SqlThreadStore(QueueingStore):
         user_id: str | None = None,
         words: str | None = None,
         limit: int,
-        after: ThreadPlace | None = None,
+        after: ThreadCursor | None = None,
     ) -> list[Thread]:
         """Pinned ones first, then the last used first. With `words`, those whose title holds them, in any case."""
         sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space"
