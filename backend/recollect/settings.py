@@ -192,9 +192,7 @@ class EmbeddingSettings(_Group):
     )
     model: str | None = Field(None, description="Name of the model on that server.")
     api_key: SecretStr | None = Field(None, description="API key for that server.")
-    dimensions: int | None = Field(
-        None, ge=1, description="Length of its vectors; others are refused. Unset: that of the first one."
-    )
+    dimensions: int | None = Field(None, ge=1, description="Required length of its vectors; unset: any.")
     timeout_seconds: float = Field(30, gt=0, le=600, description="Time limit for one request to that server.")
     query_seconds: float = Field(
         2, gt=0, le=60, description="Time limit for embedding a query; then the search goes by words alone."

@@ -154,8 +154,8 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class ThreadPlace:
-    """A place that stays where it was, also when its thread is used, unpinned or deleted meanwhile."""
+class ThreadCursor:
+    """A cursor into the list of recent threads. It stays valid when its thread is used, unpinned or deleted."""
 
     pinned: bool
     updated: int
@@ -166,7 +166,7 @@ class ThreadPlace:
         return cls(thread.pinned, thread.updated, thread.thread_id)
 
     def as_text(self) -> str:
-        """To be handed out as the mark of a page's end."""
+        """For `next` of a page."""
         return json.dumps(
             [self.pinned, self.updated, self.thread_id], ensure_ascii=False, separators=(",", ":")
         )
@@ -177,7 +177,7 @@ class ThreadPlace:
         match json.loads(text):
             case [bool(pinned), int(updated), str(thread_id)] if abs(updated) < 2**62:
                 return cls(pinned, int(updated), thread_id)
-        raise ValueError("this is no place in a list of threads")
+        raise ValueError("not a cursor of the list of threads")
 
 
 NOTE_BYTES = 1_000_000

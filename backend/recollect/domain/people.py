@@ -118,12 +118,7 @@ def parse_preset(text: str, *, space: str, name: str) -> tuple[Preset, tuple[str
 
     `space` and `name` are those of a file that does not say.
     """
-    mapping, body_line, problems = split_front_matter(text)
-    if mapping is None:
-        raise ValueError(problems[0].message)
-    kind = read_header(mapping)
-    if kind != PRESET:
-        raise ValueError(f"the file is of the kind {kind}, not {PRESET}")
+    mapping, body_line = _read_front_matter(text, PRESET)
     try:
         preset = Preset(
             space=_optional_text(mapping, "space") or space,
@@ -138,6 +133,16 @@ def parse_preset(text: str, *, space: str, name: str) -> tuple[Preset, tuple[str
     except InvalidInput as error:
         raise ValueError(error.message) from error
     return preset, tuple(key for key in mapping if key not in _KNOWN)
+
+
+def _read_front_matter(text: str, kind: str) -> tuple[Mapping[str, Any], int]:
+    """The properties of a file of that kind, and the line its body begins at. Raises ValueError, in words."""
+    mapping, body_line, problems = split_front_matter(text)
+    if mapping is None:
+        raise ValueError(problems[0].message)
+    if (found := read_header(mapping)) != kind:
+        raise ValueError(f"the file is of the kind {found}, not {kind}")
+    return mapping, body_line
 
 
 def _write_body(text: str) -> str:
@@ -249,12 +254,7 @@ def parse_preferences(text: str, *, space: str, user_id: str) -> tuple[Preferenc
 
     `space` and `user_id` are those of a file that does not say.
     """
-    mapping, body_line, problems = split_front_matter(text)
-    if mapping is None:
-        raise ValueError(problems[0].message)
-    kind = read_header(mapping)
-    if kind != PREFERENCES:
-        raise ValueError(f"the file is of the kind {kind}, not {PREFERENCES}")
+    mapping, body_line = _read_front_matter(text, PREFERENCES)
     owner = _optional_text(mapping, "owner") or f"users/{user_id}"
     if not owner.startswith("users/"):
         raise ValueError("owner is not users/ and an id")

@@ -1,6 +1,7 @@
-"""Figures for operators, in Prometheus' form. Each App has a registry of its own."""
+"""Statistics in the format of Prometheus. Each App has a registry of its own."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -12,91 +13,50 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "recollect_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.requests = counter("recollect_requests", "Requests answered.", ["method", "route", "status"])
+        self.seconds = histogram("recollect_request_seconds", "Time to answer a request.", ["route"])
+        self.messages = counter("recollect_messages", "Messages by what happened to them.", ["status"])
+        self.jobs = gauge("recollect_jobs", "Jobs that are not done.", ["state"])
+        self.jobs_finished = gauge("recollect_jobs_finished", "Jobs done since the start.")
+        self.jobs_failed = gauge("recollect_jobs_failed", "Failed attempts since the start.")
+        self.oldest_job = gauge(
+            "recollect_oldest_job_wait_seconds", "How long the oldest due job has waited."
         )
-        self.seconds = Histogram(
-            "recollect_request_seconds", "Time to answer a request.", ["route"], registry=self.registry
+        self.commits = gauge("recollect_journal_commits", "Commits since the start.")
+        self.writes = gauge("recollect_journal_writes", "Writes since the start.")
+        self.conflicts = gauge("recollect_vault_conflicts", "Conflict files of hand edits since the start.")
+        self.searches = counter("recollect_searches", "Searches by mode and outcome.", ["mode", "outcome"])
+        self.index_waiting = gauge("recollect_index_waiting", "Threads that wait to be indexed.", ["stage"])
+        self.index_files = gauge("recollect_index_files", "Files of the index.")
+        self.index_bytes = gauge("recollect_index_bytes", "Bytes of the index.")
+        self.index_memory = gauge("recollect_index_memory_bytes", "Memory used by rows that are searched.")
+        self.compaction_failures = gauge(
+            "recollect_index_compaction_failures", "Failed compactions since the start."
         )
-        self.messages = Counter(
-            "recollect_messages", "Messages by what happened to them.", ["status"], registry=self.registry
+        self.index_damaged = gauge("recollect_index_damaged", "Owners whose index was damaged and rebuilt.")
+        self.embedded = gauge("recollect_embedded_texts", "Texts embedded since the start.")
+        self.hand_edits = gauge(
+            "recollect_hand_edits", "Hand edits since the start, by outcome.", ["outcome"]
         )
-        self.jobs = Gauge("recollect_jobs", "Jobs that are not done.", ["state"], registry=self.registry)
-        self.jobs_finished = Gauge(
-            "recollect_jobs_finished", "Jobs done since the start.", registry=self.registry
-        )
-        self.jobs_failed = Gauge(
-            "recollect_jobs_failed", "Failed attempts since the start.", registry=self.registry
-        )
-        self.oldest_job = Gauge(
-            "recollect_oldest_job_wait_seconds",
-            "How long the oldest due job has waited.",
-            registry=self.registry,
-        )
-        self.commits = Gauge("recollect_journal_commits", "Commits since the start.", registry=self.registry)
-        self.writes = Gauge("recollect_journal_writes", "Writes since the start.", registry=self.registry)
-        self.conflicts = Gauge(
-            "recollect_vault_conflicts",
-            "Hand-edited files kept beside ours since the start.",
-            registry=self.registry,
-        )
-
-        self.searches = Counter(
-            "recollect_searches", "Searches by mode and outcome.", ["mode", "outcome"], registry=self.registry
-        )
-        self.index_waiting = Gauge(
-            "recollect_index_waiting", "Threads that wait to be indexed.", ["stage"], registry=self.registry
-        )
-        self.index_files = Gauge("recollect_index_files", "Files of the index.", registry=self.registry)
-        self.index_bytes = Gauge("recollect_index_bytes", "Bytes of the index.", registry=self.registry)
-        self.index_memory = Gauge(
-            "recollect_index_memory_bytes", "Memory of the texts that are searched.", registry=self.registry
-        )
-        self.compaction_failures = Gauge(
-            "recollect_index_compaction_failures",
-            "Failed compactions since the start.",
-            registry=self.registry,
-        )
-        self.index_damaged = Gauge(
-            "recollect_index_damaged", "Owners whose index was damaged and made anew.", registry=self.registry
-        )
-        self.embedded = Gauge(
-            "recollect_embedded_texts", "Texts embedded since the start.", registry=self.registry
-        )
-        self.hand_edits = Gauge(
-            "recollect_hand_edits",
-            "Hand edits since the start, by outcome.",
-            ["outcome"],
-            registry=self.registry,
-        )
-
-        self.prompt_tokens = Counter(
+        self.prompt_tokens = counter(
             "recollect_prompt_tokens",
-            "Tokens of prompts as the backends told, by whether their cache held them.",
+            "Prompt tokens as reported by the backends, cached or evaluated.",
             ["backend", "kind"],
-            registry=self.registry,
         )
-        self.first_token = Histogram(
+        self.first_token = histogram(
             "recollect_first_token_seconds",
-            "From sending a prompt to the first piece of its answer.",
+            "From sending a prompt to the first token of its answer.",
             ["backend"],
-            registry=self.registry,
         )
-        self.gate = Gauge(
-            "recollect_gate",
-            "At the gate: chats, running and waiting calls.",
-            ["what"],
-            registry=self.registry,
+        self.gate = gauge("recollect_gate", "At the gate: chats, running and waiting calls.", ["what"])
+        self.gate_oldest_wait = gauge(
+            "recollect_gate_oldest_wait_seconds", "How long the oldest waiting background call has waited."
         )
-        self.gate_oldest_wait = Gauge(
-            "recollect_gate_oldest_wait_seconds",
-            "How long the background call that has waited longest has waited.",
-            registry=self.registry,
-        )
-        self.gate_preempted = Gauge(
-            "recollect_gate_preempted",
-            "Background calls that made way for a chat since the start.",
-            registry=self.registry,
+        self.gate_preempted = gauge(
+            "recollect_gate_preempted", "Background calls preempted by a chat since the start."
         )
 
         self._message_children = {

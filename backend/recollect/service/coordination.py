@@ -12,7 +12,7 @@ from recollect.errors import RecollectError
 Clock = Callable[[], int]
 """Now, in UTC milliseconds."""
 Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is."""
+"""Called with how much is done and the total."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _LONGEST_IMPATIENT_PAUSE = 5.0
@@ -25,11 +25,11 @@ def now_ms() -> int:
 
 
 def no_progress(done: int, total: int) -> None:
-    """For callers that do not watch."""
+    """Ignore progress."""
 
 
-class PersistentLoop:
-    """Runs `step` once for every burst of `wake`. What befalls it is `problem` until it succeeds again."""
+class RetryLoop:
+    """Runs `step` once per burst of `wake`, with retries. `problem` holds the last error until a run succeeds."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class PersistentLoop:
         patient: bool,
         on_change: Callable[[], None],
     ) -> None:
-        """A `patient` one is woken from the pause after a failure by `begin_anew` alone, and pauses for longer: what it
-        asks may be somebody else's. Any other goes on within seconds of room on a disk that was full.
+        """After a failure, a `patient` loop backs off up to 30 s and only `begin_anew` wakes it: it may be asking somebody
+        else's server. Any other loop retries within 5 s, as soon as a full disk has room again.
 
-        `on_change` is told of every outcome.
+        `on_change` is called after every run.
         """
         self._step = step
         self._delay = delay_seconds
@@ -66,7 +66,7 @@ class PersistentLoop:
         self._woken.set()
 
     def begin_anew(self) -> None:
-        """What it failed at is put right: that is no problem any more, and the next try is now."""
+        """The cause of the failure was fixed: clear `problem` and retry now."""
         self.problem = None
         self._begun_anew.set()
         self.wake()
@@ -81,7 +81,7 @@ class PersistentLoop:
             self._on_change()
 
     async def _take_burst(self) -> None:
-        await asyncio.sleep(self._delay)  # For the rest of it: one write for all.
+        await asyncio.sleep(self._delay)  # Debounce: one run for the whole burst.
         self._woken.clear()
 
     async def _until_it_succeeds(self) -> None:
@@ -93,7 +93,7 @@ class PersistentLoop:
                 await self._step()
                 self.problem = None
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is shown in health and tried again
+            except Exception as error:  # noqa: BLE001 - shown in health and retried
                 self._report(error)
             await self._pause(pause)
             pause = min(longest, pause * 2)
@@ -113,7 +113,7 @@ class PersistentLoop:
 
 
 class OwnerLocks:
-    """What is written to an owner's index, and what of it is in memory, change together or not at all."""
+    """One lock per owner, so that an owner's index and its copy in memory change together."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

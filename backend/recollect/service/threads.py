@@ -18,7 +18,7 @@ from recollect.domain.model import (
     Receipt,
     Role,
     Thread,
-    ThreadPlace,
+    ThreadCursor,
     Turn,
 )
 from recollect.domain.paths import agent_folder, owner_folder
@@ -114,7 +114,7 @@ async def recent_threads(
     """Pinned ones first, then the last used first. Raises InvalidInput where `after` marks no page's end."""
     acting = caller.acting_for(user_id)
     try:
-        place = ThreadPlace.from_text(after) if after is not None else None
+        place = ThreadCursor.from_text(after) if after is not None else None
     except ValueError as error:
         raise InvalidInput("after: must be `next` of the page before", field="after") from error
     return await threads.recent_threads(
@@ -251,9 +251,9 @@ async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
 
 
 async def get_coverage(
-    counts: SqlCoverage, threads: SqlThreadStore, caller: Caller, thread_id: str | None, user_id: str | None
+    counts: SqlCoverage, caller: Caller, thread_id: str | None, user_id: str | None
 ) -> Coverage:
-    """Of one session or, without one, of all that the caller may see. A session nobody knows has no messages."""
+    """Of one session, or of all that the caller may see. An unknown session has no messages."""
     acting = caller.acting_for(user_id)
     return await counts.coverage(space=caller.space, thread_id=thread_id, user_id=acting)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.job import BOUNDARY, PURGE, TRANSCRIBE, Job
-from recollect.domain.model import Append, NewTurn, Thread, ThreadPlace
+from recollect.domain.job import BOUNDARY, TRANSCRIBE
+from recollect.domain.model import Append, NewTurn, Thread, ThreadCursor
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.forget.purge import IncognitoEnds
@@ -244,7 +244,7 @@ async def test_recent_threads_page_without_gap_or_overlap_though_one_is_used_or_
     journal.clock.advance(1000)
     await journal.add(first[-1].thread_id, "hello again")
     await journal.threads.delete_thread(first[0].thread_id)
-    rest = await journal.threads.recent_threads(limit=10, after=ThreadPlace.of(first[-1]))
+    rest = await journal.threads.recent_threads(limit=10, after=ThreadCursor.of(first[-1]))
     assert [thread.thread_id for thread in first + rest] == ["t5", "t4", "t3", "t2", "t1", "t0"]
 
 
@@ -279,76 +279,6 @@ async def test_two_spaces_with_one_thread_id_do_not_meet(journal: Journal) -> No
     assert await journal.texts("t1", space="one") == ["here"]
     await journal.threads.delete_thread("t1", space="one")
     assert await journal.texts("t1", space="two") == ["there"]
-
-
-# Forgetting
-
-
-async def test_a_cleared_thread_is_empty_and_still_there(journal: Journal) -> None:
-    await journal.threads.create_thread(ANNS)
-    await journal.add("t1", "a", "b")
-    assert await journal.threads.clear_thread("t1") == 2
-    thread = await journal.threads.get_thread("t1")
-    assert thread is not None
-    assert (thread.title, thread.turn_count) == ("Marta", 0)
-    assert await journal.texts("t1") == []
-
-
-@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
-async def test_a_thread_that_is_not_there_cannot_be_forgotten(journal: Journal, forget: str) -> None:
-    with pytest.raises(NotFound):
-        await getattr(journal.threads, forget)("t1")
-
-
-@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
-async def test_a_forgotten_message_is_refused_as_forgotten(journal: Journal, forget: str) -> None:
-    append = Append("default", "t1", [said("a", "m1"), said("b", "m2")])
-    await journal.threads.append(append)
-    await getattr(journal.threads, forget)("t1")
-    receipts = await journal.threads.append(append)
-    assert [(receipt.status, receipt.turn_id) for receipt in receipts] == [("forgotten", None)] * 2
-    assert await journal.texts("t1") == []
-
-
-@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
-async def test_a_turn_id_is_never_used_again(journal: Journal, forget: str) -> None:
-    await journal.add("t1", "a", "b")
-    await getattr(journal.threads, forget)("t1")
-    (receipt,) = await journal.add("t1", "c")
-    assert receipt.turn_id == "t-3"
-
-
-async def test_a_turn_id_is_not_used_again_after_clearing_and_deleting(journal: Journal) -> None:
-    await journal.add("t1", "a", "b")
-    await journal.threads.clear_thread("t1")
-    await journal.threads.delete_thread("t1")
-    await journal.threads.create_thread(replace(ANNS, user_id="me"))
-    (receipt,) = await journal.add("t1", "c")
-    assert receipt.turn_id == "t-3"
-
-
-async def test_what_one_user_forgot_another_never_learns_of(journal: Journal) -> None:
-    for user_id in ("ann", "bob"):
-        append = Append("default", "t1", [said("a", "m1")], user_id)
-        (receipt,) = await journal.threads.append(append)
-        assert (receipt.status, receipt.turn_id) == ("accepted", "t-1")
-        await journal.threads.delete_thread("t1")
-
-
-async def test_add_turn_of_a_forgotten_message_names_the_field(journal: Journal) -> None:
-    await journal.threads.add_turn("t1", said("a", "m1"))
-    await journal.threads.clear_thread("t1")
-    with pytest.raises(AlreadyExists) as caught:
-        await journal.threads.add_turn("t1", said("a", "m1"))
-    assert caught.value.field == "message_id"
-
-
-async def test_forgetting_one_thread_leaves_its_neighbours(journal: Journal) -> None:
-    await journal.threads.append(Append("default", "t1", [said("a", "m1")]))
-    await journal.threads.append(Append("default", "t2", [said("a", "m1")]))
-    await journal.threads.delete_thread("t1")
-    (again,) = await journal.threads.append(Append("default", "t2", [said("a", "m1")]))
-    assert again.status == "duplicate"
 
 
 # The work that follows
@@ -387,30 +317,6 @@ async def test_a_change_of_the_title_queues_a_transcript(
     await journal.builder.add_thread(ANNS, [], [], [])
     await change(journal.threads)
     assert TRANSCRIBE in [job.kind for job in await journal.waiting()]
-
-
-async def test_forgetting_takes_back_what_waits_and_queues_the_purge_for_the_owner(journal: Journal) -> None:
-    await journal.add("t1", "a", user_id="ann")
-    await journal.threads.delete_thread("t1")
-    assert [(job.kind, job.payload) for job in await of_threads(journal)] == [(PURGE, {"user_id": "ann"})]
-
-
-async def test_forgetting_a_second_owners_thread_leaves_the_purge_of_the_first(journal: Journal) -> None:
-    for user_id in ("ann", "bob", "bob"):
-        await journal.add("t1", "a", user_id=user_id)
-        await journal.threads.delete_thread("t1")
-    assert [job.payload["user_id"] for job in await of_threads(journal)] == ["ann", "bob"]
-
-
-async def test_clearing_queues_a_fresh_transcript_behind_the_purge(journal: Journal) -> None:
-    await journal.add("t1", "a")
-    await journal.threads.clear_thread("t1")
-    assert [job.kind for job in await of_threads(journal)] == [PURGE, TRANSCRIBE]
-
-
-async def of_threads(journal: Journal) -> list[Job]:
-    """Without the steps that make a forgotten thread's traces go from the whole home."""
-    return [job for job in await journal.waiting() if "step" not in job.payload]
 
 
 # Incognito threads

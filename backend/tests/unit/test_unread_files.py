@@ -10,7 +10,7 @@ import pytest
 from recollect.domain.model import Note
 from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
-from recollect.service import coordination as persistent_loop
+from recollect.service import coordination as retry_loop
 from recollect.service.recall.verify import UNPROVEN
 from recollect.service.vault.reader import FileFollower
 from tests.contract.journals import Journal
@@ -210,7 +210,7 @@ async def index(
     journal: Journal, locked: LockedVault, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[IndexHouse]:
     """With two notes, one of which cannot be read any longer, and a thread."""
-    monkeypatch.setattr(persistent_loop, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retry_loop, "_FIRST_PAUSE", 0.001)
     house = IndexHouse(journal, locked)
     await house.open()
     await house.write_note("private", "heron")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from recollect.domain.entries.entry import EntryJob, KeptAnswer
 from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.identity import thread_key, turn_number
-from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
+from recollect.domain.job import BOUNDARY, FLUSH, cells_lane
 from recollect.domain.model import JsonObject, Memcell, Turn
 from recollect.domain.strategy import ClosedCell
 from recollect.errors import NotFound
@@ -28,7 +28,7 @@ from recollect.infra.journal.rows import (
     thread_of,
     turn_of,
 )
-from recollect.infra.journal.turns import Schedule
+from recollect.infra.journal.turns import Schedule, transcript_job
 
 StrategiesOf = Callable[[ClosedCell, int], Sequence[EntryJob]]
 """What follows from a memcell that is closed now."""
@@ -106,9 +106,7 @@ class SqlCellStore(QueueingStore):
                 has_tools = _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
                 closed = ClosedCell(space, user_id, agent_id, cell.memcell_id, has_tools)
                 queue_entry_jobs(connection, space, thread_id, self._strategies(closed, now), now)
-            lane = vault_lane(thread_key(space, thread_id))
-            due = now + self._schedule.transcript_delay_ms
-            return queue_jobs(connection, [NewJob(TRANSCRIBE, lane, space, thread_id, due)], now)
+            return queue_jobs(connection, [transcript_job(space, thread_id, now, self._schedule)], now)
 
         if cells:
             self._on_due(await self._database.write(take))
@@ -184,19 +182,8 @@ def _close_one(
         raise NotFound(
             f"{len(positions) - len(members)} turns of {cell.memcell_id} are no longer in the buffer"
         )
-    cursor = connection.execute(
-        "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
-        " last_position, reason, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            cell.memcell_id, thread_pk, space, thread_id,
-            json.dumps([message_id for _, message_id, *_ in members], ensure_ascii=False),
-            json.dumps(cell.turn_ids), members[-1][2], cell.reason, now,
-        ),
-    )  # fmt: skip
-    connection.executemany(
-        "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
-        [(pk, cursor.lastrowid) for pk, *_ in members],
-    )
+    stored = [(pk, message_id) for pk, message_id, *_ in members]
+    insert_cell(connection, thread_pk, (space, thread_id), cell, stored, members[-1][2], now)
     connection.executemany(
         "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?",
         [(thread_pk, pk) for pk, *_ in members],
@@ -206,6 +193,33 @@ def _close_one(
         (thread_pk, cell.memcell_id, json.dumps({"reason": cell.reason, "decided_by": decided_by}), now),
     )
     return any(calls for *_, calls in members)
+
+
+def insert_cell(
+    connection: sqlite3.Connection,
+    thread_pk: int,
+    thread: tuple[str, str],
+    cell: Memcell,
+    members: Sequence[tuple[int, str]],
+    last_position: int,
+    now: int,
+    *,
+    transcribed: bool = False,
+) -> None:
+    """A memcell of a thread (space and id), with its turns: their keys in the journal and their message ids."""
+    message_ids = json.dumps([message_id for _, message_id in members], ensure_ascii=False)
+    cursor = connection.execute(
+        "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
+        " last_position, reason, created, transcribed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            cell.memcell_id, thread_pk, *thread, message_ids, json.dumps(cell.turn_ids), last_position, cell.reason, now,
+            int(transcribed),
+        ),
+    )  # fmt: skip
+    connection.executemany(
+        "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
+        [(pk, cursor.lastrowid) for pk, _ in members],
+    )
 
 
 _LOOK_BACK = 200

@@ -10,7 +10,7 @@ from recollect.domain.forgetting import Looked, Tombstones
 from recollect.domain.identity import message_key, thread_key, turn_number
 from recollect.domain.job import PURGE
 from recollect.domain.paths import file_name, linked_turn, owner_folder
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, Row
 from recollect.infra.journal.entry_files import GONE_CASES
 from recollect.infra.journal.rows import rows
 
@@ -125,18 +125,15 @@ def _buffer(connection: sqlite3.Connection) -> Looked:
     return Looked("buffered turns", len(found), sum(row["is_gone"] for row in found))
 
 
+def _is_gone(tombstones: Tombstones, row: Row, turn_id: str) -> bool:
+    """Whether that turn of the thread that the row names was forgotten."""
+    key = thread_key(row["space"], row["thread_id"])
+    return tombstones.holds(row["space"], row["user_id"], key, turn_number(turn_id) or 0)
+
+
 def _cells(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     found = rows(connection, MEMBERS)
-    wrong = sum(
-        tombstones.holds(
-            row["space"],
-            row["user_id"],
-            thread_key(row["space"], row["thread_id"]),
-            turn_number(name) or 0,
-        )
-        for row in found
-        for name in json.loads(row["turn_ids_json"])
-    )
+    wrong = sum(_is_gone(tombstones, row, name) for row in found for name in json.loads(row["turn_ids_json"]))
     return Looked("memcells", len(found), wrong)
 
 
@@ -145,15 +142,7 @@ def _receipts(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
         connection,
         "SELECT h.space, h.user_id, h.thread_id, r.subject FROM receipts r JOIN threads h ON h.pk = r.thread_pk",
     )
-    wrong = sum(
-        tombstones.holds(
-            row["space"],
-            row["user_id"],
-            thread_key(row["space"], row["thread_id"]),
-            turn_number(row["subject"]) or 0,
-        )
-        for row in found
-    )
+    wrong = sum(_is_gone(tombstones, row, row["subject"]) for row in found)
     return Looked("receipts", len(found), wrong)
 
 

@@ -1,7 +1,6 @@
 """Taking whole threads into an empty journal, and copying a journal that is in use."""
 
 import asyncio
-import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -9,15 +8,16 @@ from pathlib import Path
 
 from recollect.domain.access import ApiKey
 from recollect.domain.forgetting import TombstoneFile
-from recollect.domain.identity import looks_made, thread_key, turn_digest, turn_number
+from recollect.domain.identity import looks_made, place_of, thread_key, turn_digest, turn_number
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.vault_file import StoredPart
+from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.forgetting import BURY
 from recollect.infra.journal.people import ADD_KEY
 from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
-from recollect.infra.journal.turns import INSERT_TURNS
+from recollect.infra.journal.turns import INSERT_TURNS, forgotten_before, turn_row
 
 
 class SqlImporter:
@@ -100,11 +100,7 @@ class SqlCopier:
 
 
 def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[Turn]) -> int:
-    forgotten, last_forgotten = connection.execute(
-        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
-        " WHERE space = ? AND user_id = ? AND thread_key = ?",
-        (thread.space, thread.user_id, thread_key(thread.space, thread.thread_id)),
-    ).fetchone()
+    forgotten, last_forgotten = forgotten_before(connection, thread.space, thread.user_id, thread.thread_id)
     last_number = max([last_forgotten, *(turn_number(turn.turn_id) or 0 for turn in turns)])
     updated = max([thread.created, *(turn.timestamp for turn in turns)])
     cursor = connection.execute(
@@ -122,11 +118,10 @@ def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[T
 
 
 def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:
-    return (
-        thread_pk, turn_number(turn.turn_id), turn.message_id, turn.role, turn.sender_id, turn.content, dumped(turn.parts),
-        dumped(turn.tool_calls), turn.tool_call_id, turn.reasoning, turn.parent_id, turn.model, turn.timestamp,
-        turn.status, turn.skip_reason, turn.timestamp, turn_digest(turn, turn.message_id),
-    )  # fmt: skip
+    digest = turn_digest(turn, turn.message_id)
+    return turn_row(
+        thread_pk, place_of(turn), turn.message_id, turn, turn.skip_reason, turn.timestamp, digest
+    )
 
 
 def _insert_cells(
@@ -147,18 +142,15 @@ def _insert_cells(
             continue
         celled.update(members)
         numbers = [turn_number(turn_id) or 0 for turn_id in members]
-        cursor = connection.execute(
-            "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
-            " last_position, reason, created, transcribed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-            (
-                cell.memcell_id, thread_pk, thread.space, thread.thread_id,
-                json.dumps([by_id[turn_id].message_id for turn_id in members], ensure_ascii=False),
-                json.dumps(members), max(numbers), cell.reason, now,
-            ),
-        )  # fmt: skip
-        connection.executemany(
-            "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
-            [(pks[number], cursor.lastrowid) for number in numbers],
+        insert_cell(
+            connection,
+            thread_pk,
+            (thread.space, thread.thread_id),
+            Memcell(cell.memcell_id, tuple(members), cell.reason),
+            [(pks[number], by_id[name].message_id) for number, name in zip(numbers, members, strict=True)],
+            max(numbers),
+            now,
+            transcribed=True,
         )
     return celled
 

@@ -4,23 +4,27 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from recollect.domain.identity import thread_key, turn_number
-from recollect.domain.job import TRANSCRIBE, vault_lane
-from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadPlace, Turn
+from recollect.domain.identity import turn_number
+from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import Database, QueueingStore
 from recollect.infra.journal.forgetting import forget_turns
 from recollect.infra.journal.rows import (
     THREAD_COLUMNS,
     TURN_COLUMNS,
-    NewJob,
     dumped,
     named_rows,
     queue_jobs,
     thread_of,
     turn_of,
 )
-from recollect.infra.journal.turns import FIND_THREAD, Schedule, append_turns, create_thread_row
+from recollect.infra.journal.turns import (
+    FIND_THREAD,
+    Schedule,
+    append_turns,
+    create_thread_row,
+    transcript_job,
+)
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
@@ -102,7 +106,7 @@ class SqlThreadStore(QueueingStore):
         user_id: str | None = None,
         words: str | None = None,
         limit: int,
-        after: ThreadPlace | None = None,
+        after: ThreadCursor | None = None,
     ) -> list[Thread]:
         """Pinned ones first, then the last used first. With `words`, those whose title holds them, in any case."""
         sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space"
@@ -274,9 +278,7 @@ class SqlThreadStore(QueueingStore):
 
     def _queue_transcript(self, connection: sqlite3.Connection, space: str, thread_id: str) -> int:
         now = self._clock()
-        lane = vault_lane(thread_key(space, thread_id))
-        due = now + self._schedule.transcript_delay_ms
-        return queue_jobs(connection, [NewJob(TRANSCRIBE, lane, space, thread_id, due)], now)
+        return queue_jobs(connection, [transcript_job(space, thread_id, now, self._schedule)], now)
 
     async def _existing(self, space: str, thread_id: str) -> Thread:
         thread = await self.get_thread(thread_id, space=space)

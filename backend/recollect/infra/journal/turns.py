@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recollect.domain import identity
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
-from recollect.domain.model import Append, NewTurn, Receipt
+from recollect.domain.model import Append, NewTurn, Receipt, Turn
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
 
@@ -115,10 +115,11 @@ def _nothing_new(
         return None
     if not head.changed or head.incognito:
         return None
-    return queue_jobs(connection, [_transcript_job(append.space, append.thread_id, now, schedule)], now)
+    return queue_jobs(connection, [transcript_job(append.space, append.thread_id, now, schedule)], now)
 
 
-def _transcript_job(space: str, thread_id: str, now: int, schedule: Schedule) -> NewJob:
+def transcript_job(space: str, thread_id: str, now: int, schedule: Schedule) -> NewJob:
+    """The job that writes what a thread has now into the vault, debounced."""
     lane = vault_lane(identity.thread_key(space, thread_id))
     return NewJob(TRANSCRIBE, lane, space, thread_id, now + schedule.transcript_delay_ms)
 
@@ -159,11 +160,7 @@ def create_thread_row(
 ) -> ThreadHead:
     """A new thread. One whose id was used before goes on counting, so no turn id is ever used twice."""
     user_id = append.user_id or DEFAULT_USER
-    forgotten, last_number = connection.execute(
-        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
-        " WHERE space = ? AND user_id = ? AND thread_key = ?",
-        (append.space, user_id, identity.thread_key(append.space, append.thread_id)),
-    ).fetchone()
+    forgotten, last_number = forgotten_before(connection, append.space, user_id, append.thread_id)
     cursor = connection.execute(
         "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito,"
         " created, updated, last_number, forgotten) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -176,6 +173,18 @@ def create_thread_row(
     return ThreadHead(cursor.lastrowid, user_id, incognito, last_number, 0, forgotten, 0, is_new=True)
 
 
+def forgotten_before(
+    connection: sqlite3.Connection, space: str, user_id: str, thread_id: str
+) -> tuple[int, int]:
+    """How many turns a user forgot of threads of this id, and the last number of them."""
+    found: tuple[int, int] = connection.execute(
+        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
+        " WHERE space = ? AND user_id = ? AND thread_key = ?",
+        (space, user_id, identity.thread_key(space, thread_id)),
+    ).fetchone()
+    return found
+
+
 def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> bool:
     tags = _unique((*json.loads(tags_json), *append.tags))
     if len(tags) > MAX_TAGS:
@@ -186,11 +195,7 @@ def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, appen
         "UPDATE threads SET tags_json = :tags, agent_id = coalesce(agent_id, :agent),"
         " header_revision = header_revision + 1"
         " WHERE pk = :pk AND (tags_json != :tags OR (agent_id IS NULL AND :agent IS NOT NULL))",
-        {
-            "pk": pk,
-            "agent": append.agent_id,
-            "tags": dumped(tags),
-        },
+        {"pk": pk, "agent": append.agent_id, "tags": dumped(tags)},
     ).rowcount
     return changed > 0
 
@@ -286,7 +291,7 @@ def turn_row(
     thread_pk: int,
     position: int,
     message_id: str,
-    turn: NewTurn,
+    turn: NewTurn | Turn,
     skip_reason: str | None,
     now: int,
     digest: bytes,
@@ -307,6 +312,6 @@ def queue_follow_up(
     lane = cells_lane(identity.thread_key(space, thread_id))
     jobs = [
         NewJob(BOUNDARY, lane, space, thread_id, boundary_due),
-        _transcript_job(space, thread_id, now, schedule),
+        transcript_job(space, thread_id, now, schedule),
     ]
     return queue_jobs(connection, jobs, now)

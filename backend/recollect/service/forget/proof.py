@@ -63,7 +63,7 @@ class ForgottenVerifier:
         await self._wait_for_purges()
         tombstones = await self.proof.tombstones()
         result.tombstones = len(tombstones)
-        steps = (self._unfinished, self._journal, self._index, self._vault, self._free_space)
+        steps = (self._journal, self._index, self._vault, self._free_space)
         for done, step in enumerate(steps, 1):
             await step(tombstones, result)
             progress(done, len(steps))
@@ -83,13 +83,10 @@ class ForgottenVerifier:
         found = await self.jobs.list_jobs(space=None, limit=_MANY_JOBS)
         return [job.job_id for job in found if job.kind == PURGE and job.state != "dead"]
 
-    async def _unfinished(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
-        for looked in await self.proof.unfinished():
-            result.add(looked)
-
     async def _journal(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
-        for looked in await self.proof.journal(tombstones):
-            result.add(looked)
+        looked = [*await self.proof.unfinished(), *await self.proof.journal(tombstones)]
+        for each in looked:
+            result.add(each)
 
     async def _index(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
         try:

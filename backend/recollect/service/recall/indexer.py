@@ -10,7 +10,7 @@ from recollect.domain.recall.rows import Generation
 from recollect.errors import IndexUnavailable, StorageUnavailable, Unavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
-from recollect.service.coordination import PersistentLoop
+from recollect.service.coordination import RetryLoop
 from recollect.service.ports import Embedder
 from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
@@ -69,13 +69,13 @@ class Indexer:
         self._scanned = False
         self._changed = asyncio.Event()
         self._words_turn, self._meaning_turn = asyncio.Lock(), asyncio.Lock()
-        self._words_loop = PersistentLoop(
+        self._words_loop = RetryLoop(
             self._words_step, delay_seconds=delay_seconds, patient=False, on_change=self._changed.set
         )
-        self._notes_loop = PersistentLoop(
+        self._notes_loop = RetryLoop(
             self._notes_step, delay_seconds=delay_seconds, patient=False, on_change=self._changed.set
         )
-        self._meaning_loop = PersistentLoop(
+        self._meaning_loop = RetryLoop(
             self._meaning_step, delay_seconds=delay_seconds, patient=True, on_change=self._changed.set
         )
         self.remaking = False

@@ -57,7 +57,7 @@ async def coverage(
 ) -> CoverageAnswer:
     """Where every accepted message is: of one session, or of all that the caller may see."""
     note(request, thread=session_id)
-    return CoverageAnswer.of(await get_coverage(home.coverage, home.THREADS, caller, session_id, user_id))
+    return CoverageAnswer.of(await get_coverage(home.coverage, caller, session_id, user_id))
 
 
 @router.get("/api/v1/jobs", responses=documented(), response_model_exclude_unset=True)

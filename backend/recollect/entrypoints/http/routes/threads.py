@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from recollect.domain.model import ThreadPlace, Turn
+from recollect.domain.model import ThreadCursor, Turn
 from recollect.entrypoints.http.answers import (
     ForgetAnswer,
     ThreadAnswer,
@@ -62,7 +62,7 @@ async def list_threads(
     if len(found) > limit:
         last = found[limit - 1]
         return ThreadsAnswer(
-            threads=page, next=ThreadPlace.of(last).as_text() if order == "recent" else last.thread_id
+            threads=page, next=ThreadCursor.of(last).as_text() if order == "recent" else last.thread_id
         )
     return ThreadsAnswer(threads=page)
 
