@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from recollect.domain.llm import json_quoted
+from recollect.domain.llm import fair_limit, json_quoted, quotable
 from recollect.domain.model import MAX_TIMESTAMP, JsonObject, Turn
 
 PROMPT_TURNS = 80
@@ -45,9 +45,9 @@ def boundary_prompt(turns: Sequence[Turn]) -> list[JsonObject]:
     """
     shown = turns[:PROMPT_TURNS]
     heads = [_head(number, turn) for number, turn in enumerate(shown, 1)]
-    texts = [_text(turn) for turn in shown]
+    texts = [quotable(turn)[:PROMPT_CHARS] for turn in shown]
     fixed = len(_INSTRUCTIONS) + len(_DATA_LINE) + sum(len(head) + 1 for head in heads)
-    limit = _fair_limit([len(_quoted(text)) for text in texts], PROMPT_CHARS - fixed)
+    limit = fair_limit([len(_quoted(text)) for text in texts], PROMPT_CHARS - fixed)
     lines = [head + _clipped(text, limit) for head, text in zip(heads, texts, strict=True)]
     return [
         {"role": "system", "content": _INSTRUCTIONS},
@@ -58,16 +58,6 @@ def boundary_prompt(turns: Sequence[Turn]) -> list[JsonObject]:
 def _head(number: int, turn: Turn) -> str:
     moment = datetime.fromtimestamp(min(max(turn.timestamp, 0), MAX_TIMESTAMP) // 1000, UTC)
     return f"[{number}] {moment:%Y-%m-%dT%H:%M:%SZ} {turn.role} {_clipped(turn.sender_id, _SENDER_CHARS)}: "
-
-
-def _text(turn: Turn) -> str:
-    calls = (f"(calls {_tool_name(call)})" for call in turn.tool_calls or ())
-    return " ".join(" ".join([turn.content[:PROMPT_CHARS], *calls]).split())
-
-
-def _tool_name(call: JsonObject) -> str:
-    function = call.get("function")
-    return str(function.get("name", "a tool")) if isinstance(function, dict) else "a tool"
 
 
 def _quoted(text: str) -> str:
@@ -81,13 +71,3 @@ def _clipped(text: str, limit: int) -> str:
         text = text[: min(limit, len(text) - 1, len(text) * limit // len(quoted))]
         quoted = _quoted(text + "…")
     return quoted
-
-
-def _fair_limit(lengths: Sequence[int], room: int) -> int:
-    """The limit at which lengths, cut down to it, fill the room: what short ones spare, long ones get."""
-    for position, length in enumerate(sorted(lengths)):
-        share = room // (len(lengths) - position)
-        if length > share:
-            return share
-        room -= length
-    return max(lengths, default=0)

@@ -142,24 +142,13 @@ class ShownEntry:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What the deletion of an entry brings about."""
+    """What the deletion of an entry brings about, or brought about."""
 
     known: KnownEntry
     goes_along: tuple[KnownEntry, ...]
     """Those that were made of it alone."""
     changes: tuple[KnownEntry, ...]
     """Those that name it, as they are without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeletedEntry:
-    """What became of an entry that a person deleted."""
-
-    known: KnownEntry
-    went_along: tuple[KnownEntry, ...]
-    """Those that were made of it alone."""
-    changed: tuple[str, ...]
-    """Ids of those that named it, and do no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +241,14 @@ class Entries:
         change = await with_succession(self.store, change)
         return Deletion(known, alone, (*change.put, *change.marked))
 
-    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> DeletedEntry:
+    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
         """Forget an entry for good: it is never derived again. What it superseded holds again.
 
         What was made of it alone goes along; what was made of others too loses it, and is made anew by what follows.
         """
         went_along: dict[str, KnownEntry] = {}
 
-        async def attempt() -> DeletedEntry:
+        async def attempt() -> Deletion:
             deletion = await self.what_goes(caller, entry_id, user_id)
             known, alone, put = deletion.known, deletion.goes_along, deletion.changes
             went_along.update({each.entry_id: each for each in alone})
@@ -268,7 +257,7 @@ class Entries:
                 ids = tuple(each.entry_id for each in alone)
                 await self._apply(known, "person", "what it was made of was deleted", (), ids)
             await self._apply(known, "person", "deleted by a person", put, (entry_id,), bury=True)
-            return DeletedEntry(known, tuple(went_along.values()), tuple(each.entry_id for each in put))
+            return Deletion(known, tuple(went_along.values()), put)
 
         return await _retried(attempt)
 

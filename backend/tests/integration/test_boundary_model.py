@@ -118,14 +118,6 @@ async def test_the_request_streams_belongs_to_no_session_and_carries_the_schema(
     assert server.calls()["authorizations"][-1] == "Bearer key-1"
 
 
-async def test_prose_and_fences_around_the_answer_are_forgiven(
-    server: StandInModel, model: BackgroundModel, pauses: Pauses
-) -> None:
-    server.control("rude", answer=GIVEN)
-    assert (await ask(model)).boundaries == [3]
-    assert pauses.seconds == []
-
-
 @pytest.mark.parametrize(
     ("mode", "flaw"),
     [

@@ -10,7 +10,6 @@ from recollect.domain.extraction.skill import Skill
 from recollect.domain.job import SKILLS, Job
 from recollect.domain.markdown.skill_file import parse_skill
 from recollect.domain.strategy import STRATEGY
-from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, states, vault_files
 from tests.tool_tasks import tool_task
@@ -76,37 +75,12 @@ async def test_a_case_names_its_task_its_tools_and_its_messages(tmp_path: Path) 
         assert case.entry.sources[0] == "users/bob/threads/w1/0001#^t-1"
 
 
-async def test_a_third_task_improves_the_skill_instead_of_making_another(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        path = await two_tasks(home)
-        before = read_skill(tmp_path, path)
-        await work(home, "w3", MAIL_TASK, day=2)
-        assert skill_paths(tmp_path) == [path]
-        after = read_skill(tmp_path, path)
-        assert len(after.cases) == len(before.cases) + 1
-        assert any("mail" in line for line in after.when)
-
-
 async def test_a_task_of_another_kind_makes_no_part_of_it(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         path = await two_tasks(home)
         before = vault_files(tmp_path)[path]
         await work(home, "w3", "Translate the letter of my grandmother into French", day=2)
         assert (skill_paths(tmp_path), vault_files(tmp_path)[path]) == ([path], before)
-
-
-async def test_what_a_person_writes_into_a_skill_survives_its_improvement(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        path = await two_tasks(home)
-        file = tmp_path / "vault" / path
-        steps = read_skill(tmp_path, path).steps
-        assert steps
-        own = "Ask Bob before anything is deleted."
-        file.write_text(file.read_text().replace(steps[0], own), encoding="utf-8")
-        await work(home, "w3", MAIL_TASK, day=2)
-        skill = read_skill(tmp_path, path)
-        assert (own in skill.steps, len(skill.cases)) == (True, 3)
-        assert steps[0] not in skill.steps
 
 
 async def test_a_skill_never_mixes_the_cases_of_two_users(tmp_path: Path) -> None:
@@ -121,16 +95,6 @@ async def test_a_skill_never_mixes_the_cases_of_two_users(tmp_path: Path) -> Non
             {users[case] for case in read_skill(tmp_path, path).cases} for path in skill_paths(tmp_path)
         ]
         assert sorted(map(sorted, made_of)) == [["ann"], ["bob"]]
-
-
-async def test_a_forgotten_case_leaves_the_skill(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        path = await two_tasks(home)
-        await work(home, "w3", MAIL_TASK, day=2)
-        mail = next(case for case in await entries(home, "cases") if "mail" in case.entry.title)
-        (await home.client.delete(f"/api/v1/memory/entries/{mail.entry_id}")).raise_for_status()
-        await eventually(lambda: b"mail" not in vault_files(tmp_path)[path])
-        assert mail.entry_id not in read_skill(tmp_path, path).cases
 
 
 async def test_a_skill_is_shown_to_those_whose_cases_it_was_made_of(tmp_path: Path) -> None:

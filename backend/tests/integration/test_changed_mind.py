@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.domain.access import Caller
 from recollect.domain.entries.entry import EntryChange, KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
-from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
+from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts
 from tests.where_ann_lives import ANN, ENTRIES, found, holding, say, undo
 
 pytestmark = pytest.mark.slow
@@ -121,31 +120,6 @@ async def test_what_a_person_pinned_stays_on_the_page_however_much_else_was_like
         page = await texts(home, "profile")
         assert {LIKES, "ann likes tea."} <= set(page)
         assert len(page) == 20
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "holds"),
-    [
-        ("我不喜欢咖啡。", "我喜欢咖啡了。", "ann 喜欢咖啡了。"),
-        ("I can swim.", "I can't swim anymore.", "ann cannot swim."),
-    ],
-)
-async def test_so_it_is_with_what_somebody_can_or_has(
-    before: str, after: str, holds: str, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path) as home:
-        await hear(home, before, 0)
-        await hear(home, after, 30)
-        assert await shown(home) == ([holds], [holds])
-        assert len(await entries(home, "facts")) == 2
-
-
-async def test_made_anew_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
-    async with changed_mind(tmp_path) as home:
-        before = vault_files(tmp_path)
-        await home.app.reprocessor.reprocess(Caller("default", None))
-        await home.drain()
-        assert vault_files(tmp_path) == before
 
 
 async def test_when_the_newer_word_is_forgotten_the_older_holds_again(tmp_path: Path) -> None:

@@ -23,11 +23,6 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
             "entries_of_subject (space=? AND owner=? AND kind=? AND subject_key=? AND attribute_key=?)",
         ),
         (
-            entry_store.WORDINGS,
-            [*["x"] * 5, "5"],
-            "entries_of_subject (space=? AND owner=? AND kind=? AND subject_key=? AND attribute_key=?)",
-        ),
-        (
             entry_store.HOLDING_OF_SUBJECT,
             [*["x"] * 5, "5"],
             "entries_of_subject (space=? AND owner=? AND kind=? AND subject_key=? AND attribute_key=?)",

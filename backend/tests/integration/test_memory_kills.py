@@ -32,10 +32,11 @@ STEPS = (
     "vault.renamed",
     "remember.applied",
     "skill.announced",
+    "extract.answered",
+    "extract.answer_kept",
+    "skill.answered",
+    "skill.answer_kept",
 )
-STEPS_OF_A_MODEL = ("extract.answered", "extract.answer_kept", "skill.answered", "skill.answer_kept")
-STEPS_BY_RULES = ("journal.committed", "jobs.handled", "boundary.closed", "vault.renamed", "remember.applied")
-"""The same code runs with a model and without, but for what is known when a strategy runs again."""
 TIMES = (1, 2)
 """At its n-th time in each start: the first kill comes early, the later ones ever deeper into the work."""
 TIMES_IN_THE_LONG_RUN = (1, 2, 3, 4, 5, 7, 9, 12, 15, 20, 26, 34, 45, 60, 80, 110, 150, 200, 270)
@@ -69,9 +70,7 @@ def model() -> Iterator[MortalModel]:
         yield running
 
 
-def settings_of(model: MortalModel | None) -> dict[str, str]:
-    if model is None:
-        return SETTINGS
+def settings_of(model: MortalModel) -> dict[str, str]:
     named = {"RECOLLECT_LLM__BASE_URL": model.base_url, "RECOLLECT_LLM__MODEL": "stand-in"}
     return {**SETTINGS, **named}
 
@@ -86,13 +85,13 @@ def tell_all(server: Server) -> None:
     drained(server.client)
 
 
-def undisturbed(home: Path, model: MortalModel | None) -> None:
+def undisturbed(home: Path, model: MortalModel) -> None:
     with Server(home, settings_of(model)) as server:
         tell_all(server)
         assert server.stop() == 0
 
 
-def killed_again_and_again(home: Path, model: MortalModel | None, step: str, at: Sequence[int]) -> int:
+def killed_again_and_again(home: Path, model: MortalModel, step: str, at: Sequence[int]) -> int:
     """Start, tell all and be killed, ever later, until a start survives. Returns the number of kills."""
     kills = 0
     for times in at:
@@ -128,13 +127,6 @@ def known(home: Path) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def by_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("rules") / "home"
-    undisturbed(home, None)
-    return home
-
-
-@pytest.fixture(scope="module")
 def by_model(tmp_path_factory: pytest.TempPathFactory, model: MortalModel) -> Path:
     home = tmp_path_factory.mktemp("model") / "home"
     undisturbed(home, model)
@@ -151,16 +143,14 @@ def assert_same(home: Path, undisturbed_home: Path) -> None:
     assert known(home) == known(undisturbed_home)
 
 
-def test_the_conversations_make_every_kind_of_memory(by_model: Path, by_rules: Path) -> None:
-    of_a_model = {"facts", "foresight", "profile"}
-    for home, more in ((by_model, of_a_model), (by_rules, set[str]())):
-        kinds = {each[2] for each in known(home)}
-        assert kinds == {"episodes", "cases", *more}
-        assert [path for path in vault_files(home) if path.endswith("/SKILL.md")]
+def test_the_conversations_make_every_kind_of_memory(by_model: Path) -> None:
+    kinds = {each[2] for each in known(by_model)}
+    assert kinds == {"episodes", "cases", "facts", "foresight", "profile"}
+    assert [path for path in vault_files(by_model) if path.endswith("/SKILL.md")]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("step", [*STEPS, *STEPS_OF_A_MODEL])
+@pytest.mark.parametrize("step", STEPS)
 def test_by_a_model_kills_at_this_step_change_no_byte(
     tmp_path: Path, step: str, model: MortalModel, by_model: Path
 ) -> None:
@@ -168,28 +158,11 @@ def test_by_a_model_kills_at_this_step_change_no_byte(
     assert_same(tmp_path / "home", by_model)
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("step", STEPS_BY_RULES)
-def test_by_rules_kills_at_this_step_change_no_byte(tmp_path: Path, step: str, by_rules: Path) -> None:
-    assert killed_again_and_again(tmp_path / "home", None, step, TIMES) > 0, f"{step} was never reached"
-    assert_same(tmp_path / "home", by_rules)
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("step", [*STEPS, *STEPS_OF_A_MODEL])
+@pytest.mark.parametrize("step", STEPS)
 def test_by_a_model_kills_at_every_time_of_this_step_change_no_byte(
     tmp_path: Path, step: str, model: MortalModel, by_model: Path
 ) -> None:
     assert killed_again_and_again(tmp_path / "home", model, step, TIMES_IN_THE_LONG_RUN) > 0
     assert_same(tmp_path / "home", by_model)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("step", STEPS)
-def test_by_rules_kills_at_every_time_of_this_step_change_no_byte(
-    tmp_path: Path, step: str, by_rules: Path
-) -> None:
-    assert killed_again_and_again(tmp_path / "home", None, step, TIMES_IN_THE_LONG_RUN) > 0
-    assert_same(tmp_path / "home", by_rules)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
-from tests.remembering import DAY, entries, remember, remembering, said, texts, vault_files
+from tests.remembering import DAY, entries, remember, remembering, said, texts
 from tests.where_ann_lives import (
     ANN,
     ENTRIES,
@@ -87,16 +86,6 @@ async def test_search_prefers_it_at_any_time_that_is_asked_about(when: str, tmp_
         assert [hits[0]["text"].partition("\n")[2] for hits in (everything, made)] == [POTSDAM, POTSDAM]
 
 
-async def test_its_section_of_the_page_stays_as_it_was(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await live_in(home, "Berlin")
-        await say(home, (await line(home)).entry_id)
-        page = tmp_path / "vault" / (await line(home)).path
-        before = page.read_bytes()
-        await live_in(home, "Lisbon", JULY)
-        assert page.read_bytes() == before
-
-
 async def test_it_has_the_word_when_it_is_written_in_the_file(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         await live_in(home, "Berlin")
@@ -129,17 +118,6 @@ async def test_what_says_the_same_later_is_a_fact_of_its_own(tmp_path: Path) -> 
         assert [each.entry_id for each in await entries(home, "facts") if each.holds] == [potsdam]
 
 
-async def test_lines_about_what_one_has_many_of_stand_beside_others(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await remember(home, "t1", said([("user", "I have a dog called Rex.")]), **ANN)
-        await home.drain()
-        await say(home, (await line(home)).entry_id, "Ann has a dog called Max.")
-        cat = said([("user", "I have a cat called Tom.")], start=JULY, prefix="c")
-        await remember(home, "t2", cat, **ANN)
-        await home.drain()
-        assert await texts(home, "profile") == ["Ann has a dog called Max.", "ann has a cat called Tom."]
-
-
 async def test_a_pin_is_no_word_and_comes_back_with_what_it_is_on(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
         await live_in(home, "Berlin")
@@ -152,14 +130,6 @@ async def test_a_pin_is_no_word_and_comes_back_with_what_it_is_on(tmp_path: Path
         await home.drain()
         assert await on_page(home) == [BERLIN]
         assert (await line(home)).is_pinned
-
-
-async def test_made_anew_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
-    async with corrected(tmp_path) as (home, _):
-        before = vault_files(tmp_path)
-        await home.app.reprocessor.reprocess(Caller("default", None))
-        await home.drain()
-        assert vault_files(tmp_path) == before
 
 
 async def test_it_comes_back_from_the_vault(tmp_path: Path) -> None:

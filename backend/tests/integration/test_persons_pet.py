@@ -12,7 +12,7 @@ from recollect.domain.entries.entry import KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
-from tests.where_ann_lives import ANN, ENTRIES, rebuild_from_vault, say, undo
+from tests.where_ann_lives import ANN, ENTRIES, say, undo
 
 pytestmark = pytest.mark.slow
 
@@ -91,16 +91,6 @@ async def test_it_stays_though_what_was_said_before_it_is_forgotten(tmp_path: Pa
         await forget_where_she_lives(home)
         await make_anew(home)
         assert await texts(home, "profile") == [MAX]
-
-
-async def test_it_comes_back_from_the_vault(tmp_path: Path) -> None:
-    async with corrected(tmp_path):
-        pass
-    rebuild_from_vault(tmp_path)
-    async with remembering(tmp_path) as home:
-        await make_anew(home)
-        await hear(home, "I have a dog named Rex.", 1)
-        assert await texts(home, "profile") == [MAX, BERLIN]
 
 
 async def test_what_says_the_same_as_the_person_makes_no_second_line(tmp_path: Path) -> None:

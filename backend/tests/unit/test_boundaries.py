@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.boundary import BoundaryRules
-from recollect.domain.boundary_prompt import ANSWER_SCHEMA, PROMPT_TURNS
+from recollect.domain.boundary_prompt import PROMPT_TURNS
 from recollect.domain.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
 from recollect.domain.llm import ChatCall
 from recollect.domain.model import Append, NewTurn
@@ -140,15 +140,6 @@ async def test_the_model_is_asked_about_a_bounded_stretch_at_a_time(journal: Jou
     assert all(shown(call) <= PROMPT_TURNS for call in backend.calls)
 
 
-async def test_the_model_is_asked_for_the_answers_shape_once_and_for_no_session(journal: Journal) -> None:
-    await fill(journal, 4)
-    backend = answering(waits)
-    await boundaries(journal, backend).look(JOB)
-    (call,) = backend.calls
-    assert call.options["response_format"]["json_schema"]["schema"] == ANSWER_SCHEMA
-    assert (call.session, call.slot, call.space) == (None, None, "default")
-
-
 async def test_an_answer_of_another_shape_is_asked_for_again_and_then_rules_decide(
     journal: Journal,
 ) -> None:
@@ -273,12 +264,6 @@ async def test_a_model_that_always_waits_does_not_hold_the_buffer_for_ever(journ
     rules = BoundaryRules(max_turns=100)
     await boundaries(journal, answering(waits), rules).look(JOB)
     assert await left(journal) <= 2 * rules.max_turns
-
-
-async def test_a_cell_never_holds_more_than_twice_the_limit(journal: Journal) -> None:
-    await fill(journal, 43)
-    await boundaries(journal, answering(waits)).finish(JOB)
-    assert max(len(turn_ids) for turn_ids, _ in await closed(journal)) <= 2 * RULES.max_turns
 
 
 async def test_every_turn_is_closed_once_and_in_order(journal: Journal) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from recollect.domain.entries import consolidate, succession
 from recollect.domain.entries.consolidate import Matter, matter_of, same_matter
-from recollect.domain.entries.entry import Buried, KnownEntry, entry_id
+from recollect.domain.entries.entry import Buried, KnownEntry, entry_id, is_agents
 from recollect.domain.entries.profile import USER, is_replaced, is_spoken_for, with_marks_of
 from recollect.domain.extraction.draft import Draft, StoredCell
 from recollect.domain.markdown.front_matter import write_time
@@ -28,10 +28,6 @@ class Origin:
     by: str
     cell: StoredCell
     user_name: str = ""
-
-    @property
-    def is_agents(self) -> bool:
-        return self.owner.split("/")[1:2] == ["agents"]
 
 
 @dataclass(slots=True)
@@ -82,7 +78,7 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
         title=draft.title,
         text=draft.text,
         when=draft.when,
-        sources=tuple(cell.link(turn_id, from_space=origin.is_agents) for turn_id in turn_ids),
+        sources=tuple(cell.link(turn_id, from_space=is_agents(origin.owner)) for turn_id in turn_ids),
         by=f"{origin.strategy}, {origin.by}",
         extra=_extra(draft, origin),
     )
@@ -103,7 +99,7 @@ def _extra(draft: Draft, origin: Origin) -> dict[str, str]:
         "lapses": write_time(draft.about[1]) if draft.about else "",
         "tools": ", ".join(draft.tools),
         "outcome": draft.outcome,
-        "user": origin.cell.thread.user_id if origin.is_agents else "",
+        "user": origin.cell.thread.user_id if is_agents(origin.owner) else "",
         "cell": origin.cell.memcell_id,
     }
     return {name: " ".join(value.split()) for name, value in told.items() if value}

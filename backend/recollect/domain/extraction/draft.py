@@ -37,8 +37,6 @@ class CellText:
     agent_id: str | None = None
     user_name: str = ""
     """What the user is called, as far as that is known; else empty, and statements name them by their sender id."""
-    own_names: frozenset[str] = frozenset()
-    """What the user says in these turns that they are called, where that was looked for."""
     time_zone: str = "UTC"
     """In which "yesterday" is yesterday."""
     recalled: Mapping[str, str] = field(default_factory=dict)

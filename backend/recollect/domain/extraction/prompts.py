@@ -12,25 +12,6 @@ from recollect.domain.extraction.draft import ATTRIBUTES, CellText
 from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines
 from recollect.domain.model import MAX_TIMESTAMP, JsonObject, Turn
 
-_DAY_MINUTES = 1440
-
-
-def local_day(instant: int, time_zone: str) -> date:
-    """The day that it is there at that instant, which is in UTC milliseconds. A zone that is not known is UTC."""
-    moment = datetime.fromtimestamp(instant / 1000, UTC)
-    try:
-        return moment.astimezone(_zone(time_zone)).date()
-    except OverflowError:
-        return moment.date()  # The last hours of the year 9999, which are over where it is later.
-
-
-def instant_of(day: date, minutes: int, time_zone: str) -> int:
-    """So many minutes after midnight there, in UTC milliseconds; OverflowError beyond the calendar."""
-    day += timedelta(minutes // _DAY_MINUTES)
-    hours, minutes = divmod(minutes % _DAY_MINUTES, 60)
-    moment = datetime.combine(day, time(hours, minutes), _zone(time_zone))
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-
 
 def _zone(name: str) -> tzinfo:
     try:
@@ -43,14 +24,19 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 
 def day_of(milliseconds: int, time_zone: str) -> date:
-    """The day on which something was said."""
-    return local_day(_bounded(milliseconds), time_zone)
+    """The day that it is there at that instant, which is in UTC. A zone that is not known is UTC."""
+    moment = datetime.fromtimestamp(_bounded(milliseconds) / 1000, UTC)
+    try:
+        return moment.astimezone(_zone(time_zone)).date()
+    except OverflowError:
+        return moment.date()  # The last hours of the year 9999, which are over where it is later.
 
 
 def day_begins(day: date, time_zone: str) -> int:
-    """The first millisecond of a day, in UTC."""
+    """The first millisecond of a day there, in UTC."""
     try:
-        return _bounded(instant_of(day, 0, time_zone))
+        moment = datetime.combine(day, time(), _zone(time_zone))
+        return _bounded((moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))
     except OverflowError:
         return MAX_TIMESTAMP
 

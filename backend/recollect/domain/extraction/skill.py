@@ -25,7 +25,6 @@ _DEVICES = frozenset(
 )
 _RESERVED = ("anthropic", "claude")
 """Words that some agents allow in no skill's name."""
-_plain_name = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*").fullmatch
 
 
 @dataclass(frozen=True)
@@ -165,10 +164,6 @@ def is_named_after(name: str, cases: Iterable[Case]) -> bool:
     """Whether every word of a skill's name is one that these cases or their tools say."""
     said = set(_plain_words(" ".join(" ".join([case.task, case.text, *case.tools]) for case in cases)))
     return said.issuperset(name.split("-"))
-
-
-def is_skill_name(name: str) -> bool:
-    return len(name) <= MAX_NAME and _plain_name(name) is not None and name not in _DEVICES
 
 
 def _kebab(text: str) -> str:

@@ -14,7 +14,7 @@ from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Entry
 from recollect.entrypoints.http.answers import Answer
 from recollect.entrypoints.http.requests import Body, Id, Text, Timestamp, Title
-from recollect.service.entries import DeletedEntry, Deletion, ShownEntry
+from recollect.service.entries import Deletion, ShownEntry
 from recollect.service.skills.view import ShownSkill
 from recollect.service.sources import Quote, Reason
 
@@ -185,11 +185,11 @@ class DeletedEntryAnswer(BaseModel):
     changed: list[str] = Field(description="Entries that named it: what it superseded holds again.")
 
     @classmethod
-    def of(cls, deleted: DeletedEntry) -> "DeletedEntryAnswer":
+    def of(cls, deleted: Deletion) -> "DeletedEntryAnswer":
         return cls(
             id=deleted.known.entry_id,
-            went_along=[WentAlong(id=each.entry_id, kind=each.kind) for each in deleted.went_along],
-            changed=list(deleted.changed),
+            went_along=[WentAlong(id=each.entry_id, kind=each.kind) for each in deleted.goes_along],
+            changed=[each.entry_id for each in deleted.changes],
         )
 
 

@@ -17,7 +17,7 @@ from recollect.infra.journal.entry_files import SqlSkillFiles
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
-from recollect.service.entries import DeletedEntry, Deletion, EntryFilter, ShownEntry
+from recollect.service.entries import Deletion, EntryFilter, ShownEntry
 from recollect.service.skills.files import (
     SKILL_BYTES,
     PlacedSkill,
@@ -218,7 +218,7 @@ class SkillEntries:
         shown = await self.view.get_skill(caller, entry_id, user_id)
         return Deletion(shown.as_entry(caller.space), (), ())
 
-    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> DeletedEntry:
+    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
         """Forget a skill for good: neither its cases nor new ones like them make it again. Of a copy, no more than that."""
         shown = await self.view.get_skill(caller, entry_id, user_id)
         cases = await self.shelf.made_of(shown.path, shown.text)
@@ -226,7 +226,7 @@ class SkillEntries:
             await self.graves.bury(caller.space, shown.owner(caller.space), shown.skill.name, cases)
         await self.shelf.remove_file(shown.path)
         await self.forget_words(caller.space)
-        return DeletedEntry(shown.as_entry(caller.space), (), ())
+        return Deletion(shown.as_entry(caller.space), (), ())
 
     async def history(
         self, caller: Caller, entry_id: str, user_id: str | None = None
