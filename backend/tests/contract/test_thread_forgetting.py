@@ -102,3 +102,10 @@ async def test_clearing_queues_a_fresh_transcript_behind_the_purge(journal: Jour
 async def of_threads(journal: Journal) -> list[Job]:
     """Without the steps that make a forgotten thread's traces go from the whole home."""
     return [job for job in await journal.waiting() if "step" not in job.payload]
+
+
+async def test_a_batch_that_repeats_an_id_is_taken_by_a_thread_that_forgot_others(journal: Journal) -> None:
+    await journal.add("t1", "a")
+    await journal.threads.clear_thread("t1")
+    batch = Append("default", "t1", [said("b", "m1"), said("b", "m1")])
+    assert [receipt.status for receipt in await journal.threads.append(batch)] == ["accepted", "duplicate"]

@@ -185,6 +185,19 @@ async def test_a_query_sees_one_moment(database: Database) -> None:
     assert await words(database) == {"a", "b"}
 
 
+async def test_a_query_that_raises_does_not_spoil_its_connection(database: Database) -> None:
+    def refuse(connection: sqlite3.Connection) -> None:
+        rows(connection, "SELECT word FROM words")
+        raise ValueError("no")
+
+    for _ in range(8):
+        with pytest.raises(ValueError, match="no"):
+            await database.query(refuse)
+    for number in range(8):
+        await database.write(insert(str(number)))
+        assert str(number) in await words(database)
+
+
 async def test_an_error_that_ended_the_view_itself_is_the_one_that_is_told(database: Database) -> None:
     def fail(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")  # As SQLite does of itself when the disk fails.
