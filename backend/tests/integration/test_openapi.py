@@ -26,13 +26,15 @@ schema = schemathesis.openapi.from_dict(openapi_document())
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """With a thread that generated requests can hardly miss."""
-    with (
-        StandInModel() as model,
-        Server(tmp_path_factory.mktemp("openapi") / "home", with_backend(model.base_url)) as server,
-    ):
-        add(server.client, "0", [message("one"), message("two", 1)])
-        yield server
+    """With a thread that generated requests can hardly miss, and an embedder, without which some answer 503."""
+    with StandInModel() as model:
+        embedder = {"KIND": "openai", "BASE_URL": model.base_url, "MODEL": "stand-in"}
+        given = with_backend(
+            model.base_url, **{f"EMBEDDING__{name}": value for name, value in embedder.items()}
+        )
+        with Server(tmp_path_factory.mktemp("openapi") / "home", given) as server:
+            add(server.client, "0", [message("one"), message("two", 1)])
+            yield server
 
 
 @pytest.fixture(scope="module")
