@@ -121,7 +121,7 @@ async def test_the_request_streams_belongs_to_no_session_and_carries_the_schema(
 @pytest.mark.parametrize(
     ("mode", "flaw"),
     [
-        ("truncated", "no complete JSON object"),
+        ("truncated", "no JSON object"),
         ("wrong_schema", "'reasoning' is not"),
         ("error", "its server failed"),
     ],

@@ -149,7 +149,7 @@ class BackgroundModel:
             pause = PAUSE_SECONDS * attempt
             try:
                 answer = await self._try(backend, asked)
-                check(answer.text)
+                await asyncio.to_thread(check, answer.text)
                 return answer
             except ModelRefused as error:
                 raise ModelUnavailable(f"the model failed: {_in_words(error)}") from error

@@ -1,5 +1,6 @@
 """Background model calls whose answers are stored before use, so that none is paid for twice."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -87,15 +88,15 @@ class Questions:
         )
         first = await self._once(question, messages, prefix)
         asked.append(first)
-        wrong = _wrong_with(question, first.text) or question.lacks(first.text)
+        wrong = await _wrong_with(question, first.text) or await asyncio.to_thread(question.lacks, first.text)
         if wrong is None:
             return first
         second = await self._once(question, repair_messages(messages, first.text, wrong), prefix)
         asked.append(second)
-        unusable = _wrong_with(question, second.text)
+        unusable = await _wrong_with(question, second.text)
         if unusable is None:
             return second
-        if _wrong_with(question, first.text) is None:
+        if await _wrong_with(question, first.text) is None:
             return first
         raise ExtractionFailed(f"the model's answer can't be used: {unusable}")
 
@@ -118,9 +119,10 @@ class Questions:
         return answer
 
 
-def _wrong_with(question: Question, text: str) -> str | None:
+async def _wrong_with(question: Question, text: str) -> str | None:
+    """In a thread: a malformed answer can take seconds to read."""
     try:
-        question.read(text)
+        await asyncio.to_thread(question.read, text)
     except ValueError as error:
         return str(error)
     return None

@@ -75,7 +75,7 @@ class Boundaries:
                 schema=ANSWER_SCHEMA,
                 check=boundary.parse_answer,
             )
-            found = boundary.parse_answer(answer.text)
+            found = await asyncio.to_thread(boundary.parse_answer, answer.text)
             return boundary.cuts_by_answer(found, turns, self.rules), "model"
         except ModelUnavailable as error:
             self._model_rests_until = self.clock() + _REST_MS

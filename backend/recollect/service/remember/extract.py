@@ -1,5 +1,6 @@
 """Extraction: what a memcell holds that is worth remembering."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import resources
@@ -103,7 +104,8 @@ class Extractor:
                 lacks=lacking,
             )
         )
-        return Extracted(ground(parse_memcell_answer(kept.text, cell), cell), kept.model, cost)
+        answer = await asyncio.to_thread(parse_memcell_answer, kept.text, cell)
+        return Extracted(ground(answer, cell), kept.model, cost)
 
     async def case(self, stored: StoredCell, cell: CellText) -> Extracted:
         """What the agent did in a stretch with tool calls. Only with a model."""
@@ -120,4 +122,5 @@ class Extractor:
                 lambda text: case.parse_case_answer(text, cell),
             )
         )
-        return Extracted(case.ground_case(case.parse_case_answer(kept.text, cell), cell), kept.model, cost)
+        answer = await asyncio.to_thread(case.parse_case_answer, kept.text, cell)
+        return Extracted(case.ground_case(answer, cell), kept.model, cost)

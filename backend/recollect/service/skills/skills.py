@@ -87,7 +87,7 @@ class SkillMaker:
             stage="skill",
         )
         kept, cost = await questions.answer(question)
-        skill, refused = read(kept.text)
+        skill, refused = await asyncio.to_thread(read, kept.text)
         told: JsonObject = {"by": kept.model, "cost": cost, "refused": dict(refused)}
         made = replace(skill, by=kept.model, basis=basis_of(order.cases))
         return made, {name: value for name, value in told.items() if value}
