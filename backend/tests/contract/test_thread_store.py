@@ -9,7 +9,7 @@ from recollect.domain.job import BOUNDARY, TRANSCRIBE
 from recollect.domain.model import Append, NewTurn, Thread, ThreadCursor
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.service.forget.purge import IncognitoEnds
+from recollect.service.forget.forget import IncognitoEnds
 from tests.contract.journals import BOUNDARY_DELAY_MS, BOUNDARY_EVERY, PAUSE_MS, Journal, said
 from tests.fakes import START
 

@@ -151,7 +151,7 @@ class Transcriber:
 
     async def look_again(self, space: str, thread_id: str, number: int, *, restore: bool) -> None:
         """Take in what a person changed in one part's file. With `restore`, a missing file is restored."""
-        part = await self._stored_part(space, thread_id, number)
+        part = await self.store.part(space, thread_id, number)
         state = await self.store.state(space, thread_id)
         if state is None or part is None or state.thread.incognito:
             return
@@ -163,10 +163,6 @@ class Transcriber:
             await self.store.forget_part(space, thread_id, number)
             await self.rewrite(state, replace(part, digest=None, writing=None))
             self.reports.file_restored(path)
-
-    async def _stored_part(self, space: str, thread_id: str, number: int) -> StoredPart | None:
-        parts = await self.store.parts(space, thread_id)
-        return next((part for part in parts if part.part == number), None)
 
     async def _put(self, state: TranscriptState, part: StoredPart, turns: list[PlacedTurn]) -> None:
         """Write a part that holds these turns. What a person changed in its file is taken in before."""
