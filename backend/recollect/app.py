@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Self
 
 from recollect.assembly import Assembly, boundary_rules
-from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, USER
 from recollect.domain.identity import thread_key
 from recollect.domain.job import (
     BOUNDARY,
@@ -31,9 +30,8 @@ from recollect.service.chat.history_matching import ResentChat
 from recollect.service.chat.post_turn_jobs import SkillWork
 from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, now_ms
-from recollect.service.forget.forget import NotePurger, Purger, PurgeSteps, TurnPurger, UserPurger
 from recollect.service.forget.proof import ForgottenVerifier
-from recollect.service.forget.purge import Overwriter, Rework, Settler
+from recollect.service.forget.purge import Purges, Rework, ThreadPurger
 from recollect.service.models.cached_model_calls import Questions
 from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries
@@ -89,9 +87,6 @@ class App(Assembly):
         boundaries = Boundaries(
             self.cells, boundary_rules(self.settings), model, self.fail_points, self.clock
         )
-        purger = Purger(
-            self.transcripts, self.vault, self.fail_points, self._forget_thread, self.images.forget_unused
-        )
         asking: dict[str, Handler] = {
             BOUNDARY: boundaries.look,
             FLUSH: boundaries.finish,
@@ -102,7 +97,7 @@ class App(Assembly):
         }
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
-            PURGE: self._purge_steps(purger).handle,
+            PURGE: self._purges().handle,
             TRANSCRIPT_EDITS: self.transcriber.handle_edits,
             PEOPLE: self.people_files.handle,
             ENTRIES: self.entry_files.handle,
@@ -146,37 +141,21 @@ class App(Assembly):
         turns = SkillWork(cases.from_turns, self.chats.record_receipt)
         return {STRATEGY: work.handle, SKILLS: turns.handle}
 
-    def _purge_steps(self, purger: Purger) -> PurgeSteps:
-        index, leftovers = self.search.forgetter, self.vault.remove_leftovers
-        turns = TurnPurger(
-            self.transcripts,
-            self.vault,
-            self.transcriber,
-            index,
-            self.fail_points,
-            self.images.forget_unused,
-            leftovers,
+    def _purges(self) -> Purges:
+        threads = ThreadPurger(
+            self.transcripts, self.vault, self.fail_points, self._forget_thread, self.images.forget_unused
         )
-        rework = Rework(self.cell_texts, self.job_queue, self.tuning, self.clock)
-        settler = Settler(self.forgetting, self.vault, self.notes, index, rework, self.fail_points, leftovers)
-        user = UserPurger(
+        return Purges(
+            threads,
             self.forgetting,
             self.THREADS,
-            self.transcripts,
             self.transcriber,
             self.entry_file_store,
             self.people,
-            self.vault,
-            index,
-            settler,
-            self.fail_points,
+            self.notes,
+            self.search.forgetter,
+            Rework(self.cell_texts, self.job_queue, self.tuning, self.clock),
         )
-        overwriter = Overwriter(self.forgetting, self.transcripts, self.fail_points)
-        note = NotePurger(self.forgetting, self.vault, self.notes, index, settler, self.transcripts)
-        steps = {
-            SETTLE: settler.handle, USER: user.handle, NOTE: note.handle, OVERWRITE: overwriter.handle
-        }  # fmt: skip
-        return PurgeSteps(purger.handle, turns.handle, steps)
 
     @property
     def forgotten_verifier(self) -> ForgottenVerifier:

@@ -8,7 +8,6 @@ from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import EntryChange, EntryJob
 from recollect.failpoints import FailPoints
-from recollect.infra.archive import TarArchiver
 from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.local_model import LocalModel
 from recollect.infra.embedders.configured import embedder_of
@@ -46,7 +45,8 @@ from recollect.service.chat.stream import LiveTurns
 from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, OwnerLocks, now_ms
 from recollect.service.entries import Entries
-from recollect.service.forget.purge import IncognitoEnds, IndexForgetter
+from recollect.service.forget.forget import IncognitoEnds
+from recollect.service.forget.purge import IndexForgetter
 from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
 from recollect.service.models.choice import ThreadModels
@@ -250,7 +250,6 @@ class Assembly:
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()
         self.copier = SqlCopier(self.database)
-        self.archiver = TarArchiver()
         self.metrics = Metrics()
         self.talking: Talking = self.build_talking()
 

@@ -1,6 +1,5 @@
 """Backup archives: a compressed tar with a manifest of digests as its last member."""
 
-import asyncio
 import hashlib
 import io
 import json
@@ -18,23 +17,8 @@ _CHUNK = 1 << 20
 Progress = Callable[[int, int], None]
 
 
-class TarArchiver:
-    """Packs and proves archives off the event loop."""
-
-    async def pack(self, target: Path, files: Mapping[str, Path], progress: Progress) -> int:
-        """Pack files under their names; the archive appears whole or not at all. Returns how many."""
-        return await asyncio.to_thread(_pack, target, files, progress)
-
-    async def check(self, archive: Path, progress: Progress) -> int:
-        """Read everything back and compare it with the manifest. Raises HomeUnusable where it differs."""
-        return await asyncio.to_thread(_read, archive, None, progress)
-
-    async def unpack(self, archive: Path, folder: Path, progress: Progress) -> int:
-        """Check and unpack into an empty folder."""
-        return await asyncio.to_thread(_read, archive, folder, progress)
-
-
-def _pack(target: Path, files: Mapping[str, Path], progress: Progress) -> int:
+def pack(target: Path, files: Mapping[str, Path], progress: Progress) -> int:
+    """Pack files under their names; the archive appears whole or not at all. Returns how many."""
     beside = target.with_name(target.name + ".tmp")
     digests: dict[str, str] = {}
     try:
@@ -66,8 +50,11 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(member, io.BytesIO(content))
 
 
-def _read(archive: Path, folder: Path | None, progress: Progress) -> int:
-    """One pass over the archive, into `folder` if there is one, against the manifest at its end."""
+def unpack(archive: Path, folder: Path | None, progress: Progress) -> int:
+    """Compare everything with the manifest, and unpack it into `folder`, if one is given. Returns how many files.
+
+    Raises HomeUnusable where the archive is damaged.
+    """
     seen: dict[str, str] = {}
     manifest: dict[str, str] | None = None
     size = archive.stat().st_size if archive.is_file() else 0

@@ -9,7 +9,7 @@ from recollect.domain.access import Caller
 from recollect.domain.job import WRITES_FILES, Job, JobState
 from recollect.domain.llm import BackendFacts
 from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
-from recollect.infra.archive import TarArchiver
+from recollect.infra.archive import pack, unpack
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.importer import SqlCopier
 from recollect.infra.journal.threads import SqlThreadStore
@@ -104,7 +104,6 @@ async def backup(
     jobs: JobEngine,
     journal: SqlCopier,
     vault: Vault,
-    archiver: TarArchiver,
     target: Path,
     files: Callable[[], dict[str, Path]],
     progress: Progress = no_progress,
@@ -123,10 +122,11 @@ async def backup(
     try:
         async with jobs.paused(WRITES_FILES):
             await journal.copy_to(copy)
-            await archiver.pack(target, {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}, progress)
+            packed = {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}
+            await asyncio.to_thread(pack, target, packed, progress)
     finally:
         copy.unlink(missing_ok=True)
-    return await archiver.check(target, no_progress)
+    return await asyncio.to_thread(unpack, target, None, no_progress)
 
 
 _PATIENCE_SECONDS = 3.0

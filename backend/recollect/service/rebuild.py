@@ -1,5 +1,6 @@
 """Rebuild a journal from its vault, and restore a home from a backup."""
 
+import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
-from recollect.infra.archive import TarArchiver
+from recollect.infra.archive import unpack
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.coverage import SqlCoverage
@@ -190,7 +191,7 @@ async def restore_home(
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
-        await TarArchiver().unpack(archive, beside, progress)
+        await asyncio.to_thread(unpack, archive, beside, progress)
         FailPoints(settings.fail_point).reach("restore.unpacked")
         if folder.exists():
             if (folder / MODELS).exists():

@@ -54,14 +54,13 @@ async def create_thread(
     clock: Clock,
     caller: Caller,
     new: NewThread,
-    people: SqlPeopleStore | None = None,
+    people: SqlPeopleStore,
 ) -> Thread:
     """Raises AlreadyExists where the user has a thread of that id, NotFound where another user has.
 
-    With `people`, a preset that its space does not have is refused.
+    A preset that its space does not have is refused.
     """
-    if people is not None:
-        await require_preset(people, caller.space, new.preset)
+    await require_preset(people, caller.space, new.preset)
     now = clock()
     thread = Thread(
         space=caller.space,
@@ -138,12 +137,11 @@ async def update_thread(
     thread_id: str,
     user_id: str | None,
     changes: dict[str, Any],
-    people: SqlPeopleStore | None = None,
+    people: SqlPeopleStore,
 ) -> Thread:
-    """Change what is named. With `people`, a preset that the space does not have is refused."""
+    """Change what is named. A preset that the space does not have is refused."""
     await owned_thread(threads, caller, thread_id, user_id)
-    if people is not None:
-        await require_preset(people, caller.space, changes.get("preset"))
+    await require_preset(people, caller.space, changes.get("preset"))
     return await threads.update_thread(thread_id, changes, space=caller.space)
 
 

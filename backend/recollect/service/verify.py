@@ -1,7 +1,7 @@
 """Verify: every accepted message is where it should be, and the vault says what the journal says."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from recollect.domain.entries.entry import EntryFileState
@@ -20,8 +20,7 @@ from recollect.service.coordination import Progress, no_progress
 from recollect.service.vault.transcripts import Transcriber, render
 
 _LOOKS = 3
-"""A thread that is being written is looked at again before it is called wrong."""
-_PAGE = 500
+"""A file that is being written is read again before it is reported."""
 
 
 @dataclass(slots=True)
@@ -52,7 +51,7 @@ async def _no_index() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Reads everything, changes nothing, unless asked to write anew what is missing from the vault."""
+    """Reads everything and changes nothing, unless asked to restore files that are missing from the vault."""
 
     threads: SqlThreadStore
     store: SqlTranscriptStore
@@ -75,22 +74,12 @@ class Verifier:
             result.problems += [
                 f"missing: {turn} of thread {thread!r}" for thread, turn in coverage.missing_turns
             ]
-            async for thread in self._all_threads(space):
+            for thread in await self.threads.list_threads(space=space):
                 expected |= await self._check_thread(thread, result, repair=repair)
                 progress(len(expected), max(len(files), len(expected)))
         result.problems += await self.index_problems()
         result.notes += [_note(path) for path in files if path not in expected and _is_ours(path)]
         return result
-
-    async def _all_threads(self, space: str) -> AsyncIterator[Thread]:
-        after: str | None = None
-        while True:
-            page = await self.threads.list_threads(space=space, limit=_PAGE, after=after)
-            for thread in page:
-                yield thread
-            if len(page) < _PAGE:
-                return
-            after = page[-1].thread_id
 
     async def _check_thread(self, thread: Thread, result: Verification, *, repair: bool) -> set[str]:
         """Compare every part with the journal; returns the paths that belong to the thread."""
@@ -135,7 +124,7 @@ class Verifier:
         problem = None
         for _ in range(_LOOKS):
             state = await self.store.state(thread.space, thread.thread_id)
-            part = await self._part(thread, number)
+            part = await self.store.part(thread.space, thread.thread_id, number)
             if state is None or part is None:
                 return None
             try:
@@ -148,10 +137,6 @@ class Verifier:
             problem = f"{path} is missing" if text is None else f"{path} differs from the journal"
         return problem
 
-    async def _part(self, thread: Thread, number: int) -> StoredPart | None:
-        parts = await self.store.parts(thread.space, thread.thread_id)
-        return next((part for part in parts if part.part == number), None)
-
     async def _wanted(self, state: TranscriptState, part: StoredPart) -> str:
         space, thread_id = state.thread.space, state.thread.thread_id
         turns = await self.store.turns(space, thread_id, part.first_position, part.last_position)
@@ -159,7 +144,7 @@ class Verifier:
         return render(state.thread, part.part, turns, cells)
 
     async def _repair(self, thread: Thread, number: int, path: str) -> bool:
-        """Write a part anew that is gone. One that a person changed is left as it is."""
+        """Restore a part whose file is gone. One that a person changed is left as it is."""
         try:
             if await self.vault.read(path) is not None:
                 return False
@@ -167,7 +152,7 @@ class Verifier:
             return False
         await self.store.forget_part(thread.space, thread.thread_id, number)
         state = await self.store.state(thread.space, thread.thread_id)
-        part = await self._part(thread, number)
+        part = await self.store.part(thread.space, thread.thread_id, number)
         if state is None or part is None:
             return False
         await self.transcriber.rewrite(state, part)
@@ -175,7 +160,7 @@ class Verifier:
 
 
 def _is_unfinished(part: StoredPart, state: TranscriptState) -> bool:
-    """It has yet to be written, or written anew."""
+    """It has yet to be written."""
     return part.digest is None or part.writing is not None or part in state.stale_parts
 
 
@@ -193,9 +178,6 @@ def _note(path: str) -> str:
     if ".conflict-" in path:
         return f"{path}: a version changed by hand, kept beside ours; read it, then remove it"
     return f"{path}: belongs to no thread of the journal"
-
-
-"""A file that is being written is looked at again before it is called wrong."""
 
 
 async def entry_problems(store: SqlEntryFileStore, vault: Vault) -> list[str]:

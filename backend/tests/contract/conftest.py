@@ -1,4 +1,4 @@
-"""What the contract suites of the journal's stores run on."""
+"""What the contract suites run on: a journal and a vault."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.contract.journals import Journal, sqlite_journal
+from tests.persons_vault import PersonsVault, new_vault
 
 
 @pytest.fixture
 async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
     async with sqlite_journal(tmp_path / "journal.db") as opened:
         yield opened
+
+
+@pytest.fixture
+async def vault(tmp_path: Path) -> PersonsVault:
+    return await new_vault(tmp_path / "vault")

@@ -11,16 +11,11 @@ from recollect.infra.image_files import ImageFiles
 from recollect.infra.journal.files import SqlImageReferences
 from tests.contract.journals import Journal
 from tests.fakes import START
-from tests.persons_vault import PersonsVault, new_vault
+from tests.persons_vault import PersonsVault
 
 CAT, DOG = b"\x89PNG\r\n\x1a\n a cat \x00\xff", b"GIF89a a dog"
 CAT_NAME, DOG_NAME = image_name(CAT, "png"), image_name(DOG, "gif")
 ANN, BOB = ("default", "ann"), ("default", "bob")
-
-
-@pytest.fixture
-async def vault(tmp_path: Path) -> PersonsVault:
-    return await new_vault(tmp_path / "vault")
 
 
 @pytest.fixture

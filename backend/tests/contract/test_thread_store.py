@@ -9,7 +9,7 @@ from recollect.domain.job import BOUNDARY, TRANSCRIBE
 from recollect.domain.model import Append, NewTurn, Thread, ThreadCursor
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.service.forget.purge import IncognitoEnds
+from recollect.service.forget.forget import IncognitoEnds
 from tests.contract.journals import BOUNDARY_DELAY_MS, BOUNDARY_EVERY, PAUSE_MS, Journal, said
 from tests.fakes import START
 
@@ -116,11 +116,13 @@ async def test_a_made_id_avoids_one_that_was_given_and_forgotten(journal: Journa
     assert made.message_id != f"m_t1_{START}_2"
 
 
-async def test_more_ids_than_a_query_holds_are_all_recognised(journal: Journal) -> None:
+async def test_more_ids_than_a_query_holds_are_all_recognised_and_queue_no_work(journal: Journal) -> None:
     batch = Append("default", "t1", [said("x", f"m{number}") for number in range(1200)])
     await journal.threads.append(batch)
+    queued = await journal.waiting()
     again = await journal.threads.append(batch)
     assert {receipt.status for receipt in again} == {"duplicate"}
+    assert await journal.waiting() == queued
 
 
 # Histories

@@ -29,27 +29,6 @@ async def write_part(journal: Journal, part: StoredPart = PLANNED) -> None:
     await journal.transcripts.record("default", "t1", done, cells)
 
 
-async def test_a_new_thread_has_no_part_yet(journal: Journal) -> None:
-    assert await journal.transcripts.state("default", "t1") is None
-    await journal.add("t1", "a")
-    state = await journal.transcripts.state("default", "t1")
-    assert state is not None
-    assert (state.thread.thread_id, state.last_part, state.stale_parts) == ("t1", None, ())
-
-
-@pytest.mark.parametrize(
-    ("last", "limit", "found"),
-    [(4, -1, [(2, "b"), (3, "c"), (4, "d")]), (None, -1, [(2, "b"), (3, "c"), (4, "d"), (5, "e")]), (None, 2, [(2, "b"), (3, "c")])],
-    ids=["both ends included", "to the end", "at most so many"],
-)  # fmt: skip
-async def test_turns_come_with_their_places(
-    journal: Journal, last: int | None, limit: int, found: list[tuple[int, str]]
-) -> None:
-    await journal.add("t1", *"abcde")
-    placed = await journal.transcripts.turns("default", "t1", 2, last, limit)
-    assert [(turn.position, turn.turn.content) for turn in placed] == found
-
-
 async def test_a_turn_that_is_not_final_and_what_follows_it_wait(journal: Journal) -> None:
     turns = [said("a"), NewTurn("assistant", "b", START, "bot", status="streaming"), said("c")]
     await journal.threads.append(Append("default", "t1", turns))
@@ -99,15 +78,6 @@ async def test_new_tags_that_come_with_messages_make_part_one_stale(journal: Jou
     assert await stale(journal) == [1]
 
 
-async def test_a_forgotten_part_is_ours_no_longer(journal: Journal) -> None:
-    await journal.add("t1", "a", "b")
-    await write_part(journal)
-    await journal.transcripts.forget_part("default", "t1", 1)
-    (part,) = await journal.transcripts.parts("default", "t1")
-    assert (part.digest, part.writing) == (None, None)
-    assert await stale(journal) == [1]
-
-
 @pytest.mark.parametrize("late", [False, True], ids=["recorded before", "recorded late"])
 async def test_clearing_a_thread_takes_its_parts_along(journal: Journal, late: bool) -> None:
     await journal.add("t1", "a", "b")
@@ -135,12 +105,6 @@ async def test_tombstones_name_numbers_and_keys_and_no_words_and_are_one_owners(
         await journal.threads.delete_thread("t1")
     buried = await journal.transcripts.tombstones("default", "bob", thread_key("default", "t1"))
     assert buried == [(1, message_key("m2")), (2, message_key("m3"))]
-
-
-async def test_the_log_can_be_folded_at_any_time(journal: Journal) -> None:
-    await journal.add("t1", "a")
-    await journal.transcripts.fold_log()
-    assert await journal.texts("t1") == ["a"]
 
 
 # What people change

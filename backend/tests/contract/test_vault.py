@@ -14,15 +14,10 @@ from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.vault import Vault
 from recollect.infra.vault_read import put_in_place, stamp_of
-from tests.persons_vault import PersonsVault, new_vault
+from tests.persons_vault import PersonsVault
 
 NOBODYS: frozenset[str] = frozenset()
 PATH = "default/users/ann/threads/t1/0001.md"
-
-
-@pytest.fixture
-async def vault(tmp_path: Path) -> PersonsVault:
-    return await new_vault(tmp_path / "vault")
 
 
 async def test_an_empty_vault_has_no_problem_and_no_file(vault: PersonsVault) -> None:

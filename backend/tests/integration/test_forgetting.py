@@ -13,12 +13,6 @@ from tests.http_client import coverage, drained, message, turns
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 
 
-@pytest.fixture(scope="module")
-def model() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
 @pytest.fixture
 def server(tmp_path: Path, model: StandInModel) -> Iterator[Server]:
     with Server(tmp_path / "home", settings(model)) as server:

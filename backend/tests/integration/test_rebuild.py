@@ -28,7 +28,6 @@ from tests.http_client import (
     drained,
     message,
     opened,
-    thread_path,
 )
 from tests.processes import Server, recollect, recollect_json, wait_until
 
@@ -131,7 +130,6 @@ def delete_journal(home: Path) -> None:
 
 @dataclass
 class Rebuilt:
-    home: Path
     before: Snapshot
     after: Snapshot
     report: Json
@@ -155,7 +153,7 @@ def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Rebuilt:
     first = asyncio.run(before())
     delete_journal(home)
     report = recollect_json(home, "rebuild")
-    return Rebuilt(home, first, asyncio.run(after()), report)
+    return Rebuilt(first, asyncio.run(after()), report)
 
 
 class TestFromTheVaultAlone:
@@ -166,20 +164,9 @@ class TestFromTheVaultAlone:
         counted = rebuilt.after.coverage["default"]
         assert (counted.missing, counted.doubled, counted.skipped, counted.forgotten) == (0, 0, 1, 2)
 
-    def test_the_report_counts_what_came_back(self, rebuilt: Rebuilt) -> None:
-        turns = sum(len(turns) for turns in rebuilt.before.turns.values())
-        cells = sum(len(cells) for cells in rebuilt.before.cells.values())
-        counted = [rebuilt.report[name] for name in ("threads", "turns", "memcells", "forgotten", "problems")]
-        assert counted == [5, turns, cells, 2, []]
-
     def test_the_report_names_what_lives_in_the_journal_alone(self, rebuilt: Rebuilt) -> None:
         named = " ".join(rebuilt.report["lost"])
         assert all(kind in named for kind in ("jobs", "receipts", "incognito", "API keys")), named
-
-    def test_a_forgotten_message_is_refused_after_the_rebuild_too(self, rebuilt: Rebuilt) -> None:
-        with Server(rebuilt.home, QUICK) as server:
-            (receipt,) = add(server.client, "gone", [message("b", message_id="b")])
-        assert receipt["status"] == "forgotten"
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +193,14 @@ def transcript(home: Path, thread: str) -> Path:
     return home / f"vault/default/users/me/threads/{thread}/0001.md"
 
 
+def damage_journal(home: Path, place: str) -> bytes:
+    """The journal from now on, with most of it overwritten."""
+    start, content = 0 if place == "header" else 4096, (home / "journal.db").read_bytes()
+    damaged = content[:start] + b"\xa5" * len(content[start : start + 40_000]) + content[start + 40_000 :]
+    (home / "journal.db").write_bytes(damaged)
+    return damaged
+
+
 def digest_of(home: Path) -> str:
     return str(recollect_json(home, "verify")["coverage"]["default"]["digest"])
 
@@ -220,14 +215,13 @@ class TestOverAJournal:
         assert recollect_json(home, "rebuild")["turns"] == 1
         assert "not written yet" in transcript(home, "t1").read_text()
 
-    def test_keys_of_a_healthy_journal_are_kept(self, home: Path) -> None:
+    def test_a_rebuild_over_a_healthy_journal_keeps_its_keys_and_changes_no_transcript(
+        self, home: Path
+    ) -> None:
         made = recollect_json(home, "keys", "create")
-        recollect_json(home, "rebuild")
-        assert [key["key_id"] for key in recollect_json(home, "keys", "list")["keys"]] == [made["key_id"]]
-
-    def test_a_rebuild_over_a_healthy_journal_changes_no_transcript(self, home: Path) -> None:
         before = {path: path.read_bytes() for path in home.glob("vault/**/*.md")}
         recollect_json(home, "rebuild")
+        assert [key["key_id"] for key in recollect_json(home, "keys", "list")["keys"]] == [made["key_id"]]
         assert {path: path.read_bytes() for path in home.glob("vault/**/*.md")} == before
 
     @pytest.mark.parametrize("place", ["header", "middle"])
@@ -235,11 +229,7 @@ class TestOverAJournal:
         self, home: Path, place: str
     ) -> None:
         digest = digest_of(home)
-        journal = home / "journal.db"
-        damaged = bytearray(journal.read_bytes())
-        start = 0 if place == "header" else 4096
-        damaged[start : start + 40_000] = b"\xa5" * len(damaged[start : start + 40_000])
-        journal.write_bytes(damaged)
+        damaged = damage_journal(home, place)
         report = recollect_json(home, "rebuild")
         assert report["verification"]["coverage"]["default"]["digest"] == digest
         (aside,) = home.glob("journal.damaged-*.db")
@@ -248,12 +238,7 @@ class TestOverAJournal:
 
     @pytest.mark.parametrize("place", ["header", "middle"])
     def test_a_server_on_a_damaged_journal_says_what_to_do(self, home: Path, place: str) -> None:
-        journal = home / "journal.db"
-        damaged = bytearray(journal.read_bytes())
-        damaged[0 if place == "header" else 4096 :] = b"\xa5" * (
-            len(damaged) - (4096 if place == "middle" else 0)
-        )
-        journal.write_bytes(damaged)
+        damage_journal(home, place)
         failed = recollect(home, "serve", "--port", "0")
         assert failed.returncode == 1
         assert "recollect rebuild" in failed.stderr
@@ -264,14 +249,11 @@ class TestOverAJournal:
         with Server(home, {"RECOLLECT_TRANSCRIPT_DELAY_MS": "60000"}) as server:
             add(server.client, "t1", [message("in the log alone")])
             server.kill()
-        log = (home / "journal.db-wal").read_bytes()
-        assert b"in the log alone" in log
+        words = b"in the log alone"
+        assert words in (home / "journal.db-wal").read_bytes()
         (home / "journal.db").write_bytes(b"\xa5" * 8192)
         recollect(home, "rebuild")
-        kept = [
-            path for path in home.iterdir() if path.is_file() and b"in the log alone" in path.read_bytes()
-        ]
-        assert kept
+        assert [path for path in home.iterdir() if path.is_file() and words in path.read_bytes()]
 
     def test_a_journal_that_another_program_holds_is_not_taken_for_damaged(self, home: Path) -> None:
         holding = sqlite3.connect(home / "journal.db", isolation_level=None)
@@ -295,8 +277,7 @@ class TestOverAJournal:
         delete_journal(home)
         before = {path: path.read_bytes() for path in home.glob("vault/**/*.md")}
         refused = recollect(home, "serve", "--port", "0")
-        assert refused.returncode == 1
-        assert "recollect rebuild" in refused.stderr
+        assert (refused.returncode, "recollect rebuild" in refused.stderr) == (1, True)
         assert {path: path.read_bytes() for path in home.glob("vault/**/*.md")} == before
 
 
@@ -402,15 +383,6 @@ def spoil(archive: Path, damage: str) -> None:
             member.size = 4
             tar.addfile(member, io.BytesIO(b"evil"))
         archive.with_suffix(".old").unlink()
-
-
-def test_a_thread_deleted_before_the_journal_was_lost_does_not_come_back(home: Path) -> None:
-    with Server(home, QUICK) as server:
-        server.client.delete(thread_path("t2")).raise_for_status()
-        drained(server.client)
-        server.stop()
-    delete_journal(home)
-    assert recollect_json(home, "rebuild")["threads"] == 2
 
 
 async def test_a_backup_follows_no_link_out_of_the_vault(tmp_path: Path) -> None:

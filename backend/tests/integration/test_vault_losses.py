@@ -8,19 +8,12 @@ from pathlib import Path
 import pytest
 
 from recollect.app import App
-from recollect.service.operations import Health, check_health
 from tests.eventually import eventually
 from tests.http_client import Home, opened
 
 pytestmark = pytest.mark.slow
 
 SEEN_SECONDS = 2.0
-
-
-async def health(app: App) -> Health:
-    return await check_health(
-        app.database.problem, app.vault, app.jobs, app.hand_edits.problem, app.watcher.problem
-    )
 
 
 def files_of(app: App) -> list[Path]:
@@ -38,26 +31,6 @@ async def asks(app: App) -> bool:
     return app.hand_edits.problem() is not None
 
 
-async def test_a_third_of_the_files_gone_at_once_is_asked_about_and_nothing_restored(tmp_path: Path) -> None:
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 10)
-        gone = files_of(home.app)[:3]
-        for file in gone:
-            shutil.move(file, tmp_path / f"{file.parent.name}.md")
-        await eventually(lambda: asks(home.app), seconds=SEEN_SECONDS + 1)
-        await home.app.hand_edits.sweep()
-        await home.drain()
-        assert not any(file.exists() for file in gone)
-        (line,) = (await health(home.app)).degraded
-        assert line.startswith("3 of 10 files vanished from the vault at once; nothing was deleted.")
-        for file in gone:
-            shutil.move(tmp_path / f"{file.parent.name}.md", file)
-        await eventually(lambda: home.app.hand_edits.problem() is None, seconds=SEEN_SECONDS + 1)
-        assert (await health(home.app)).degraded == []
-        assert (await home.app.verifier.verify()).ok
-        assert home.app.transcriber.reports.restored == 0
-
-
 async def test_repairing_answers_the_question(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as home:
         await talk(home, 10)
@@ -68,31 +41,6 @@ async def test_repairing_answers_the_question(tmp_path: Path) -> None:
         await home.app.hand_edits.accept_losses()
         assert home.app.hand_edits.problem() is None
         assert len(files_of(home.app)) == 10
-
-
-async def test_a_vault_that_is_renamed_away_and_back_is_as_it_was(tmp_path: Path) -> None:
-    async with opened(tmp_path / "home") as home:
-        await talk(home, 5)
-        root = home.app.vault.root
-        root.rename(tmp_path / "elsewhere")
-        await home.app.hand_edits.sweep()
-        degraded = (await health(home.app)).degraded
-        assert len(degraded) == 1
-        assert "the vault is missing" in degraded[0]
-        assert not root.exists()
-        (tmp_path / "elsewhere").rename(root)
-        await home.app.hand_edits.sweep()
-        await home.drain()
-        assert (await health(home.app)).degraded == []
-        assert home.app.transcriber.reports.restored == 0
-        await edited(home, root / "default/users/me/threads/t0/0001.md")
-
-
-async def edited(home: Home, file: Path) -> None:
-    """An edit of the second turn is seen, by the watcher, now that the vault is back."""
-    before = home.app.transcriber.reports.revisions
-    file.write_text(file.read_text().replace("> world", "> planet"))
-    await eventually(lambda: home.app.transcriber.reports.revisions == before + 1, seconds=SEEN_SECONDS + 2)
 
 
 async def test_our_own_writes_are_never_taken_for_a_persons(tmp_path: Path) -> None:

@@ -230,13 +230,6 @@ def test_a_section_without_a_quoted_text_is_reported_and_no_entry() -> None:
     assert {problem.line for problem in problems} == {14, 16}
 
 
-def test_a_damaged_entry_is_reported_and_its_neighbours_are_read() -> None:
-    theirs = written(CAT, DOG).replace("- when: 2026-05-08T14:03:00Z", "- when: in May", 1)
-    entries, problems = read_entry_file(PATH, theirs)
-    assert entries == (DOG,)
-    assert [problem.anchor for problem in problems] == ["fa-1"]
-
-
 def test_only_what_we_put_at_the_head_is_bare() -> None:
     assert is_bare(spliced(written(CAT), gone=("fa-1",)), KIND, OWNER)
     assert is_bare(written().replace("\n", "\r\n"), KIND, OWNER)

@@ -6,18 +6,20 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.access import Caller
-from recollect.domain.forgetting import OVERWRITE, SETTLE, parse_tombstones
+from recollect.domain.forgetting import parse_tombstones
 from recollect.domain.identity import message_key, thread_key
 from recollect.domain.job import PURGE, TRANSCRIBE, Job
 from recollect.domain.model import Append, NewTurn
 from recollect.domain.paths import forgotten_path, thread_folder
-from recollect.errors import IndexUnavailable, NotFound, StorageUnavailable
+from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.service.forget.forget import Purger, PurgeSteps, delete_thread
+from recollect.service.forget.forget import delete_thread
+from recollect.service.forget.purge import ThreadPurger
 from recollect.service.vault.transcripts import Transcriber
 from tests.contract.journals import Journal, sqlite_journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
+from tests.unit.vault_house import purging
 
 KEY = thread_key("default", "t1")
 TOMBSTONES = forgotten_path("default", "ann", KEY)
@@ -29,21 +31,12 @@ async def journal(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Journal]
     async with sqlite_journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
         journal.jobs.handlers = {
             TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
-            PURGE: purging(Purger(journal.transcripts, vault, FailPoints())),
+            PURGE: purging(ThreadPurger(journal.transcripts, vault, FailPoints())),
         }
         await say(journal, "ann", "a secret", "m1")
         await say(journal, "ann", "another secret", "m2")
         await journal.jobs.run_due()
         yield journal
-
-
-def purging(purger: Purger) -> Callable[[Job], Awaitable[None]]:
-    """For a home in which a thread's files are all that has to follow the journal."""
-    return PurgeSteps(purger.handle, nothing_else, {SETTLE: nothing_else, OVERWRITE: nothing_else}).handle
-
-
-async def nothing_else(job: Job) -> None:
-    """Settling and overwriting have tests of their own."""
 
 
 async def purge_of_files(journal: Journal) -> Job:
@@ -56,37 +49,12 @@ async def say(journal: Journal, user_id: str, text: str, message_id: str) -> Non
     await journal.threads.append(Append("default", "t1", [turn], user_id))
 
 
-async def test_a_deleted_thread_leaves_no_word_in_the_vault(journal: Journal, vault: PersonsVault) -> None:
-    assert await delete_thread(journal.threads, Caller(), "t1", None) == 2
-    await journal.jobs.run_due()
-    assert not [path for path, text in vault.files.items() if "secret" in text or "t1" in path]
-
-
-async def test_the_tombstones_name_what_was_forgotten_by_keys_alone(
-    journal: Journal, vault: PersonsVault
-) -> None:
-    await delete_thread(journal.threads, Caller(), "t1", None)
-    await journal.jobs.run_due()
-    file, problems = parse_tombstones(vault.files[TOMBSTONES])
-    assert file is not None
-    assert file.messages == ((1, message_key("m1")), (2, message_key("m2")))
-    assert list(problems) == []
-
-
 async def test_conflict_files_of_a_forgotten_thread_go_too(journal: Journal, vault: PersonsVault) -> None:
     folder = thread_folder("default", "ann", "t1")
     vault.files[f"{folder}/0001.conflict-12345678.md"] = "an edited secret"
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]
-
-
-async def test_the_log_of_the_journal_is_folded(journal: Journal) -> None:
-    log = journal.database.path.with_name("journal.db-wal")
-    assert b"a secret" in log.read_bytes()
-    await delete_thread(journal.threads, Caller(), "t1", None)
-    await journal.jobs.run_due()
-    assert b"a secret" not in log.read_bytes()
 
 
 async def test_tombstones_of_a_second_forgetting_join_the_first(
@@ -97,17 +65,11 @@ async def test_tombstones_of_a_second_forgetting_join_the_first(
     await say(journal, "ann", "a third", "m3")
     await journal.threads.clear_thread("t1")
     await journal.jobs.run_due()
-    file, _ = parse_tombstones(vault.files[TOMBSTONES])
+    file, problems = parse_tombstones(vault.files[TOMBSTONES])
     assert file is not None
-    assert [number for number, _ in file.messages] == [1, 2, 3]
+    assert file.messages == tuple((number, message_key(f"m{number}")) for number in (1, 2, 3))
+    assert list(problems) == []
     assert not [path for path in vault.files if "conflict" in path]
-
-
-async def test_a_cleared_thread_has_an_empty_transcript(journal: Journal, vault: PersonsVault) -> None:
-    await journal.threads.clear_thread("t1")
-    await journal.jobs.run_due()
-    text = vault.files[f"{thread_folder('default', 'ann', 't1')}/0001.md"]
-    assert "secret" not in text
 
 
 async def test_what_is_said_after_a_clearing_is_transcribed(journal: Journal, vault: PersonsVault) -> None:
@@ -133,7 +95,9 @@ async def test_the_index_forgets_while_the_vault_is_away(journal: Journal, vault
     async def forget_index(*thread: str) -> None:
         forgotten.append(thread)
 
-    journal.jobs.handlers[PURGE] = purging(Purger(journal.transcripts, vault, FailPoints(), forget_index))
+    journal.jobs.handlers[PURGE] = purging(
+        ThreadPurger(journal.transcripts, vault, FailPoints(), forget_index)
+    )
     vault.take_away()
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
@@ -144,7 +108,7 @@ async def test_the_vault_forgets_while_the_index_cannot(journal: Journal, vault:
     async def fail(*_: str) -> None:
         raise IndexUnavailable("the disk is full")
 
-    journal.jobs.handlers[PURGE] = purging(Purger(journal.transcripts, vault, FailPoints(), fail))
+    journal.jobs.handlers[PURGE] = purging(ThreadPurger(journal.transcripts, vault, FailPoints(), fail))
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]
@@ -177,14 +141,7 @@ async def test_a_purge_that_died_between_its_steps_is_finished_by_the_next(
     await delete_thread(journal.threads, Caller(), "t1", None)
     job = await purge_of_files(journal)
     with pytest.raises(StorageUnavailable):
-        await Purger(journal.transcripts, dying, FailPoints()).handle(job)
+        await ThreadPurger(journal.transcripts, dying, FailPoints()).handle(job)
     assert TOMBSTONES in vault.files
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]
-
-
-async def test_anothers_thread_cannot_be_deleted(journal: Journal) -> None:
-    for caller, user_id in ((Caller(user_id="bob"), None), (Caller(), "bob")):
-        with pytest.raises(NotFound):
-            await delete_thread(journal.threads, caller, "t1", user_id)
-    assert len(await journal.threads.get_history("t1")) == 2

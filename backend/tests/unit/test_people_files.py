@@ -76,16 +76,6 @@ async def test_a_deleted_preset_leaves_the_vault(house: House) -> None:
     assert await house.people.files() == []
 
 
-async def test_a_vault_that_is_away_keeps_the_change_waiting_and_nothing_else(house: House) -> None:
-    house.vault.take_away()
-    await house.put()
-    assert await house.instructions() == PIRATE.instructions
-    house.vault.bring_back()
-    house.journal.clock.advance(60_000)
-    await house.work()
-    assert PATH in house.vault.files
-
-
 async def test_instructions_edited_by_hand_are_in_force_and_the_file_stays_as_it_was_saved(
     house: House,
 ) -> None:
@@ -151,11 +141,6 @@ async def test_properties_of_the_persons_own_are_kept_beside_before_the_file_is_
     assert house.conflicts == [theirs]
 
 
-async def test_a_preset_that_a_person_made_is_in_force(house: House) -> None:
-    await house.save("default/presets/Calm.md", "---\nrecollect: 1\nkind: preset\n---\n\nBe calm.\n")
-    assert await house.instructions("calm") == "Be calm."
-
-
 async def test_a_file_cannot_speak_for_another_space_or_user(house: House) -> None:
     await house.save("default/presets/x.md", render_preset(replace(PIRATE, space="work")))
     await house.save("default/users/bob/preferences.md", render_preferences(Preferences("default", "ann")))
@@ -180,14 +165,6 @@ async def test_a_file_that_was_renamed_keeps_its_preset(house: House) -> None:
     await house.edits.sweep()
     assert await house.people.path_of(PIRATE) == moved
     assert await house.instructions() == PIRATE.instructions
-
-
-async def test_a_preset_whose_file_a_person_removed_is_gone(house: House) -> None:
-    for preset in (PIRATE, *(replace(PIRATE, name=f"other {number}") for number in range(9))):
-        await house.put(preset)
-    await house.remove(PATH)
-    assert await house.instructions() is None
-    assert len(await house.people.presets("default")) == 9
 
 
 async def test_preferences_are_written_and_the_defaults_again_once_a_person_removed_their_file(

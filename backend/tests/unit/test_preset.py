@@ -66,14 +66,10 @@ def test_the_file_is_front_matter_and_the_instructions_as_they_are() -> None:
 
 @unhurried
 @given(_presets)
-def test_every_preset_comes_back_exactly(preset: Preset) -> None:
-    assert parse_preset(render_preset(preset), space="s", name="n") == (preset, ())
-
-
-@unhurried
-@given(_presets)
-def test_every_preset_survives_an_editor_that_writes_crlf(preset: Preset) -> None:
-    assert read(render_preset(preset).replace("\n", "\r\n")) == preset
+def test_every_preset_comes_back_exactly_with_crlf_too(preset: Preset) -> None:
+    text = render_preset(preset)
+    for written in (text, text.replace("\n", "\r\n")):
+        assert parse_preset(written, space="s", name="n") == (preset, ())
 
 
 def test_blank_lines_that_a_person_leaves_around_the_instructions_do_not_count() -> None:
@@ -118,11 +114,6 @@ def test_a_name_is_one_line_of_one_to_64_characters(name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         replace(PIRATE, name=name).checked()
     assert caught.value.field == "name"
-
-
-@pytest.mark.parametrize("name", ["海盗", "โจรสลัด", "समुद्री डाकू", "👩‍👩‍👧", "a/b", "..", "x" * 64])
-def test_a_name_may_be_in_any_script(name: str) -> None:
-    assert replace(PIRATE, name=name).checked().name == name
 
 
 def test_names_that_differ_in_case_or_composition_are_one() -> None:

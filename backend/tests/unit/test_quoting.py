@@ -18,22 +18,6 @@ def test_every_line_is_quoted(text: str) -> None:
     assert all(line == ">" or line.startswith("> ") for line in quote(text).split("\n"))
 
 
-@given(texts)
-def test_a_quote_has_as_many_lines_for_any_editor_as_the_text_has(text: str) -> None:
-    assert len(quote(text).splitlines()) == text.count("\n") + 1
-
-
-@given(texts)
-def test_text_survives_an_editor_that_writes_crlf(text: str) -> None:
-    assert unquote(quote(text).replace("\n", "\r\n").split("\n")) == text
-
-
-@given(texts)
-def test_quoting_twice_comes_back_exactly(text: str) -> None:
-    once = quote(text)
-    assert unquote(quote(once).split("\n")) == once
-
-
 @pytest.mark.parametrize(
     ("text", "quoted"),
     [

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.boundary import BoundaryRules
-from recollect.domain.forgetting import OVERWRITE, SETTLE
 from recollect.domain.identity import thread_key
-from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, Job
+from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
 from recollect.domain.model import Append, NewTurn, Thread
 from recollect.domain.paths import forgotten_path
 from recollect.failpoints import FailPoints
-from recollect.service.forget.forget import Purger, PurgeSteps
+from recollect.service.forget.purge import ThreadPurger
 from recollect.service.rebuild import RebuildReport, rebuild
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.vault.transcripts import Transcriber
@@ -20,26 +19,20 @@ from recollect.service.verify import Verifier
 from tests.contract.journals import Journal, sqlite_journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
+from tests.unit.vault_house import purging
 
 HOUR = 3_600_000
 FOLDER = "default/users/ann/threads/t1"
 FIRST = f"{FOLDER}/0001.md"
 
 
-async def nothing_else(job: Job) -> None:
-    """Settling and overwriting have tests of their own."""
-
-
 def with_jobs(journal: Journal, vault: PersonsVault) -> Journal:
     boundaries = Boundaries(journal.cells, BoundaryRules(max_turns=10), None, FailPoints(), journal.clock)
-    purger = Purger(journal.transcripts, vault, FailPoints())
     journal.jobs.handlers = {
         BOUNDARY: boundaries.look,
         FLUSH: boundaries.finish,
         TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
-        PURGE: PurgeSteps(
-            purger.handle, nothing_else, {SETTLE: nothing_else, OVERWRITE: nothing_else}
-        ).handle,
+        PURGE: purging(ThreadPurger(journal.transcripts, vault, FailPoints())),
     }
     return journal
 
@@ -87,7 +80,7 @@ Again = Callable[[], Awaitable[tuple[Journal, RebuildReport]]]
 
 
 @pytest.fixture
-async def rebuilt(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Again]:
+async def rebuilt(journal: Journal, vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Again]:
     """Rebuilds another journal from the vault."""
     async with sqlite_journal(tmp_path / "again.db") as other:
 
@@ -110,45 +103,25 @@ async def picture(journal: Journal, space: str) -> object:
     }
 
 
-@pytest.mark.parametrize("space", ["default", "work"])
-async def test_threads_turns_and_cells_come_back_as_they_were(
-    journal: Journal, vault: PersonsVault, space: str, rebuilt: Again
-) -> None:
-    again, _ = await rebuilt()
-    assert await picture(again, space) == await picture(journal, space)
-
-
-@pytest.mark.parametrize("space", ["default", "work"])
-async def test_coverage_comes_back_with_its_digest(
-    journal: Journal, vault: PersonsVault, space: str, rebuilt: Again
-) -> None:
-    again, _ = await rebuilt()
-    found = await again.coverage.coverage(space=space)
-    assert found == await journal.coverage.coverage(space=space)
-    assert found.missing == 0
-
-
-async def test_the_report_counts_what_came_back(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
-) -> None:
-    _, report = await rebuilt()
+async def test_everything_comes_back_as_it_was_and_is_counted(journal: Journal, rebuilt: Again) -> None:
+    again, report = await rebuilt()
+    for space in ("default", "work"):
+        assert await picture(again, space) == await picture(journal, space)
+        found = await again.coverage.coverage(space=space)
+        assert (found, found.missing) == (await journal.coverage.coverage(space=space), 0)
     (cells,) = await journal.database.read("SELECT count(*) AS number FROM memcell")
     assert (report.threads, report.turns, report.memcells, report.forgotten) == (3, 11, cells["number"], 2)
     assert report.problems == []
 
 
-async def test_what_was_forgotten_stays_forgotten(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
-) -> None:
+async def test_what_was_forgotten_stays_forgotten(rebuilt: Again) -> None:
     again, _ = await rebuilt()
     turn = NewTurn("user", "secret", START, "bob", "m1")
     (receipt,) = await again.threads.append(Append("work", "gone", [turn], "bob"))
     assert receipt.status == "forgotten"
 
 
-async def test_a_turn_id_is_not_used_again_after_a_rebuild(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
-) -> None:
+async def test_a_turn_id_is_not_used_again_after_a_rebuild(rebuilt: Again) -> None:
     again, _ = await rebuilt()
     for thread_id in ("t1", "gone"):
         turn = NewTurn("user", "x", START, "bob")
@@ -156,9 +129,7 @@ async def test_a_turn_id_is_not_used_again_after_a_rebuild(
         assert receipt.turn_id == ("t-3" if thread_id == "t1" else "t-2")
 
 
-async def test_a_rebuilt_journal_equals_its_vault(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
-) -> None:
+async def test_a_rebuilt_journal_equals_its_vault(vault: PersonsVault, rebuilt: Again) -> None:
     again, _ = await rebuilt()
     transcriber = Transcriber(again.transcripts, vault, FailPoints())
     found = await Verifier(again.threads, again.transcripts, again.coverage, vault, transcriber).verify()
@@ -166,7 +137,7 @@ async def test_a_rebuilt_journal_equals_its_vault(
 
 
 async def test_the_jobs_after_a_rebuild_change_no_byte_of_what_was_written(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
+    vault: PersonsVault, rebuilt: Again
 ) -> None:
     before = dict(vault.files)
     again, _ = await rebuilt()
@@ -199,7 +170,7 @@ async def test_a_thread_whose_front_matter_is_beyond_repair_is_reported_and_leav
 
 
 async def test_a_damaged_turn_is_reported_and_the_others_come_back(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
+    vault: PersonsVault, rebuilt: Again
 ) -> None:
     vault.files[FIRST] = vault.files[FIRST].replace("## user · ann", "## usr · ann", 1)
     again, report = await rebuilt()
@@ -227,7 +198,7 @@ async def test_a_copy_of_a_threads_folder_is_reported_and_the_thread_comes_back(
 
 
 async def test_two_turns_with_one_message_id_are_reported_and_the_rest_comes_back(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
+    vault: PersonsVault, rebuilt: Again
 ) -> None:
     vault.files[FIRST] = vault.files[FIRST].replace("- id: m1\n", "- id: m0\n")
     again, report = await rebuilt()
@@ -236,7 +207,7 @@ async def test_two_turns_with_one_message_id_are_reported_and_the_rest_comes_bac
 
 
 async def test_a_damaged_tombstone_is_reported_and_the_others_come_back(
-    journal: Journal, vault: PersonsVault, rebuilt: Again
+    vault: PersonsVault, rebuilt: Again
 ) -> None:
     path = forgotten_path("work", "bob", thread_key("work", "gone"))
     vault.files[path] += "- t-x nonsense\n"

@@ -31,10 +31,6 @@ def changed(*edits: tuple[str, str], expected: int = 3, header_is_current: bool 
     return compare(parse_part(text), PART, expected=expected, header_is_current=header_is_current)
 
 
-def test_an_untouched_part_holds_no_revision() -> None:
-    assert changed() == Revision()
-
-
 @pytest.mark.parametrize(
     ("old", "new", "revised"),
     [
@@ -173,9 +169,3 @@ def test_a_title_that_was_changed_elsewhere_meanwhile_is_not_changed_back() -> N
 def test_a_later_part_has_no_title_to_change() -> None:
     second = replace(PART, part=2)
     assert compare(parse_part(render_part(second)), second, expected=3, header_is_current=True) == Revision()
-
-
-def test_the_mark_stands_in_the_file_and_comes_back() -> None:
-    edited = replace(PART, turns=(replace(TURNS[0], edited=True), *TURNS[1:]))
-    assert "- id: m1\n- edited: yes\n\n> My sister" in render_part(edited)
-    assert parse_part(render_part(edited)).turns == edited.turns

@@ -49,13 +49,6 @@ async def test_a_sound_home_is_ok(journal: Journal, vault: PersonsVault) -> None
     assert (found.threads, found.parts, found.pending, found.problems, found.notes) == (1, 2, 0, [], [])
 
 
-async def test_verifying_changes_nothing(journal: Journal, vault: PersonsVault) -> None:
-    del vault.files[FIRST]
-    before = dict(vault.files), await journal.transcripts.parts("default", "t1")
-    await verify(journal, vault)
-    assert (dict(vault.files), await journal.transcripts.parts("default", "t1")) == before
-
-
 async def test_every_space_is_verified(journal: Journal, vault: PersonsVault) -> None:
     turn = NewTurn("user", "x", START, "ann")
     await journal.threads.append(Append("work", "t1", [turn]))
@@ -67,21 +60,26 @@ async def test_every_space_is_verified(journal: Journal, vault: PersonsVault) ->
     assert found.threads == 2
 
 
-async def test_a_deleted_file_is_found(journal: Journal, vault: PersonsVault) -> None:
-    del vault.files[SECOND]
-    found = await verify(journal, vault)
-    assert not found.ok
-    assert found.problems == [f"{SECOND} is missing"]
-
-
-@pytest.mark.parametrize("change", [lambda text: text + "\n", lambda text: text[:-9], lambda text: ""])
-async def test_an_altered_file_is_found(
-    journal: Journal, vault: PersonsVault, change: Callable[[str], str]
+@pytest.mark.parametrize("path", [FIRST, SECOND])
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (None, "is missing"),
+        (lambda text: text + "\n", "differs from the journal"),
+        (lambda text: text[:-9], "differs from the journal"),
+        (lambda text: "", "differs from the journal"),
+    ],
+)
+async def test_a_file_that_is_gone_or_altered_is_found_and_nothing_is_changed(
+    journal: Journal, vault: PersonsVault, path: str, change: Callable[[str], str] | None, problem: str
 ) -> None:
-    vault.files[FIRST] = change(vault.files[FIRST])
+    text = vault.files.pop(path)
+    if change is not None:
+        vault.files[path] = change(text)
+    before = dict(vault.files), await journal.transcripts.parts("default", "t1")
     found = await verify(journal, vault)
-    assert not found.ok
-    assert found.problems == [f"{FIRST} differs from the journal"]
+    assert (found.ok, found.problems) == (False, [f"{path} {problem}"])
+    assert (dict(vault.files), await journal.transcripts.parts("default", "t1")) == before
 
 
 @pytest.mark.parametrize(
@@ -130,22 +128,21 @@ async def test_an_incognito_thread_needs_no_file(journal: Journal, vault: Person
     assert (found.ok, found.pending) == (True, 0)
 
 
-async def test_a_conflict_file_is_noted(journal: Journal, vault: PersonsVault) -> None:
-    vault.files[f"{FOLDER}/0001.conflict-12345678.md"] = "edited"
+@pytest.mark.parametrize(
+    ("path", "noted"),
+    [
+        (f"{FOLDER}/0001.conflict-12345678.md", True),
+        ("default/users/me/threads/gone/0001.md", True),
+        ("default/users/me/notes/shopping.md", False),
+    ],
+    ids=["a conflict file", "of no thread", "a person's note"],
+)
+async def test_what_else_lies_among_the_transcripts_is_noted(
+    journal: Journal, vault: PersonsVault, path: str, noted: bool
+) -> None:
+    vault.files[path] = "a text"
     found = await verify(journal, vault)
-    assert found.ok
-    assert [note.partition(":")[0] for note in found.notes] == [f"{FOLDER}/0001.conflict-12345678.md"]
-
-
-async def test_a_transcript_that_belongs_to_no_thread_is_noted(journal: Journal, vault: PersonsVault) -> None:
-    vault.files["default/users/me/threads/gone/0001.md"] = "old"
-    found = await verify(journal, vault)
-    assert len(found.notes) == 1
-
-
-async def test_a_persons_own_notes_are_left_unmentioned(journal: Journal, vault: PersonsVault) -> None:
-    vault.files["default/users/me/notes/shopping.md"] = "milk"
-    assert (await verify(journal, vault)).notes == []
+    assert (found.ok, [note.partition(":")[0] for note in found.notes]) == (True, [path] if noted else [])
 
 
 # Repair

@@ -3,6 +3,8 @@
 from recollect.domain.job import TRANSCRIBE, TRANSCRIPT_EDITS, Job
 from recollect.domain.model import Append, NewTurn, Turn
 from recollect.failpoints import FailPoints
+from recollect.infra.job_engine import Handler
+from recollect.service.forget.purge import ThreadPurger
 from recollect.service.vault.reader import FileFollower
 from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import EditReports, Transcriber
@@ -13,6 +15,16 @@ from tests.persons_vault import PersonsVault, ToldWatcher
 
 ANN = "default/users/ann"
 NOTE = f"{ANN}/notes/porto.md"
+
+
+def purging(purger: ThreadPurger) -> Handler:
+    """For a home in which a thread's files are all that has to follow the journal: other steps do nothing."""
+
+    async def handle(job: Job) -> None:
+        if "step" not in job.payload:
+            await purger.handle(job)
+
+    return handle
 
 
 def part_of(thread: str, part: int = 1) -> str:

@@ -68,8 +68,7 @@ def render_skill(skill: Skill) -> str:
     header = render_front_matter({"name": skill.name, "description": skill.description})
     header = header.removesuffix("---\n") + render_metadata(skill) + "---\n"
     title = skill.name.replace("-", " ").capitalize()
-    sections = [f"# {title}\n", *(text for _, text in _rendered_sections(skill))]
-    return "\n".join([header, *sections])
+    return "\n".join([header, f"# {title}\n", *_rendered_sections(skill)])
 
 
 def render_metadata(skill: Skill, others: Iterable[str] = ()) -> str:
@@ -137,21 +136,15 @@ def item_of(line: str) -> str | None:
     return plain_line(found[1]) if found else None
 
 
-def _rendered_sections(skill: Skill) -> Iterator[tuple[str, str]]:
+def _rendered_sections(skill: Skill) -> Iterator[str]:
     """Those that have something in them."""
-    if skill.when:
-        yield WHEN, _list(WHEN, (f"- {line}" for line in skill.when))
-    if skill.steps:
-        yield STEPS, _list(STEPS, (f"{number}. {line}" for number, line in enumerate(skill.steps, 1)))
-    if skill.pitfalls:
-        yield PITFALLS, _list(PITFALLS, (f"- {line}" for line in skill.pitfalls))
-    if skill.examples:
-        links = (f"- [[{each.link}]] {each.outcome}: {each.task}".rstrip() for each in skill.examples)
-        yield EXAMPLES, _list(EXAMPLES, links)
-
-
-def _list(title: str, lines: Iterable[str]) -> str:
-    return "\n".join([f"## {title}", *lines, ""])
+    lists = {
+        WHEN: [f"- {line}" for line in skill.when],
+        STEPS: [f"{number}. {line}" for number, line in enumerate(skill.steps, 1)],
+        PITFALLS: [f"- {line}" for line in skill.pitfalls],
+        EXAMPLES: [f"- [[{each.link}]] {each.outcome}: {each.task}".rstrip() for each in skill.examples],
+    }
+    return ("\n".join([f"## {title}", *lines, ""]) for title, lines in lists.items() if lines)
 
 
 def _items(section: str) -> tuple[str, ...]:

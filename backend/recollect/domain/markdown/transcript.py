@@ -163,6 +163,12 @@ _HEADER_KEYS = frozenset([
     "created", "agent", "title", "tags", "preset", "backend", "pinned", "incognito",
 ])  # fmt: skip
 _YES = "yes"
+_FIELDS = {
+    "id": "message_id", "sender": "sender_id", "parts": "parts", "tool_calls": "tool_calls",
+    "tool_call_id": "tool_call_id", "reasoning": "reasoning", "parent": "parent_id", "model": "model",
+    "status": "status", "skipped": "skip_reason", "edited": "edited",
+}  # fmt: skip
+"""The properties of a turn in their order, and the fields of a Turn that they hold."""
 _heading = re.compile(rf"({'|'.join(ROLES)}) · (?:([^·^]+) · )?({TIME}) \^({ANCHOR})").fullmatch
 
 
@@ -201,23 +207,15 @@ def render_turn(turn: Turn) -> str:
     in_heading = is_readable(sender) and "·" not in sender
     who = f"{turn.role} · {sender}" if in_heading else turn.role
     heading = f"{who} · {write_time(turn.timestamp)} ^{write_anchor(turn.turn_id)}"
-    properties = [f"- id: {write_text(turn.message_id)}"]
-    if sender and not in_heading:
-        properties.append(f"- sender: {write_text(sender)}")
-    for key, value in (("parts", turn.parts), ("tool_calls", turn.tool_calls)):
-        if value is not None:
-            properties.append(f"- {key}: {write_json(value)}")
-    for key, text in (
-        ("tool_call_id", turn.tool_call_id),
-        ("reasoning", turn.reasoning),
-        ("parent", turn.parent_id),
-        ("model", turn.model),
-        ("status", turn.status if turn.status != "complete" else None),
-        ("skipped", turn.skip_reason),
-        ("edited", _YES if turn.edited else None),
-    ):
-        if text is not None:
-            properties.append(f"- {key}: {write_text(text)}")
+    values = {key: getattr(turn, name) for key, name in _FIELDS.items()}
+    values["sender"] = sender if sender and not in_heading else None
+    values["status"] = turn.status if turn.status != "complete" else None
+    values["edited"] = _YES if turn.edited else None
+    properties = [
+        f"- {key}: {write_text(value) if isinstance(value, str) else write_json(value)}"
+        for key, value in values.items()
+        if value is not None
+    ]
     return render_section(heading, properties, turn.content)
 
 
@@ -281,17 +279,10 @@ def _read_yes(written: str) -> bool:
     return True
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    "id": read_text,
-    "sender": read_text,
+_READERS: dict[str, Callable[[str], Any]] = dict.fromkeys(_FIELDS, read_text) | {
     "parts": _read_objects,
     "tool_calls": _read_objects,
-    "tool_call_id": read_text,
-    "reasoning": read_text,
-    "parent": read_text,
-    "model": read_text,
     "status": _read_status,
-    "skipped": read_text,
     "edited": _read_yes,
 }
 
@@ -302,20 +293,12 @@ def _read_turn(section: Section) -> tuple[str, Turn]:
         raise ValueError("this is not the heading of a turn (role · sender · UTC time ^id)")
     turn_id = read_text(found[4])
     known, _ = read_properties(section, _READERS, required="id")
+    fields: dict[str, Any] = {"message_id": turn_id, "sender_id": found[2] or ""}
+    fields |= {_FIELDS[key]: value for key, value in known.items()}
     return turn_id, Turn(
         turn_id=turn_id,
-        message_id=known.get("id", turn_id),
         role=cast(Role, found[1]),
-        sender_id=known["sender"] if "sender" in known else found[2] or "",
         content=section.text,
         timestamp=read_time(found[3]),
-        parts=known.get("parts"),
-        tool_calls=known.get("tool_calls"),
-        tool_call_id=known.get("tool_call_id"),
-        reasoning=known.get("reasoning"),
-        parent_id=known.get("parent"),
-        model=known.get("model"),
-        status=known.get("status", "complete"),
-        skip_reason=known.get("skipped"),
-        edited=known.get("edited", False),
+        **fields,
     )

@@ -113,6 +113,9 @@ class SqlTranscriptStore:
         )
         return [_part_of(row) for row in found]
 
+    async def part(self, space: str, thread_id: str, number: int) -> StoredPart | None:
+        return next((part for part in await self.parts(space, thread_id) if part.part == number), None)
+
     async def any_parts(self) -> bool:
         return bool(
             await self._database.read("SELECT 1 FROM transcript_parts WHERE digest IS NOT NULL LIMIT 1")

@@ -42,11 +42,6 @@ class ForgottenVerification:
             self.problems.append(f"{looked.what}: {looked.found} of {looked.number}")
 
 
-def no_other_files() -> list[str]:
-    """For homes that hold nothing but journal, vault and index."""
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class ForgottenVerifier:
     """Reads everything, changes nothing but that it folds the journal's log."""
@@ -55,7 +50,7 @@ class ForgottenVerifier:
     index: LanceIndex
     vault: Vault
     jobs: JobEngine
-    other_files: Callable[[], list[str]] = no_other_files
+    other_files: Callable[[], list[str]]
     """Copies of the home as it was: nobody forgets anything in them."""
 
     async def verify(self, progress: Progress = no_progress) -> ForgottenVerification:

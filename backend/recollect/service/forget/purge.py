@@ -1,34 +1,39 @@
-"""Finishes a forgetting: index rows, late leftovers, memories to make again, incognito threads that ended."""
+"""Purge jobs: what the journal forgot goes from the vault and the index, and from its own free space."""
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import EntryJob
-from recollect.domain.forgetting import Derived, Task, task_of
+from recollect.domain.forgetting import (
+    NOTE,
+    OVERWRITE,
+    SETTLE,
+    USER,
+    Derived,
+    Task,
+    TombstoneFile,
+    render_tombstones,
+    task_of,
+)
+from recollect.domain.identity import text_digest, thread_key
 from recollect.domain.job import Job, NotYet
-from recollect.domain.paths import owner_folder
+from recollect.domain.paths import forgotten_path, owner_folder, thread_folder, transcript_path
 from recollect.domain.recall.rows import TURN, IndexRow
 from recollect.domain.strategy import STRATEGY, ClosedCell, Tuning
-from recollect.errors import IndexUnavailable, NotFound, Unavailable
+from recollect.errors import IndexUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
+from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.entry_rows import SqlJobQueue
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Clock
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
-
-LeftoverRemover = Callable[[str], Awaitable[None]]
-"""Removes what killed writes of an earlier process left in a folder of the vault."""
-
-
-async def no_leftovers(folder: str) -> None:
-    """For vaults that no write is killed in."""
+from recollect.service.vault.transcripts import Transcriber
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ _PATIENCE_MS = 300
 
 @dataclass(frozen=True, slots=True)
 class Rework:
-    """Has derived anew what is left of cells that lost a turn, and of entries that lost a source."""
+    """Queues the extraction of what is left of cells that lost a turn, and of entries that lost a source."""
 
     cells: SqlCellTexts
     queue: SqlJobQueue
@@ -140,7 +145,7 @@ class Rework:
             await self.queue.queue(space, None, self._of_owner(space, owner))
 
     def _of_owner(self, space: str, owner: str) -> list[EntryJob]:
-        """A skill holds the words of its cases in a file of its own: it is made anew even where skills are off."""
+        """A skill holds the words of its cases in a file of its own: it is made again even where skills are off."""
         if "/agents/" in owner:
             payload = {"strategy": "skill", "owner": owner, "asked": True}
             return [EntryJob(STRATEGY, f"skill:{owner}", payload, "skill")]
@@ -151,106 +156,232 @@ def _now(job: EntryJob) -> EntryJob:
     return replace(job, delay_ms=0, restart=False, every=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Settler:
-    """Waits for jobs and chats that had read the words before they went, then makes sure that nothing came of it."""
+async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
+    """For a home without an index."""
 
-    store: SqlForgetting
+
+async def _no_images(space: str, user_id: str) -> None:
+    """For a home without images."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPurger:
+    """The index, tombstones and then the transcript, images, then the log of the journal."""
+
+    store: SqlTranscriptStore
     vault: Vault
+    fail_points: FailPoints
+    forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
+    """Removes what the index holds of a space's user's thread."""
+    forget_images: Callable[[str, str], Awaitable[None]] = _no_images
+    """Removes those of a space's user that nothing refers to any more."""
+
+    async def handle(self, job: Job) -> None:
+        """For purge jobs of a whole thread."""
+        user_id, thread_id = str(job.payload["user_id"]), str(job.thread_id)
+        try:
+            await self.forget_index(job.space, user_id, thread_id)
+        finally:
+            # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
+            await self._bury(job.space, user_id, thread_id)
+        await self.forget_images(job.space, user_id)
+        await self.store.forget_parts(job.space, user_id, thread_id)
+        await self.store.fold_log()
+
+    async def _bury(self, space: str, user_id: str, thread_id: str) -> None:
+        await _write_tombstones(self.store, self.vault, space, user_id, thread_id)
+        self.fail_points.reach("forget.tombstones_written")
+        await self.vault.remove_folder(thread_folder(space, user_id, thread_id))
+        self.fail_points.reach("forget.folder_removed")
+
+
+async def _write_tombstones(
+    store: SqlTranscriptStore, vault: Vault, space: str, user_id: str, thread_id: str
+) -> None:
+    """The file that says what was forgotten of a thread, if anything was."""
+    key = thread_key(space, thread_id)
+    buried = await store.tombstones(space, user_id, key)
+    if buried:
+        await _put_tombstones(vault, TombstoneFile(space, user_id, key, tuple(buried)))
+
+
+async def _put_tombstones(vault: Vault, file: TombstoneFile) -> None:
+    text, path = render_tombstones(file), forgotten_path(file.space, file.user_id, file.thread_key)
+    earlier = await vault.read(path)
+    await vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Purges:
+    """The handler of all purge jobs: of a thread, unless the job names turns or a step.
+
+    Every step can be cut short and run again.
+    """
+
+    threads: ThreadPurger
+    store: SqlForgetting
+    thread_store: SqlThreadStore
+    transcriber: Transcriber
+    entry_files: SqlEntryFileStore
+    people: SqlPeopleStore
     notes: SqlNoteStore
     index: IndexForgetter
     rework: Rework
-    fail_points: FailPoints
-    remove_leftovers: LeftoverRemover = no_leftovers
 
     async def handle(self, job: Job) -> None:
-        """For purge jobs of the step `settle`."""
+        steps = {
+            SETTLE: self._settle,
+            USER: self._purge_user,
+            NOTE: self._purge_note,
+            OVERWRITE: self._overwrite,
+        }
+        step = job.payload.get("step")
+        if step is not None:
+            await steps[str(step)](job)
+        elif job.payload.get("turns") is not None:
+            await self._purge_turns(job)
+        else:
+            await self.threads.handle(job)
+
+    @property
+    def _transcripts(self) -> SqlTranscriptStore:
+        return self.threads.store
+
+    @property
+    def _vault(self) -> Vault:
+        return self.threads.vault
+
+    def _reach(self, fail_point: str) -> None:
+        self.threads.fail_points.reach(fail_point)
+
+    async def _purge_turns(self, job: Job) -> None:
+        """The index, the tombstones, then the transcript: its parts are rendered without what is forgotten."""
+        space, user_id, thread_id = job.space, str(job.payload["user_id"]), str(job.thread_id)
+        numbers = [int(number) for number in job.payload["turns"]]
+        try:
+            await self.index.forget_turns(space, user_id, thread_id, numbers)
+        finally:
+            # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
+            await _write_tombstones(self._transcripts, self._vault, space, user_id, thread_id)
+            self._reach("forget.tombstones_written")
+            await self._rewrite(space, user_id, thread_id, frozenset(numbers))
+        self._reach("forget.transcript_rewritten")
+        await self.threads.forget_images(space, user_id)
+        await self._transcripts.fold_log()
+
+    async def _rewrite(self, space: str, user_id: str, thread_id: str, numbers: frozenset[int]) -> None:
+        for part in await self._transcripts.parts(space, thread_id):
+            state = await self._transcripts.state(space, thread_id)
+            if state is None or state.thread.user_id != user_id or state.thread.incognito:
+                return
+            if any(part.first_position <= number <= part.last_position for number in numbers):
+                await self.transcriber.rewrite(state, part)
+        await self.transcriber.transcribe(space, thread_id)
+        await self._remove_copies(space, user_id, thread_id)
+
+    async def _remove_copies(self, space: str, user_id: str, thread_id: str) -> None:
+        """Versions that were kept beside may hold the words in any place: they go whole."""
+        folder = thread_folder(space, user_id, thread_id)
+        parts = await self._transcripts.parts(space, thread_id)
+        ours = {transcript_path(space, user_id, thread_id, part.part) for part in parts}
+        for path in await self._vault.list_files(folder):
+            if path not in ours and (found := await self._vault.look(path)) is not None:
+                await self._vault.remove_file(path, frozenset([found.digest]))
+        await self._vault.remove_leftovers(folder)
+
+    async def _purge_note(self, job: Job) -> None:
+        """The file, then the index. A second job waits for whoever still worked for the user, then purges prompts."""
+        task, path = task_of(job), str(job.payload["path"])
+        if job.payload.get("waits"):
+            await self._wait(task)
+        else:
+            await self._remove_note(path, str(job.payload["digest"]))
+        await self.index.forget_note(owner_folder(task.space, task.user_id), path)
+        await self.store.forget_quotes(task.space, task.user_id, path)
+        if job.payload.get("waits"):
+            await self.store.queue_overwriting(task.space)
+        await self._transcripts.fold_log()
+
+    async def _remove_note(self, path: str, digest: str) -> None:
+        """Another text that was put there since is another note."""
+        found = await self._vault.look(path)
+        if found is not None and found.digest == digest:
+            await self._vault.remove_file(path, frozenset([digest]))
+        if await self._vault.look(path, 1) is None:
+            await self.notes.gone([path])
+
+    async def _purge_user(self, job: Job) -> None:
+        """The index, then the user's folder whole. A second job waits for whoever still worked for the user.
+
+        What the user said since they were forgotten is kept: it is written and indexed again.
+        """
         task = task_of(job)
-        await self.wait(task)
+        if job.payload.get("waits"):
+            await self._wait(task)
+        await self.store.forget_owner(task.space, task.user_id)
+        await self.people.forget_user(task.space, task.user_id)
+        await self.index.forget_user(task.space, task.user_id)
+        await self._empty_folder(task.space, task.user_id)
+        await self._write_again(task.space, task.user_id)
+        if job.payload.get("waits"):
+            await self._forget_entries(task)
+            await self.rework.queue_all(task.space, task.derived)
+            await self.store.queue_overwriting(task.space)
+        await self._transcripts.fold_log()
+
+    async def _empty_folder(self, space: str, user_id: str) -> None:
+        await self._vault.remove_folder(owner_folder(space, user_id))
+        self._reach("forget.folder_removed")
+        for key, messages in (await self.store.tombstones_of(space, user_id)).items():
+            await _put_tombstones(self._vault, TombstoneFile(space, user_id, key, tuple(messages)))
+        self._reach("forget.tombstones_written")
+
+    async def _write_again(self, space: str, user_id: str) -> None:
+        for thread in await self.thread_store.list_threads(space=space, user_id=user_id):
+            await self._transcripts.forget_parts(space, user_id, thread.thread_id)
+            await self.transcriber.transcribe(space, thread.thread_id)
+        owner = owner_folder(space, user_id)
+        for file in await self.entry_files.files():
+            if file.owner == owner:
+                await self.entry_files.write_anew(file.path)
+
+    async def _settle(self, job: Job) -> None:
+        """Wait for jobs and chats that had read the words before they went, then forget what came of it."""
+        task = task_of(job)
+        await self._wait(task)
         await self.store.forget_late(task)
-        self.fail_points.reach("forget.late_ones_gone")
-        await self.forget_entries(task)
+        self._reach("forget.late_ones_gone")
+        await self._forget_entries(task)
         await self.rework.queue_all(task.space, task.derived)
         await self.store.queue_overwriting(task.space)
-        self.fail_points.reach("forget.settled")
+        self._reach("forget.settled")
 
-    async def wait(self, task: Task) -> None:
+    async def _wait(self, task: Task) -> None:
         """Raises NotYet while anybody may still write down what they read before."""
         if (reason := await self.store.waits_for(task)) is not None:
             raise NotYet(reason, _PATIENCE_MS)
 
-    async def forget_entries(self, task: Task) -> None:
+    async def _forget_entries(self, task: Task) -> None:
         """Entries whose sections are gone from their files go from the index, and from versions kept beside."""
-        gone = [path for path in task.derived.paths if await self.vault.look(path, 1) is None]
+        gone = [path for path in task.derived.paths if await self._vault.look(path, 1) is None]
         await self.notes.gone(gone)
         for owner, ids in task.derived.entries.items():
             await self.index.forget_entries(owner, ids)
-            await self._remove_copies(owner, ids)
-            await self.remove_leftovers(owner)
+            await self._remove_copies_of_entries(owner, ids)
+            await self._vault.remove_leftovers(owner)
 
-    async def _remove_copies(self, owner: str, ids: tuple[str, ...]) -> None:
-        for path in await self.vault.list_files(owner):
+    async def _remove_copies_of_entries(self, owner: str, ids: tuple[str, ...]) -> None:
+        for path in await self._vault.list_files(owner):
             if ".conflict-" not in path.rpartition("/")[2]:
                 continue
-            found = await self.vault.look(path)
+            found = await self._vault.look(path)
             if found is not None and any(entry_id in found.text for entry_id in ids):
-                await self.vault.remove_file(path, frozenset([found.digest]))
+                await self._vault.remove_file(path, frozenset([found.digest]))
 
-
-@dataclass(frozen=True, slots=True)
-class Overwriter:
-    """The last step: the journal's free space, and its log."""
-
-    store: SqlForgetting
-    transcripts: SqlTranscriptStore
-    fail_points: FailPoints
-
-    async def handle(self, job: Job) -> None:
-        """For purge jobs of the step `overwrite`."""
+    async def _overwrite(self, job: Job) -> None:
+        """The last step: the journal's free space, and its log."""
         if await self.store.skills_are_waiting():
-            raise NotYet("skills are being made anew", _PATIENCE_MS)
+            raise NotYet("skills are being made again", _PATIENCE_MS)
         await self.store.overwrite()
-        self.fail_points.reach("forget.overwritten")
-        await self.transcripts.fold_log()
-
-
-_EVERY_SECONDS = 300.0
-_log = logging.getLogger("recollect.incognito")
-
-
-class IncognitoEnds:
-    """Forgets what an incognito thread held, as deleting it does. Looks at every start and every few minutes."""
-
-    def __init__(self, threads: SqlThreadStore, *, clock: Clock, idle_hours: float) -> None:
-        self._threads = threads
-        self._clock = clock
-        self._idle_ms = int(idle_hours * 3_600_000)
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._look_regularly(), name="incognito-ends")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def end_idle(self) -> int:
-        """Forget those that nobody has written to for so long; returns how many these were."""
-        ended = 0
-        for thread in await self._threads.idle_incognito(self._clock() - self._idle_ms):
-            try:
-                await self._threads.delete_thread(thread.thread_id, space=thread.space)
-                ended += 1
-            except NotFound:
-                continue  # Its user was faster.
-        return ended
-
-    async def _look_regularly(self) -> None:
-        while True:
-            try:
-                await self.end_idle()
-            except Unavailable as error:
-                _log.warning("incognito threads that are over cannot be forgotten yet: %s", error)
-            await asyncio.sleep(_EVERY_SECONDS)
+        self._reach("forget.overwritten")
+        await self._transcripts.fold_log()

@@ -27,7 +27,6 @@ from recollect.service.vault.transcripts import EditReports
 
 SETTLE_MS = 2000
 """How long a person's save is left alone, and how long what they cut may lie in their clipboard."""
-_SHOWN = 5
 _BY_HAND = "written by hand"
 _FORGOTTEN = "came from a forgotten message"
 
@@ -49,8 +48,6 @@ class EntryTaker:
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     losses: dict[str, str] = field(default_factory=dict)
     """By path: how much of a file vanished at once, in words."""
-    _refused: set[tuple[str, str]] = field(default_factory=set)
-    """Paths and digests that were reported already."""
 
     async def take_in(
         self, path: str, file: EntryFileState | None, found: VaultFile, *, confirmed: bool
@@ -62,12 +59,14 @@ class EntryTaker:
         try:
             space, document = await read_entries(self.store, path, found)
         except ValueError as error:
-            self._refuse(path, found.digest, str(error))
+            why = f"not taken in, and what was known before stays: {error}"
+            self.reports.not_read_once(path, found.digest, why)
             return False
         here = await self.store.entries_in(path)
         seen = compare_entries(document, here)
         if is_loss(len(seen.vanished), len(here)):
-            self._tell_loss(path, found.digest, f"{len(seen.vanished)} of {len(here)} entries")
+            lost = self.losses[path] = f"{len(seen.vanished)} of {len(here)} entries"
+            self.reports.not_read_once(path, found.digest, f"{lost} vanished at once; nothing was deleted")
             return True
         self.losses.pop(path, None)
         if seen.vanished and not confirmed:
@@ -236,17 +235,6 @@ class EntryTaker:
                 return other
         return None
 
-    def _refuse(self, path: str, digest: str, why: str) -> None:
-        if (path, digest) not in self._refused:
-            self._refused.add((path, digest))
-            self.reports.not_read(path, f"not taken in, and what was known before stays: {why}")
-
-    def _tell_loss(self, path: str, digest: str, what: str) -> None:
-        if (path, digest) not in self._refused:
-            self._refused.add((path, digest))
-            self.reports.not_read(path, f"{what} vanished at once; nothing was deleted")
-        self.losses[path] = what
-
     def _report(
         self,
         path: str,
@@ -265,8 +253,7 @@ class EntryTaker:
             self.reports.tell(path, f"entries by hand: {', '.join(told)}")
         wrong = refused + [f"line {problem.line}: {problem.message}" for problem in document.problems]
         if wrong:
-            more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-            self.reports.not_read(path, f"not taken in: {'; '.join(wrong[:_SHOWN])}{more}")
+            self.reports.not_taken_in(path, wrong)
 
 
 async def read_entries(store: SqlEntryFileStore, path: str, found: VaultFile) -> tuple[str, EntryDocument]:

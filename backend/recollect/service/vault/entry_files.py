@@ -26,10 +26,6 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 _MOST_ROUNDS = 5
 
 
-def nobody_asks(owners: set[str]) -> None:
-    """For callers that do not follow the files."""
-
-
 @dataclass(frozen=True, slots=True)
 class EntryFiles:
     """Brings each file and the journal together, in a lane of its own.
@@ -44,14 +40,13 @@ class EntryFiles:
     notes: SqlNoteStore
     """Of what is searched in the vault: told at once when a file goes."""
     reports: EditReports
-    on_changed: Callable[[set[str]], None] = nobody_asks
+    on_changed: Callable[[set[str]], None] = lambda owners: None
     """Told the folders of the owners whose files changed."""
     follow_up: FollowUp = nothing_follows
     """The work that a person's change brings about."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held by whatever makes memories of an owner's while it writes them."""
     _losses: dict[str, str] = field(default_factory=dict)
-    _refused: set[tuple[str, str]] = field(default_factory=set)
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs for files of entries."""
@@ -106,14 +101,7 @@ class EntryFiles:
     @property
     def _taker(self) -> EntryTaker:
         return EntryTaker(
-            self.store,
-            self.entries,
-            self.vault,
-            self.reports,
-            self.follow_up,
-            self.locks,
-            self._losses,
-            self._refused,
+            self.store, self.entries, self.vault, self.reports, self.follow_up, self.locks, self._losses
         )
 
     async def _look(self, path: str) -> VaultFile | None:

@@ -11,7 +11,6 @@ from recollect.domain.paths import ENTRY_FILE_BYTES, entry_owner, is_entry_path
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
-from recollect.service.coordination import Progress, no_progress
 from recollect.service.sources import SourceFinder
 from recollect.service.vault.entry_edits import entry_in_file, read_entries
 
@@ -21,26 +20,21 @@ class ImportedEntries:
     """What came back, and what could not."""
 
     entries: int = 0
-    files: int = 0
     problems: list[str] = field(default_factory=list)
 
 
-async def import_entries(
-    vault: Vault, store: SqlEntryFileStore, progress: Progress = no_progress
-) -> ImportedEntries:
+async def import_entries(vault: Vault, store: SqlEntryFileStore) -> ImportedEntries:
     """Read every file of entries; the threads that they cite are in the journal already.
 
     What can't be read is left in its file, and said. Of two entries with one id the first is kept.
     """
     result = ImportedEntries()
     finder, taken = SourceFinder(store), dict[tuple[str, str], str]()
-    paths = [path for path in await vault.list_files() if is_entry_path(path)]
-    for done, path in enumerate(paths, 1):
+    for path in filter(is_entry_path, await vault.list_files()):
         try:
             await _import_file(vault, store, finder, path, taken, result)
         except ValueError as error:
             result.problems.append(f"{path}: {error}")
-        progress(done, len(paths))
     return result
 
 
@@ -71,7 +65,6 @@ async def _import_file(
     filed = {each.entry_id: section_digest(document.written[each.entry_id].entry) for each in known}
     has_ids = all(document.written[each.entry_id].has_id for each in known)
     await store.take_in(path, found.digest, change, filed, settled_at=0 if has_ids else None)
-    result.files += 1
     result.entries += len(known)
     result.problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
 

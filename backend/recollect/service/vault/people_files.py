@@ -1,7 +1,7 @@
 """Files of presets and preferences: written to the vault, and taken in when a person changes them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
@@ -33,8 +33,6 @@ class PeopleFiles:
     store: SqlPeopleStore
     vault: Vault
     reports: EditReports
-    _unreadable: set[tuple[str, str]] = field(default_factory=set)
-    """Paths and digests that were reported already."""
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs for people's files."""
@@ -88,9 +86,8 @@ class PeopleFiles:
         try:
             holds = await self._read(path, found)
         except ValueError as error:
-            if (path, found.digest) not in self._unreadable:
-                self._unreadable.add((path, found.digest))
-                self.reports.not_read(path, f"not taken in, and what was in force before stays so: {error}")
+            why = f"not taken in, and what was in force before stays so: {error}"
+            self.reports.not_read_once(path, found.digest, why)
             return
         await self.store.take_in(path, holds, found.digest)
         self.reports.tell(path, "was written by hand and is in force")

@@ -210,8 +210,7 @@ class VaultSweep:
             # Written since the last sweep, and gone or no longer saying which it is; or nobody's: the sweep tells.
             self._sweep_now.set()
             return
-        parts = await self._store.parts(place.space, place.thread_id)
-        part = next((part for part in parts if part.part == place.part), None)
+        part = await self._store.part(place.space, place.thread_id, place.part)
         if part is None or part.digest is None:
             self._places.pop(path, None)  # It was forgotten, or has yet to be written.
         elif found is None or found.digest == _EMPTY:

@@ -22,10 +22,6 @@ _NEWER_TURNS = 200
 _SHOWN = 5
 
 
-def nobody_asks(space: str, thread_id: str) -> None:
-    """For callers that do not follow revisions."""
-
-
 @dataclass(slots=True)
 class EditReports:
     """What became of hand edits since the start."""
@@ -38,6 +34,8 @@ class EditReports:
     """Files that held something that could not be taken in or read."""
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     """The last of them in words, with their paths."""
+    _reported: set[tuple[str, str]] = field(default_factory=set)
+    """Paths and digests of versions that `not_read_once` reported."""
 
     def tell(self, path: str, what: str, *, level: int = logging.INFO) -> None:
         self.recent.append(f"{path}: {what}")
@@ -50,6 +48,15 @@ class EditReports:
     def not_read(self, path: str, why: str) -> None:
         self.unreadable += 1
         self.tell(path, why, level=logging.WARNING)
+
+    def not_read_once(self, path: str, digest: str, why: str) -> None:
+        """As `not_read`, unless this version of the file was reported already."""
+        if (path, digest) not in self._reported:
+            self._reported.add((path, digest))
+            self.not_read(path, why)
+
+    def not_taken_in(self, path: str, problems: list[str]) -> None:
+        self.not_read(path, f"not taken in: {_some(problems)}")
 
     def taken_in(self, path: str, revision: Revision, revised: int) -> None:
         self.revisions += revised
@@ -65,7 +72,7 @@ class EditReports:
                 path, f"turns removed by hand are back: {_some(revision.removed)}", level=logging.WARNING
             )
         if revision.refused:
-            self.not_read(path, f"not taken in: {_some(revision.refused)}")
+            self.not_taken_in(path, revision.refused)
 
 
 def _some(items: list[str]) -> str:
@@ -90,7 +97,7 @@ class Transcriber:
     store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
-    on_revised: Callable[[str, str], None] = nobody_asks
+    on_revised: Callable[[str, str], None] = lambda space, thread_id: None
     """Told space and thread whenever the words of a turn, a title or tags were edited by hand."""
     reports: EditReports = field(default_factory=EditReports)
 
@@ -151,7 +158,7 @@ class Transcriber:
 
     async def look_again(self, space: str, thread_id: str, number: int, *, restore: bool) -> None:
         """Take in what a person changed in one part's file. With `restore`, a missing file is restored."""
-        part = await self._stored_part(space, thread_id, number)
+        part = await self.store.part(space, thread_id, number)
         state = await self.store.state(space, thread_id)
         if state is None or part is None or state.thread.incognito:
             return
@@ -163,10 +170,6 @@ class Transcriber:
             await self.store.forget_part(space, thread_id, number)
             await self.rewrite(state, replace(part, digest=None, writing=None))
             self.reports.file_restored(path)
-
-    async def _stored_part(self, space: str, thread_id: str, number: int) -> StoredPart | None:
-        parts = await self.store.parts(space, thread_id)
-        return next((part for part in parts if part.part == number), None)
 
     async def _put(self, state: TranscriptState, part: StoredPart, turns: list[PlacedTurn]) -> None:
         """Write a part that holds these turns. What a person changed in its file is taken in before."""
