@@ -240,7 +240,7 @@ class Engines:
     def backend_at(
         self, address: str, *, name: str = "gpu", clocks: dict[str, Any] | None = None, **settings: Any
     ) -> HttpBackend:
-        endpoint = Endpoint(name, address, **{"patience": Patience(question=10), **settings})
+        endpoint = Endpoint(name=name, base_url=address, **{"patience": Patience(question=10), **settings})
         self._opened.append(HttpBackend(endpoint, **(clocks or {})))
         return self._opened[-1]
 

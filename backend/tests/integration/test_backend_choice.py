@@ -210,7 +210,7 @@ async def test_where_none_is_found_the_small_model_is_used_until_there_is_one(
     now = 0.0
     address = free_address()
     discovery = Discovery([address], seconds=PLENTY, monotonic=lambda: now)
-    configured = Endpoint("default", "http://127.0.0.1", model="named-for-another-server")
+    configured = Endpoint(name="default", base_url="http://127.0.0.1", model="named-for-another-server")
     backend = FoundBackend(
         configured, discovery=discovery, small_model=small_model, small_model_label="a taste"
     )
@@ -229,7 +229,9 @@ async def test_where_none_is_found_the_small_model_is_used_until_there_is_one(
 async def test_a_found_server_that_went_away_is_looked_for_again_at_once(ollama: StandInEngine) -> None:
     with StandInEngine("llama.cpp") as first:
         discovery = Discovery([first.base_url, ollama.base_url], seconds=PLENTY)
-        backend = FoundBackend(Endpoint("default", "http://x"), discovery=discovery, small_model=None)
+        backend = FoundBackend(
+            Endpoint(name="default", base_url="http://x"), discovery=discovery, small_model=None
+        )
         assert (await backend.facts()).kind == "llama.cpp"
     with pytest.raises(BackendDown):
         await answer_of(backend)

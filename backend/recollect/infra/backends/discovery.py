@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from recollect.domain.llm import BackendFacts, ChatCall, StreamEvent
 from recollect.errors import BackendDown, ModelUnavailable
@@ -58,7 +58,7 @@ class Discovery:
 
 
 async def _fits(address: str, patience: Patience) -> bool:
-    backend = HttpBackend(Endpoint("looked for", address, local=True, patience=patience))
+    backend = HttpBackend(Endpoint(name="looked for", base_url=address, local=True, patience=patience))
     try:
         facts = await backend.facts()
     except ModelUnavailable:
@@ -166,18 +166,18 @@ class FoundBackend:
         found = await self._discovery.address() if self._discovery is not None else None
         if found is not None:
             self.uses_small_model = False
-            return self._at(replace(self._configured, base_url=found), small=False)
+            return self._at(base_url=found)
         if self._small_model is not None:
             address = await self._small_model()
             self.uses_small_model = True
-            return self._at(replace(self._configured, base_url=address, model=None, models=()), small=True)
+            return self._at(base_url=address, model=None, models=[])
         raise BackendDown(self._nothing())
 
-    def _at(self, endpoint: Endpoint, *, small: bool) -> HttpBackend:
+    def _at(self, **given: Any) -> HttpBackend:
         """One per address: streams from other addresses go on."""
-        key = (endpoint.base_url, small)
+        key = (given["base_url"], self.uses_small_model)
         if key not in self._backends:
-            self._backends[key] = HttpBackend(endpoint)
+            self._backends[key] = HttpBackend(self._configured.model_copy(update=given))
         return self._backends[key]
 
     def _gone(self) -> None:

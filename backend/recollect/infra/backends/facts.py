@@ -73,7 +73,7 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]
         missing &= set(_ROUTES.get(kind, (MODELS,)))
     facts = replace(
         facts,
-        models=endpoint.models or facts.models,
+        models=tuple(endpoint.models) or facts.models,
         context_tokens=endpoint.context_tokens or facts.context_tokens,
     )
     return facts, is_told and not missing
@@ -215,8 +215,8 @@ class ServerFacts:
         self._monotonic = monotonic
         self._asking = asyncio.Lock()
         self._known: BackendFacts | None = None
-        self._last: BackendFacts | None = None
-        """The last settled facts, even if they are stale."""
+        self._is_stale = False
+        """Ask again before the next use."""
         self._is_settled = False
         self._asked_at = 0.0
         self.takes_extras = True
@@ -224,33 +224,27 @@ class ServerFacts:
 
     async def get(self) -> BackendFacts:
         """Raises what keeps the server from telling."""
-        if self._known is not None and not self._is_due():
-            return self._known
-        async with self._asking:
-            known = self._known
-            if known is None:
-                return await self._ask_patiently()
-            return await self._check(known) if self._is_due() else known
+        if self._known is None or self._is_stale or self._is_due():
+            async with self._asking:
+                if self._known is None or self._is_stale:
+                    return await self._ask_patiently()
+                if self._is_due():
+                    return await self._check(self._known)
+        return self._known
 
     async def ask_again(self) -> BackendFacts:
         async with self._asking:
             return await self._ask_all()
 
-    def invalidate(self) -> None:
-        """Ask again before the next use."""
-        self._known = None
-
     def after(self, error: ModelUnavailable) -> None:
         """A call failed: whoever answers at this address next may be another engine."""
-        if isinstance(error, BackendDown | StreamBroken):
-            self.invalidate()
+        self._is_stale = self._is_stale or isinstance(error, BackendDown | StreamBroken)
         if isinstance(error, BackendDown):
             self.takes_extras = True
 
     def after_status(self, status: int) -> None:
         """A call was refused: perhaps because the server is not what it was."""
-        if status in REPLACED or status >= 500:
-            self.invalidate()
+        self._is_stale = self._is_stale or status in REPLACED or status >= 500
 
     def _is_due(self) -> bool:
         age = self._monotonic() - self._asked_at
@@ -264,7 +258,6 @@ class ServerFacts:
         try:
             return await self._ask_all()
         except BackendDown:
-            self.invalidate()
             raise
         except ModelUnavailable:
             self._asked_at = self._monotonic()
@@ -286,10 +279,10 @@ class ServerFacts:
         except ModelUnavailable as error:
             self.after(error)
             raise
-        last, self._known, self._is_settled, self._asked_at = self._last, facts, is_settled, self._monotonic()
+        before = self._known
+        if before is not None and (before.kind, before.models) != (facts.kind, facts.models):
+            self.takes_extras = True
+        self._known, self._is_stale = facts, False
+        self._is_settled, self._asked_at = is_settled, self._monotonic()
         self._on_success()
-        if is_settled:
-            if last is not None and (last.kind, last.models) != (facts.kind, facts.models):
-                self.takes_extras = True
-            self._last = facts
         return facts
