@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from recollect.domain.llm import BackendFacts, Usage
 from recollect.service.models.llama_slots import (
     IDLE_SECONDS,
-    MOST_THREADS,
     SlotMap,
     SlotMaps,
     wants_thread_tag,
@@ -128,12 +127,6 @@ def test_another_number_of_slots_begins_anew(slots: SlotMap) -> None:
     slots.disturbed()
     slots.resize(4)
     assert sorted(call(slots, thread, begins=True) or 0 for thread in "bcde") == [0, 1, 2, 3]
-
-
-def test_very_many_threads_are_not_all_remembered(slots: SlotMap) -> None:
-    for number in range(3 * MOST_THREADS):
-        call(slots, f"t{number}", begins=True)
-    assert len(slots._places) <= MOST_THREADS + 1
 
 
 def test_a_thread_that_is_gone_keeps_its_slot_until_its_call_has_ended(slots: SlotMap) -> None:

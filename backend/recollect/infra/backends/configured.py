@@ -1,8 +1,10 @@
 """The model backends that the settings name."""
 
+from collections.abc import Sequence
+
 from recollect.errors import InvalidInput
 from recollect.infra.backends.client import HttpBackend
-from recollect.infra.backends.discovery import Discovery, FoundBackend, SmallModel
+from recollect.infra.backends.discovery import PROBE_SECONDS, USUAL_ADDRESSES, FoundBackend, SmallModel
 from recollect.infra.backends.local_model import SMOLLM2
 from recollect.infra.backends.server import Endpoint, Patience
 from recollect.settings import BackendSettings, Settings, TasksSettings
@@ -25,9 +27,10 @@ class Backends:
         settings: Settings,
         small_model: SmallModel | None = None,
         *,
-        discovery: Discovery | None = None,
+        addresses: Sequence[str] = USUAL_ADDRESSES,
+        probe_seconds: float = PROBE_SECONDS,
     ) -> None:
-        """`discovery` is for tests: it looks elsewhere than at the usual addresses."""
+        """`addresses` is where a server is looked for if none is configured."""
         chat = settings.chat
         patience = Patience(
             connect=chat.connect_seconds, first_token=chat.first_token_seconds, stall=chat.stall_seconds
@@ -42,9 +45,21 @@ class Backends:
         self._models = {
             name: tuple(filter(None, (group.model, *group.models))) for name, group in groups.items()
         }
-        self._by_name: dict[str, AnyBackend] = {
-            DEFAULT: self._default(settings, named, patience, discovery, small_model)
-        }
+        self._by_name: dict[str, AnyBackend] = {}
+        if settings.llm.base_url is not None:
+            self._by_name[DEFAULT] = HttpBackend(
+                _endpoint(DEFAULT, settings.llm, settings.llm.base_url, patience)
+            )
+        elif named:
+            self._by_name[DEFAULT] = next(iter(named.values()))
+        else:
+            self._by_name[DEFAULT] = FoundBackend(
+                _endpoint(DEFAULT, settings.llm, "http://127.0.0.1", patience),
+                small_model=small_model,
+                small_model_label=SMOLLM2.label,
+                addresses=addresses if settings.llm.discover else (),
+                seconds=probe_seconds,
+            )
         self._by_name |= named
         self.tasks: AnyBackend = self._tasks(settings, patience)
         """For background work."""
@@ -75,24 +90,6 @@ class Backends:
     async def aclose(self) -> None:
         for backend in self.all():
             await backend.aclose()
-
-    def _default(
-        self,
-        settings: Settings,
-        named: dict[str, HttpBackend],
-        patience: Patience,
-        discovery: Discovery | None,
-        small_model: SmallModel | None,
-    ) -> AnyBackend:
-        if settings.llm.base_url is None and named:
-            return next(iter(named.values()))
-        endpoint = _endpoint(DEFAULT, settings.llm, settings.llm.base_url or "http://127.0.0.1", patience)
-        if settings.llm.base_url is not None:
-            return HttpBackend(endpoint)
-        looks = (discovery or Discovery()) if settings.llm.discover else None
-        return FoundBackend(
-            endpoint, discovery=looks, small_model=small_model, small_model_label=SMOLLM2.label
-        )
 
     def _tasks(self, settings: Settings, patience: Patience) -> AnyBackend:
         """A server of its own, another model of the default's server, or the default itself."""

@@ -88,12 +88,6 @@ class OnnxModel:
             )
         return vectors
 
-    def embed(self, texts: Sequence[str], batch: int = 16) -> Vectors:
-        """One unit vector a text."""
-        tokens = self.tokenize(texts)
-        found = [(numbers, self.run([tokens[n] for n in numbers])) for numbers in runs(tokens, batch)]
-        return in_order(found)
-
 
 def runs(rows: Sequence[Tokens], batch: int) -> Iterator[list[int]]:
     """Row numbers, grouped for a run each: rows of similar length together, so that little is padding."""
@@ -109,8 +103,6 @@ def runs(rows: Sequence[Tokens], batch: int) -> Iterator[list[int]]:
 
 def in_order(found: Sequence[tuple[list[int], Vectors]]) -> Vectors:
     """The vectors of all runs, by row number."""
-    if not found:
-        return np.zeros((0, 0), np.float32)
     vectors = np.empty((sum(len(numbers) for numbers, _ in found), found[0][1].shape[1]), np.float32)
     for numbers, part in found:
         vectors[numbers] = part

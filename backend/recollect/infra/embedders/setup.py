@@ -60,7 +60,7 @@ class MiniLm(PublishedModel):
         """On this machine's processor, as the server will use it."""
         model = load_model(folder, threads=1, max_tokens=256)
         for first, second, expected in self.cosines:
-            vectors = model.embed([first, second])
+            vectors = model.run(model.tokenize([first, second]))
             cosine = float(vectors[0] @ vectors[1])
             if abs(cosine - expected) > _TOLERANCE:
                 raise EmbedderUnavailable(
