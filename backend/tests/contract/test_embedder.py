@@ -80,10 +80,6 @@ def embedder(workplace: Workplace) -> Embedder:
     return workplace.embedder
 
 
-def test_it_has_a_name(embedder: Embedder) -> None:
-    assert embedder.name
-
-
 async def test_every_text_gets_a_unit_vector(embedder: Embedder) -> None:
     vectors = await embedder.embed(TEXTS)
     assert vectors.dtype == np.float32

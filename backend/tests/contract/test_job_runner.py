@@ -1,6 +1,5 @@
 """What the engine promises of durable jobs. The clock stands still."""
 
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,9 @@ from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
+from recollect.infra.journal.rows import NewJob
 from tests.fakes import START, FakeClock
+from tests.job_bench import queue_now
 
 SOON = 5.0
 """More than any of these jobs takes; waited for only where something is wrong."""
@@ -74,11 +74,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     )
 
     async def queue(job: NewJob) -> int:
-        def insert(connection: sqlite3.Connection) -> int:
-            queue_jobs(connection, [job], clock())
-            return queued_job_id(connection, job)
-
-        job_id = await database.write(insert)
+        job_id = await queue_now(database, job, clock())
         engine.notify(job.run_at)
         return job_id
 

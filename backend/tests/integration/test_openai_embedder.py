@@ -118,14 +118,6 @@ async def test_an_answer_that_cannot_be_used_is_named(
     assert cause in str(embedder.problem())
 
 
-async def test_a_page_in_place_of_an_answer_is_named(client: httpx2.AsyncClient) -> None:
-    page = httpx2.MockTransport(lambda request: httpx2.Response(200, text="<html>Bad gateway</html>"))
-    async with httpx2.AsyncClient(transport=page) as client:
-        embedder = OpenAiEmbedder(base_url="http://localhost", model="m", api_key=None, client=client)
-        with pytest.raises(EmbedderUnavailable, match="no embeddings"):
-            await embedder.embed(TEXTS)
-
-
 @pytest.mark.parametrize(
     ("status", "is_refusal"),
     [
