@@ -198,7 +198,7 @@ class ModelServer:
         seconds = self._patience.question
         try:
             async with asyncio.timeout(seconds), self.open(route, headers, body) as response:
-                return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
+                return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
         except TimeoutError:
             raise ModelTooSlow(f"{self.who} did not answer within {seconds:g} s.") from None
 
@@ -221,7 +221,7 @@ class ModelServer:
         """The JSON of a body that is no stream."""
         try:
             async with asyncio.timeout(self._patience.first_token):
-                return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
+                return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
         except TimeoutError:
             raise ModelTooSlow(self._silence(self._patience.first_token)) from None
 
@@ -320,8 +320,12 @@ def _came_nothing(error: httpx2.RequestError) -> bool:
     return not isinstance(error, httpx2.RemoteProtocolError) or _NO_BYTE in str(error)
 
 
-def _json(body: bytes, who: str) -> Any:
+def parsed_json(data: bytes, who: str) -> Any:
+    """Half of a surrogate pair, which is no text and could not be stored, becomes a question mark."""
     try:
-        return json.loads(body)
+        value = json.loads(data)
+        if b"\\ud" in data or b"\\uD" in data:
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise NotJsonError(f"{who} sent something that is not JSON.") from None
+    return value
