@@ -104,10 +104,6 @@ async def test_a_job_that_is_not_due_waits(bench: Bench) -> None:
     assert (job.state, job.run_at, bench.seen) == ("queued", START + 60_000, [])
 
 
-async def test_waiting_for_a_job_that_is_gone_ends_at_once(bench: Bench) -> None:
-    assert await bench.runner.wait_for(99, SOON)
-
-
 async def test_a_job_behind_one_that_is_not_due_waits_with_it(bench: Bench) -> None:
     await bench.queue("later", kind="a", lane="shared", due=60_000)
     behind = await bench.queue("now", kind="b", lane="shared")

@@ -11,7 +11,7 @@ import pytest
 
 from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.embedders.openai import MAX_CHARS, OpenAiEmbedder
-from tests.fakes import DIMENSIONS, word_vectors
+from tests.fakes import DIMENSIONS, FakeClock, word_vectors
 
 TEXTS = [f"number {n} of the texts" for n in range(5)]
 
@@ -36,16 +36,6 @@ class Server:
         return httpx2.Response(self.status, content=json.dumps({"data": data}))
 
 
-class SecondHand:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
 def server() -> Server:
     return Server()
@@ -58,12 +48,12 @@ async def client(server: Server) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.fixture
-def clock() -> SecondHand:
-    return SecondHand()
+def clock() -> FakeClock:
+    return FakeClock(100)
 
 
 @pytest.fixture
-def embedder(client: httpx2.AsyncClient, clock: SecondHand) -> OpenAiEmbedder:
+def embedder(client: httpx2.AsyncClient, clock: FakeClock) -> OpenAiEmbedder:
     return OpenAiEmbedder(
         base_url="http://localhost", model="words", api_key="key-1", batch=5, clock=clock, client=client
     )
@@ -185,17 +175,17 @@ async def test_a_server_that_is_not_there_is_named_unreachable() -> None:
 
 
 async def test_after_three_failures_it_fails_at_once_and_asks_again_after_five_seconds(
-    server: Server, embedder: OpenAiEmbedder, clock: SecondHand
+    server: Server, embedder: OpenAiEmbedder, clock: FakeClock
 ) -> None:
     server.status = 500
     for _ in range(10):
         with pytest.raises(EmbedderUnavailable, match="answered 500"):
             await embedder.embed(TEXTS)
     assert len(server.bodies) == 3
-    clock.seconds += 5
+    clock.now += 5
     with pytest.raises(EmbedderUnavailable, match="answered 500"):
         await embedder.embed(TEXTS)
     assert len(server.bodies) == 4
     server.status = 200
-    clock.seconds += 5
+    clock.now += 5
     assert len(await embedder.embed(TEXTS)) == len(TEXTS)

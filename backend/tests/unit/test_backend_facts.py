@@ -21,6 +21,7 @@ from recollect.errors import (
 )
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.server import Endpoint, Patience
+from tests.fakes import FakeClock
 from tests.standin_engines import events_of, text_of
 
 CALL = ChatCall([{"role": "user", "content": "Hello there"}], session="c0ffee", slot=0)
@@ -94,26 +95,18 @@ class Scripted:
         return self.asked.count(route)
 
 
-@dataclass
-class Time:
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def server() -> Scripted:
     return Scripted()
 
 
 @pytest.fixture
-def clock() -> Time:
-    return Time()
+def clock() -> FakeClock:
+    return FakeClock(1000)
 
 
 @pytest.fixture
-async def backend(server: Scripted, clock: Time) -> AsyncIterator[HttpBackend]:
+async def backend(server: Scripted, clock: FakeClock) -> AsyncIterator[HttpBackend]:
     patience = Patience(question=0.2, dead=0)
     endpoint = Endpoint(name="gpu", base_url="http://127.0.0.1:8080", patience=patience)
     backend = HttpBackend(endpoint, transport=httpx2.MockTransport(server), monotonic=clock)
@@ -140,7 +133,9 @@ async def test_one_that_is_too_busy_for_any_question_at_first_is_asked_again(
     assert server.times("/props") == 3
 
 
-async def test_one_that_stays_silent_is_given_up(backend: HttpBackend, server: Scripted, clock: Time) -> None:
+async def test_one_that_stays_silent_is_given_up(
+    backend: HttpBackend, server: Scripted, clock: FakeClock
+) -> None:
     def pass_time() -> bool:
         clock.now += 1
         return True
@@ -195,7 +190,7 @@ async def test_a_fault_of_the_server_makes_it_be_asked_again(backend: HttpBacken
 
 
 async def test_a_local_server_that_was_idle_for_half_a_minute_is_asked_again(
-    backend: HttpBackend, server: Scripted, clock: Time
+    backend: HttpBackend, server: Scripted, clock: FakeClock
 ) -> None:
     await said(backend)
     server.context = 4096
@@ -209,7 +204,7 @@ async def test_a_local_server_that_was_idle_for_half_a_minute_is_asked_again(
 
 
 async def test_one_that_is_slow_to_tell_is_what_it_was(
-    backend: HttpBackend, server: Scripted, clock: Time
+    backend: HttpBackend, server: Scripted, clock: FakeClock
 ) -> None:
     before = await backend.facts()
     server.late = {"/props", "/v1/models"} | set(server.asked)
@@ -247,7 +242,7 @@ async def test_a_proxy_that_waits_for_its_server_is_not_taken_for_an_engine(
 
 
 async def test_what_was_told_too_late_once_is_asked_again(
-    backend: HttpBackend, server: Scripted, clock: Time
+    backend: HttpBackend, server: Scripted, clock: FakeClock
 ) -> None:
     server.late = {"/props"}
     assert (await backend.facts()).slots is None
@@ -259,7 +254,7 @@ async def test_what_was_told_too_late_once_is_asked_again(
 
 
 async def test_an_engine_that_nobody_knows_is_settled_when_all_routes_answered(
-    backend: HttpBackend, server: Scripted, clock: Time
+    backend: HttpBackend, server: Scripted, clock: FakeClock
 ) -> None:
     server.engine = "other"
     assert (await backend.facts()).kind == "other"
