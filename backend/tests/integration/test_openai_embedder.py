@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
@@ -42,20 +42,15 @@ def server() -> Server:
 
 
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(transport=httpx2.MockTransport(server)) as client:
-        yield client
-
-
-@pytest.fixture
 def clock() -> FakeClock:
     return FakeClock(100)
 
 
 @pytest.fixture
-def embedder(client: httpx2.AsyncClient, clock: FakeClock) -> OpenAiEmbedder:
+def embedder(server: Server, clock: FakeClock) -> OpenAiEmbedder:
+    transport = httpx2.MockTransport(server)
     return OpenAiEmbedder(
-        base_url="http://localhost", model="words", api_key="key-1", batch=5, clock=clock, client=client
+        base_url="http://localhost", model="words", api_key="key-1", batch=5, clock=clock, transport=transport
     )
 
 
@@ -76,11 +71,10 @@ async def test_vectors_come_in_the_order_of_the_texts(server: Server, embedder: 
     assert np.allclose(await embedder.embed(TEXTS), word_vectors(TEXTS), atol=1e-6)
 
 
-async def test_dimensions_are_asked_for_where_they_are_set(
-    server: Server, client: httpx2.AsyncClient
-) -> None:
+async def test_dimensions_are_asked_for_where_they_are_set(server: Server) -> None:
+    transport = httpx2.MockTransport(server)
     embedder = OpenAiEmbedder(
-        base_url="http://localhost/v1/", model="m", api_key=None, dimensions=16, client=client
+        base_url="http://localhost/v1/", model="m", api_key=None, dimensions=16, transport=transport
     )
     assert (await embedder.embed(["one"])).shape == (1, 16)
     assert server.bodies[-1]["dimensions"] == 16
@@ -159,10 +153,11 @@ async def test_a_slow_server_is_given_up_in_time() -> None:
         await asyncio.Event().wait()
         raise AssertionError("it waits for ever")
 
-    async with asyncio.timeout(5), httpx2.AsyncClient(transport=httpx2.MockTransport(silent)) as client:
-        embedder = OpenAiEmbedder(
-            base_url="http://localhost", model="m", api_key=None, timeout=0.2, client=client
-        )
+    transport = httpx2.MockTransport(silent)
+    embedder = OpenAiEmbedder(
+        base_url="http://localhost", model="m", api_key=None, timeout=0.2, transport=transport
+    )
+    async with asyncio.timeout(5):
         with pytest.raises(EmbedderUnavailable, match=r"more than 0\.2 s"):
             await embedder.embed(TEXTS)
 

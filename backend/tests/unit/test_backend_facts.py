@@ -148,13 +148,16 @@ async def test_one_that_stays_silent_is_given_up(
 # --- restarted or replaced ------------------------------------------------------------------------------------
 
 
-async def test_a_refusal_makes_the_context_be_asked_again(backend: HttpBackend, server: Scripted) -> None:
+@pytest.mark.parametrize(
+    ("status", "words"), [(400, "the request exceeds the context size"), (500, "out of memory")]
+)
+async def test_a_refusal_or_a_fault_makes_the_server_be_asked_again(
+    backend: HttpBackend, server: Scripted, status: int, words: str
+) -> None:
     assert (await backend.facts()).context_tokens == 16384
     server.context = 4096
-    server.chat = lambda _: httpx2.Response(
-        400, json={"error": "the request exceeds the available context size"}
-    )
-    with pytest.raises(ModelRefused, match="context size"):
+    server.chat = lambda _: httpx2.Response(status, json={"error": words})
+    with pytest.raises(ModelUnavailable, match=words):
         await chat(backend)
     assert (await backend.facts()).context_tokens == 4096
 
@@ -177,16 +180,6 @@ async def test_a_call_that_is_refused_by_the_same_engine_is_not_sent_again(
     with pytest.raises(ModelRefused):
         await chat(backend)
     assert len(server.chats) == 1
-
-
-async def test_a_fault_of_the_server_makes_it_be_asked_again(backend: HttpBackend, server: Scripted) -> None:
-    await said(backend)
-    server.chat = lambda _: httpx2.Response(500, json={"error": "out of memory"})
-    with pytest.raises(ModelUnavailable, match="out of memory"):
-        await chat(backend)
-    server.chat, server.context = lambda _: answered(), 2048
-    await said(backend)
-    assert (await backend.facts()).context_tokens == 2048
 
 
 async def test_a_local_server_that_was_idle_for_half_a_minute_is_asked_again(
