@@ -114,7 +114,7 @@ def test_the_slot_that_was_left_first_is_given_away_first(clock: FakeClock) -> N
     assert call(slots, "d", begins=True) == given[1]
 
 
-def test_another_number_of_slots_begins_anew(slots: SlotMap) -> None:
+def test_another_number_of_slots_empties_the_map(slots: SlotMap) -> None:
     call(slots, "a", begins=True)
     slots.disturbed()
     slots.resize(4)

@@ -1,4 +1,4 @@
-"""The backend for a home that configures none: one found on this machine, else a small model of our own."""
+"""The backend for a home that configures none: one found on this machine, else the small model."""
 
 import asyncio
 import time

@@ -194,7 +194,7 @@ class ModelServer:
         await self._client.aclose()
 
     async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
-        """The JSON that a route answers with, in good time. A status that is not 200 raises StatusError."""
+        """The JSON that a route answers with, within `patience.question` seconds. Raises StatusError unless it says 200."""
         seconds = self._patience.question
         try:
             async with asyncio.timeout(seconds), self.open(route, headers, body) as response:

@@ -90,7 +90,7 @@ class OpenAiEmbedder:
             vectors = unit_vectors(await asyncio.to_thread(_vectors, answer, len(texts)))
             self._check_dimensions(vectors.shape[1])
         except TextRefused:
-            self._breaker.succeeded()  # It answers; another text may be to its liking.
+            self._breaker.succeeded()  # It answers, and may take another text.
             raise
         except EmbedderUnavailable as error:
             self._breaker.failed(error.message)
