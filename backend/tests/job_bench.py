@@ -4,7 +4,10 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from recollect.domain.job import Job
 from recollect.failpoints import FailPoints
@@ -78,6 +81,14 @@ class Bench:
     def let_time_pass(self, engine: JobEngine, milliseconds: int) -> None:
         self.clock.advance(milliseconds)
         engine.notify(0)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    database = Database(tmp_path / "journal.db")
+    await database.open()
+    yield Bench(database, FakeClock())
+    await database.close()
 
 
 async def queue_now(database: Database, job: NewJob, now: int) -> int:

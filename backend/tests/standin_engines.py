@@ -28,10 +28,8 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, aclosing
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import httpx2
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -45,7 +43,7 @@ from recollect.infra.backends.server import Endpoint, Patience
 from recollect.service.ports import Backend
 from tests.engine_behaviour import ENGINES, Engine, Exchange, Refusal
 from tests.forking import Forked
-from tests.processes import end, first_line
+from tests.processes import StandInModel
 
 CLOUDS = ("openai", "anthropic", "openrouter")
 HALVED = {"stall", "early_end", "rubbish", "wrong_shape", "error", "die"}
@@ -176,33 +174,22 @@ def _intruder(mode: str) -> bytes:
     return b'{"type": "error", "error": {"message": "the graphics card went away"}}'
 
 
-class StandInEngine:
-    """A stand-in engine in a process of its own, for as long as the `with` block runs."""
+class StandInEngine(StandInModel):
+    """A stand-in engine in a process of its own, for as long as the `with` block runs.
+
+    `control` sets how the calls that follow are answered: `answer`, `reasoning`, `tool_call`, `times`, …
+    """
 
     def __init__(self, kind: str, *, arguments: tuple[str, ...] = (), port: int = 0) -> None:
         self.kind = kind
         self._arguments = ["--kind", kind, "--port", str(port), *arguments]
 
-    def __enter__(self) -> Self:
+    @property
+    def port(self) -> int:
+        return int(self.base_url.rpartition(":")[2])
+
+    def _start(self, port: int) -> None:
         self.process = Forked("tests.standin_engines", *self._arguments)
-        line = first_line(self.process)
-        if not line:
-            end(self.process)
-            raise RuntimeError(f"the stand-in for {self.kind} did not start")
-        self.port = int(json.loads(line)["port"])
-        self.base_url = f"http://127.0.0.1:{self.port}"
-        self._client = httpx2.Client(base_url=self.base_url, timeout=30, trust_env=False)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._client.close()
-        end(self.process)
-
-    def control(self, mode: str = "answer", **settings: Any) -> None:
-        """Set how the calls that follow are answered: `answer`, `reasoning`, `tool_call`, `times`, …"""
-        self._client.post("/control", json={"mode": mode, **settings}).raise_for_status()
 
     def requests(self) -> list[dict[str, Any]]:
         """What was asked so far."""
@@ -240,7 +227,7 @@ class Engines:
     def backend_at(
         self, address: str, *, name: str = "gpu", clocks: dict[str, Any] | None = None, **settings: Any
     ) -> HttpBackend:
-        endpoint = Endpoint(name, address, **{"patience": Patience(question=10), **settings})
+        endpoint = Endpoint(name=name, base_url=address, **{"patience": Patience(question=10), **settings})
         self._opened.append(HttpBackend(endpoint, **(clocks or {})))
         return self._opened[-1]
 

@@ -84,7 +84,7 @@ class JobEngine:
         self._dispatcher = asyncio.create_task(self._dispatch(), name="job-dispatcher")
 
     async def stop(self) -> None:
-        """Start nothing more, let what runs finish for a while, put back the rest unpunished."""
+        """Start no more jobs, wait `stop_seconds` for running ones, and requeue the rest without counting an attempt."""
         if self._dispatcher is None:
             return
         self._dispatcher.cancel()
@@ -185,10 +185,10 @@ class JobEngine:
             await self._sleep_until_due()
 
     async def _free_lost_jobs(self) -> None:
-        """A job that says it runs and has no runner here runs again, unpunished: the journal could not be written, say.
+        """Requeue jobs that are marked as running and have no runner here, without counting an attempt.
 
-        Jobs are looked for after that in any case: one that stood behind a lost one in its lane may be due, and
-        nobody else would tell.
+        That happens if the journal could not be written when they ended. Then look for due jobs in any case: one
+        behind a lost one in its lane may be due, and nothing else announces it.
         """
         now = self._clock()
         if abs(now - self._lost_checked) >= _LONGEST_WAIT_SECONDS * 1000:
@@ -298,7 +298,7 @@ class JobEngine:
         task.result()
 
     async def _after_outage(self, job: Job, error: Unavailable) -> None:
-        """No fault of the job's: it is tried again, ever more slowly, and never set aside."""
+        """Retry with a growing delay, without counting an attempt: an outage is not the job's fault."""
         _log.warning("job %d (%s) waits: %s", job.job_id, job.kind, error)
         waited = self._clock() - job.created
         delay = self._jittered(min(_LONGEST_OUTAGE_DELAY_MS, max(_FIRST_DELAY_MS, waited // 2)))

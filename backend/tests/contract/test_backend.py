@@ -70,27 +70,26 @@ def backend(workplace: Workplace) -> Backend:
     return workplace.backend
 
 
-async def test_it_has_a_name_a_group_and_a_server_and_no_label(backend: Backend) -> None:
-    assert backend.name == "default"
+async def test_it_tells_what_it_is_and_counts_tokens(backend: Backend) -> None:
+    assert (backend.name, backend.label) == ("default", None)
     assert backend.gate_group
     assert backend.server.partition(":")[2].isdigit()
-    assert backend.label is None
+    facts = await backend.facts()
+    assert facts.models
+    assert await backend.facts() is facts
+    few, many = await backend.count_tokens("Hello."), await backend.count_tokens("Hello there. " * 50)
+    assert 1 <= few < many <= 650
 
 
 async def test_an_answer_comes_in_pieces_between_what_was_sent_and_the_end(backend: Backend) -> None:
     first, *deltas, last = await events_of(backend, ChatCall(QUESTION))
     assert isinstance(first, Sent)
+    assert all(message["content"] in str(first.payload) for message in QUESTION)
     assert len(deltas) > 3
     assert all(isinstance(event, Delta) for event in deltas if not isinstance(event, Sent))
     assert text_of(deltas) == "You said: My sister Marta is moving to Porto."
     assert isinstance(last, Finished)
     assert last.reasons == {0: "stop"}
-
-
-async def test_what_was_sent_holds_every_word_of_the_messages(backend: Backend) -> None:
-    sent = [event for event in await events_of(backend, ChatCall(QUESTION)) if isinstance(event, Sent)]
-    for message in QUESTION:
-        assert message["content"] in str(sent[0].payload)
 
 
 async def test_the_end_tells_how_many_tokens_there_were(backend: Backend) -> None:
@@ -171,14 +170,3 @@ async def test_a_model_that_it_has_not_is_refused_with_the_names_of_those_it_has
         await events_of(backend, ChatCall(QUESTION, model="nobody-9000"))
     assert raised.value.field == "model"
     assert facts.models[0] in raised.value.message
-
-
-async def test_tokens_can_be_counted(backend: Backend) -> None:
-    few, many = await backend.count_tokens("Hello."), await backend.count_tokens("Hello there. " * 50)
-    assert 1 <= few < many <= 650
-
-
-async def test_facts_tell_the_same_twice(backend: Backend) -> None:
-    facts = await backend.facts()
-    assert facts.models
-    assert await backend.facts() is facts

@@ -1,6 +1,5 @@
 """What the engine promises of durable jobs. The clock stands still."""
 
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,9 @@ from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
+from recollect.infra.journal.rows import NewJob
 from tests.fakes import START, FakeClock
+from tests.job_bench import queue_now
 
 SOON = 5.0
 """More than any of these jobs takes; waited for only where something is wrong."""
@@ -74,11 +74,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     )
 
     async def queue(job: NewJob) -> int:
-        def insert(connection: sqlite3.Connection) -> int:
-            queue_jobs(connection, [job], clock())
-            return queued_job_id(connection, job)
-
-        job_id = await database.write(insert)
+        job_id = await queue_now(database, job, clock())
         engine.notify(job.run_at)
         return job_id
 
@@ -106,10 +102,6 @@ async def test_a_job_that_is_not_due_waits(bench: Bench) -> None:
     job = await bench.runner.get(job_id)
     assert job is not None
     assert (job.state, job.run_at, bench.seen) == ("queued", START + 60_000, [])
-
-
-async def test_waiting_for_a_job_that_is_gone_ends_at_once(bench: Bench) -> None:
-    assert await bench.runner.wait_for(99, SOON)
 
 
 async def test_a_job_behind_one_that_is_not_due_waits_with_it(bench: Bench) -> None:

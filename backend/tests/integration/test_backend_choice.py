@@ -11,7 +11,7 @@ import pytest
 from recollect.domain.llm import ChatCall, Delta
 from recollect.errors import BackendDown, HomeUnusable, InvalidInput
 from recollect.infra.backends.configured import Backends
-from recollect.infra.backends.discovery import Discovery, FoundBackend
+from recollect.infra.backends.discovery import FoundBackend
 from recollect.infra.backends.server import Endpoint
 from recollect.settings import load_settings
 from tests.standin_engines import StandInEngine
@@ -19,6 +19,7 @@ from tests.standin_engines import StandInEngine
 PLENTY = 10.0
 """Seconds for a server's first words on a machine that has much else to do."""
 CALL = ChatCall([{"role": "user", "content": "Hello there"}])
+DEFAULT = Endpoint(name="default", base_url="http://127.0.0.1")
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,7 @@ async def backends_of(tmp_path: Path) -> AsyncIterator[Any]:
 
     def of(*, addresses: list[str] | None = None, small_model: Any = None, **settings: Any) -> Backends:
         loaded = load_settings(home=tmp_path, **settings)
-        discovery = Discovery(addresses or [], seconds=PLENTY)
-        opened.append(Backends(loaded, small_model, discovery=discovery))
+        opened.append(Backends(loaded, small_model, addresses=addresses or [], probe_seconds=PLENTY))
         return opened[-1]
 
     yield of
@@ -184,17 +184,18 @@ async def test_nothing_is_looked_for_where_that_is_switched_off(
 async def test_what_was_found_is_remembered_for_half_a_minute(llama: StandInEngine) -> None:
     now = 0.0
     nowhere = free_address()
-    discovery = Discovery([nowhere, llama.base_url], seconds=PLENTY, monotonic=lambda: now)
-    before = len(llama.requests())
-    assert await discovery.address() == llama.base_url
+    backend = FoundBackend(
+        DEFAULT, addresses=[nowhere, llama.base_url], seconds=PLENTY, monotonic=lambda: now
+    )
+    assert (await backend.facts()).kind == "llama.cpp"
     asked = len(llama.requests())
-    assert asked > before
     now = 29.0
-    assert await discovery.address() == llama.base_url
+    await backend.facts()
     assert len(llama.requests()) == asked
     now = 31.0
-    assert await discovery.address() == llama.base_url
+    await backend.facts()
     assert len(llama.requests()) > asked
+    await backend.aclose()
 
 
 async def test_where_none_is_found_the_small_model_is_used_until_there_is_one(
@@ -209,10 +210,13 @@ async def test_where_none_is_found_the_small_model_is_used_until_there_is_one(
 
     now = 0.0
     address = free_address()
-    discovery = Discovery([address], seconds=PLENTY, monotonic=lambda: now)
-    configured = Endpoint("default", "http://127.0.0.1", model="named-for-another-server")
     backend = FoundBackend(
-        configured, discovery=discovery, small_model=small_model, small_model_label="a taste"
+        DEFAULT.model_copy(update={"model": "named-for-another-server"}),
+        small_model=small_model,
+        small_model_label="a taste",
+        addresses=[address],
+        seconds=PLENTY,
+        monotonic=lambda: now,
     )
     assert (started, backend.label) == (0, None)
     assert await answer_of(backend) == "You said: Hello there"
@@ -228,8 +232,7 @@ async def test_where_none_is_found_the_small_model_is_used_until_there_is_one(
 
 async def test_a_found_server_that_went_away_is_looked_for_again_at_once(ollama: StandInEngine) -> None:
     with StandInEngine("llama.cpp") as first:
-        discovery = Discovery([first.base_url, ollama.base_url], seconds=PLENTY)
-        backend = FoundBackend(Endpoint("default", "http://x"), discovery=discovery, small_model=None)
+        backend = FoundBackend(DEFAULT, addresses=[first.base_url, ollama.base_url], seconds=PLENTY)
         assert (await backend.facts()).kind == "llama.cpp"
     with pytest.raises(BackendDown):
         await answer_of(backend)

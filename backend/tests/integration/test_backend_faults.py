@@ -3,8 +3,6 @@
 import asyncio
 import socket
 import time
-import tracemalloc
-from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -55,19 +53,13 @@ def free_port() -> int:
 # --- nobody there ---------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_does_not_run_fails_at_once(engines: Engines) -> None:
-    backend = engines.backend_at(f"http://127.0.0.1:{free_port()}")
-    began = time.monotonic()
-    error = await failure_of(backend)
-    assert isinstance(error, BackendDown)
-    assert time.monotonic() - began < 1
-
-
 async def test_a_dead_server_is_not_asked_for_two_seconds_and_then_found_again(engines: Engines) -> None:
     now = 100.0
     port = free_port()
     backend = engines.backend_at(f"http://127.0.0.1:{port}", clocks={"monotonic": lambda: now})
+    began = time.monotonic()
     assert isinstance(await failure_of(backend), BackendDown)
+    assert time.monotonic() - began < 1
     with StandInEngine("llama.cpp", port=port) as engine:
         now += 1.9
         assert isinstance(await failure_of(backend), BackendDown)
@@ -221,22 +213,6 @@ async def test_silence_is_told_after_as_long_as_it_may_last(
     assert engines(kind).dropped(at_least=before + 1) == before + 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_what_came_before_the_break_was_given_out(kind: str, engines: Engines) -> None:
-    backend = engines.backend(kind, api_key=KEY)
-    engines(kind).control("early_end")
-    given: list[StreamEvent] = []
-
-    async def read() -> None:
-        async with aclosing(backend.stream(CALL)) as events:
-            while True:
-                given.append(await anext(events))
-
-    with pytest.raises(StreamBroken):
-        await read()
-    assert text_of(given).startswith("You said: Tell")
-
-
 @pytest.mark.parametrize("kind", ["llama.cpp", "ollama"])
 async def test_a_server_that_answers_in_one_piece_is_understood(kind: str, engines: Engines) -> None:
     backend = engines.backend(kind, api_key=KEY)
@@ -252,18 +228,6 @@ async def test_a_server_that_dies_in_its_answer_is_told_and_found_again(engines:
     assert isinstance(await failure_of(backend), BackendDown)
     with StandInEngine("llama.cpp", port=llama.port):
         assert await chat(backend)
-
-
-async def test_an_endless_line_costs_bounded_memory(engines: Engines) -> None:
-    backend = engines.backend("llama.cpp", api_key=KEY)
-    await backend.facts()
-    engines("llama.cpp").control("endless")
-    tracemalloc.start()
-    try:
-        await failure_of(backend)
-        assert tracemalloc.get_traced_memory()[1] < 24 * 1024 * 1024
-    finally:
-        tracemalloc.stop()
 
 
 async def test_a_silent_server_does_not_keep_others_waiting(engines: Engines) -> None:

@@ -94,11 +94,6 @@ async def test_ollama_is_told_the_size_of_the_context_and_to_stay_loaded(engines
     assert bigger["options"]["num_ctx"] == 20_000
 
 
-@pytest.mark.parametrize("kind", ["llama.cpp", "lmstudio", "vllm", "sglang", "openai", "openrouter"])
-async def test_counts_are_asked_for_where_the_engine_tells_them(kind: str, engines: Engines) -> None:
-    assert (await engines.sent(kind, CALL))["stream_options"] == {"include_usage": True}
-
-
 async def test_a_local_server_that_refuses_the_extras_is_asked_without(engines: Engines) -> None:
     events = await events_of(engines.backend("other"), CALL)
     assert text_of(events) == "You said: Who are you?"
@@ -289,15 +284,6 @@ async def test_a_kind_that_is_set_is_not_asked_for(engines: Engines) -> None:
     facts = await engines.backend_at(llama.base_url, kind="vllm").facts()
     assert facts.kind == "vllm"
     assert {request["path"] for request in llama.requests()[before:]} == {"/version", "/v1/models"}
-
-
-async def test_the_engine_is_asked_once(engines: Engines) -> None:
-    llama, backend = engines("llama.cpp"), engines.backend("llama.cpp")
-    before = len(llama.requests())
-    for _ in range(3):
-        await events_of(backend, CALL)
-    paths = [request["path"] for request in llama.requests()[before:]]
-    assert paths.count("/props") == 1
 
 
 async def test_llama_cpp_counts_tokens_with_its_own_tokenizer(engines: Engines) -> None:

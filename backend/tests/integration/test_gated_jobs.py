@@ -1,7 +1,6 @@
 """Durable jobs that ask a model, behind the gate, with chats coming and going."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -14,14 +13,14 @@ from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
+from recollect.infra.journal.rows import NewJob
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel
 from tests.background import always, silent
 from tests.eventually import eventually
 from tests.fakes import START, FakeBackend, FakeClock
+from tests.job_bench import SOON, queue_now
 
-SOON = 10.0
 MANY = 1000
 
 
@@ -54,13 +53,7 @@ class Bench:
         self.done.append(job.lane)
 
     async def queue(self, kind: str, lane: str) -> int:
-        job = NewJob(kind, lane, "default", None, START)
-
-        def insert(connection: sqlite3.Connection) -> int:
-            queue_jobs(connection, [job], START)
-            return queued_job_id(connection, job)
-
-        job_id = await self.database.write(insert)
+        job_id = await queue_now(self.database, NewJob(kind, lane, "default", None, START), START)
         self.engine.notify(START)
         return job_id
 

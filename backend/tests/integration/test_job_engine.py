@@ -1,7 +1,7 @@
 """The job engine on a real file: order, bounds, retries, leases, deaths and stops."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,16 +13,9 @@ from recollect.errors import StorageUnavailable
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import MAX_INTERRUPTIONS, SqlJobStore
 from tests.eventually import eventually
-from tests.fakes import FakeClock
-from tests.job_bench import SOON, Bench, Hanging, done
+from tests.job_bench import SOON, Bench, Hanging, bench, done
 
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    yield Bench(database, FakeClock())
-    await database.close()
+__all__ = ["bench"]
 
 
 # Order and bounds
@@ -58,17 +51,6 @@ async def test_a_failed_job_keeps_its_place_in_its_lane(bench: Bench) -> None:
         bench.let_time_pass(engine, 10_000)
         assert await engine.wait_for(second, SOON)
     assert order == ["a", "a", "b"]
-
-
-async def test_jobs_of_different_lanes_run_side_by_side(bench: Bench) -> None:
-    together = asyncio.Barrier(3)
-
-    async def meet(_: Job) -> None:
-        await together.wait()
-
-    async with bench.running({"a": meet}) as engine:
-        ids = [await bench.queue(engine, "a", lane=f"lane {number}") for number in range(3)]
-        assert all([await engine.wait_for(job_id, SOON) for job_id in ids])
 
 
 async def test_no_more_jobs_run_at_once_than_there_are_workers(bench: Bench) -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,16 +14,9 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import CLAIM, MAX_INTERRUPTIONS, NEXT_DUE, SqlJobStore
 from recollect.infra.journal.rows import NewJob
 from tests.eventually import eventually
-from tests.fakes import FakeClock
-from tests.job_bench import SOON, Bench, Hanging, done, queue_now
+from tests.job_bench import SOON, Bench, Hanging, bench, done, queue_now
 
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    yield Bench(database, FakeClock())
-    await database.close()
+__all__ = ["bench"]
 
 
 async def test_a_handler_with_more_to_do_runs_again_at_once_and_unpunished(bench: Bench) -> None:
@@ -39,20 +31,6 @@ async def test_a_handler_with_more_to_do_runs_again_at_once_and_unpunished(bench
         job_id = await bench.queue(engine, "steps")
         assert await engine.wait_for(job_id, SOON)
     assert seen == [0, 0, 0, 0, 0]
-
-
-async def test_making_way_again_and_again_is_counted_and_held_against_no_job(bench: Bench) -> None:
-    seen: list[Job] = []
-
-    async def makes_way(job: Job) -> None:
-        seen.append(job)
-        if len(seen) <= 20:
-            raise Preempted
-
-    async with bench.running({"a": makes_way}, max_attempts=2) as engine:
-        assert await engine.wait_for(await bench.queue(engine, "a"), SOON)
-        assert (engine.preempted, engine.failed, engine.finished) == (20, 0, 1)
-    assert {(job.attempts, job.interruptions, job.error) for job in seen} == {(0, 0, None)}
 
 
 async def test_a_job_that_failed_before_it_made_way_keeps_its_attempts_and_its_error(bench: Bench) -> None:

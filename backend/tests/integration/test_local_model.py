@@ -109,16 +109,10 @@ async def test_closing_while_it_starts_leaves_nothing_behind(model: LocalModel) 
     assert model.pid is None
 
 
-async def test_a_model_that_is_missing_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    model = LocalModel(tmp_path)
+async def test_a_missing_model_says_what_to_do_and_is_used_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    model = LocalModel(tmp_path, source=CUT, threads=2)
     assert not model.is_set_up()
     with pytest.raises(ModelUnavailable, match="recollect setup"):
-        await model.address()
-
-
-async def test_a_model_that_comes_later_is_used_then(tmp_path: Path) -> None:
-    model = LocalModel(tmp_path, source=CUT, threads=2)
-    with pytest.raises(ModelUnavailable):
         await model.address()
     (tmp_path / CUT.name).symlink_to(cut_model().parent)
     assert model.is_set_up()

@@ -79,7 +79,7 @@ async def _send(
 
 async def said(address: str) -> str:
     # Of a known kind, so that one question alone is asked before the chat, on the connection that is kept.
-    backend = HttpBackend(Endpoint("gpu", address, kind="other"))
+    backend = HttpBackend(Endpoint(name="gpu", base_url=address, kind="other"))
     try:
         async with aclosing(backend.stream(CALL)) as events:
             return "".join([event.text async for event in events if isinstance(event, Delta)])

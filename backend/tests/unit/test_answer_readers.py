@@ -7,7 +7,7 @@ import pytest
 
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Usage
 from recollect.infra.backends.anthropic import MessageReader
-from recollect.infra.backends.dialect import Outgoing, StrangeAnswerError, ToolCalls, count_of
+from recollect.infra.backends.dialect import Outgoing, StrangeAnswerError, ToolCalls
 from recollect.infra.backends.ollama import Ollama, OllamaReader
 from recollect.infra.backends.openai_compatible import CompletionReader
 
@@ -23,16 +23,6 @@ def chunk(index: Any = 0, **delta: Any) -> dict[str, Any]:
 
 
 # --- counts -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("told", NO_COUNTS)
-def test_what_is_no_count_was_not_told(told: Any) -> None:
-    assert count_of(told) is None
-
-
-@pytest.mark.parametrize("told", [0, 1, 4096, 2**53 - 1])
-def test_a_count_is_a_count(told: int) -> None:
-    assert count_of(told) == told
 
 
 @pytest.mark.parametrize("told", NO_COUNTS)
@@ -95,14 +85,6 @@ def test_choices_that_were_asked_for_and_one_without_a_number_are_taken() -> Non
     reader = CompletionReader(splits_thoughts=False, choices=2)
     deltas = read_all(reader, chunk(1, content="b"), chunk(None, content="a"), {"choices": [{"delta": {}}]})
     assert [(delta.choice, delta.text) for delta in deltas] == [(1, "b"), (0, "a")]
-
-
-def test_an_answer_has_begun_with_its_first_choice_and_not_before() -> None:
-    reader = CompletionReader(splits_thoughts=False)
-    read_all(reader, {"choices": []}, {"hello": 1})
-    assert not reader.begun
-    read_all(reader, chunk())
-    assert reader.begun
 
 
 def call(name: str = "f", arguments: Any = "{}", **fields: Any) -> dict[str, Any]:

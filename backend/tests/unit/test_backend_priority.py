@@ -20,7 +20,7 @@ LOCAL = backend_of(name="local", group="gpu")
 TWIN = backend_of("ollama", name="twin", group="gpu")
 CLOUD = backend_of("openai", local=False, name="cloud", group="cloud")
 BATCHING = backend_of("vllm", name="batching", group="gpu")
-NOTHING = GateState(chats=0, running=0, waiting=0, oldest_wait_seconds=0.0, preempted=0, gave_up=0)
+NOTHING = GateState(chats=0, running=0, waiting=0, oldest_wait_seconds=0.0, preempted=0)
 
 
 class Background:
@@ -234,7 +234,7 @@ async def test_a_call_that_waits_too_long_goes_back(gate: Gate) -> None:
         call = Background(gate, LOCAL, "t2", patience=0.01)
         with pytest.raises(Preempted):
             await call.task
-        assert (gate.state().waiting, gate.state().gave_up, gate.state().preempted) == (0, 1, 0)
+        assert (gate.state().waiting, gate.state().preempted) == (0, 0)
 
 
 async def test_a_shut_gate_sends_everybody_away_and_lets_nobody_in(gate: Gate) -> None:
@@ -266,7 +266,7 @@ async def test_how_long_the_oldest_call_has_waited_can_be_seen() -> None:
         second = Background(gate, LOCAL, "t3")
         await settle()
         now = 109.0
-        assert gate.state() == GateState(1, 0, 2, 9.0, 0, 0)
+        assert gate.state() == GateState(1, 0, 2, 9.0, 0)
     await first.ends()
     await second.ends()
     assert gate.state() == NOTHING

@@ -146,14 +146,6 @@ async def test_the_threads_own_chat_is_known_by_its_key(gate: Gate) -> None:
     await call
 
 
-async def test_waiting_for_the_gate_is_no_fault_of_the_model_and_ends_in_time(gate: Gate) -> None:
-    backend = backend_of()
-    model = model_on(backend, gate, answer_seconds=60, patience_seconds=0.01)
-    async with gate.chat(backend, "another thread"):
-        with pytest.raises(Preempted):
-            await put(model)
-
-
 async def test_patience_is_for_all_tries_together() -> None:
     """The first try waits for 30 s of 40; then another chat comes, and 10 are left."""
     now = 0.0
@@ -279,16 +271,6 @@ async def test_a_backend_or_model_that_does_not_exist_is_unavailable(error: Exce
 
     with pytest.raises(ModelUnavailable, match="settings"):
         await put(BackgroundModel(nowhere, Gate()))
-
-
-async def test_the_model_that_a_thread_chats_with_is_asked_by_its_name() -> None:
-    backend = backend_of()
-
-    async def chatting(space: str, thread_id: str) -> ThreadModel:
-        return ThreadModel(backend, "fake")
-
-    await put(BackgroundModel(chatting, Gate()))
-    assert [call.model for call in backend.calls] == ["fake"]
 
 
 # Schemas

@@ -17,7 +17,6 @@ from recollect.domain.llm import (
     Finished,
     Sent,
     StreamEvent,
-    Usage,
     find_model,
     is_alias,
     nearest_names,
@@ -43,13 +42,10 @@ from recollect.infra.backends.stream import Answer
 def merged(ends: Sequence[Finished]) -> Finished:
     """The prompt counts once, as when one request asks for all; what was written adds up."""
     first = ends[0]
-    written = [end.usage.completion_tokens for end in ends]
-    total = (
-        sum(count for count in written if count is not None) if any(w is not None for w in written) else None
-    )
+    written = [end.usage.completion_tokens for end in ends if end.usage.completion_tokens is not None]
     return Finished(
         {choice: next(iter(end.reasons.values()), "stop") for choice, end in enumerate(ends)},
-        Usage(first.usage.prompt_tokens, total, first.usage.cached_tokens, first.usage.evaluated_tokens),
+        replace(first.usage, completion_tokens=sum(written) if written else None),
         first.model,
     )
 
@@ -90,7 +86,6 @@ class HttpBackend:
         self._facts = ServerFacts(
             endpoint, self._server, self._ask, on_success=self._is_well, monotonic=monotonic
         )
-        self._without_tokenizer: BackendFacts | None = None
         self._problem: str | None = None
 
     @property
@@ -99,7 +94,7 @@ class HttpBackend:
 
     @property
     def gate_group(self) -> str:
-        return self._endpoint.group
+        return self._endpoint.gate_group or self._endpoint.address
 
     @property
     def server(self) -> str:
@@ -163,39 +158,30 @@ class HttpBackend:
         """By llama.cpp's tokenizer; a careful guess for other engines, and whenever it doesn't answer."""
         try:
             facts = await self.facts()
-            if facts.kind == "llama.cpp" and facts != self._without_tokenizer:
-                return await self._counted(text, facts)
+            if facts.kind == "llama.cpp":
+                answer = await self._ask("/tokenize", {"content": text})
+                return len(answer["tokens"])
         except ModelUnavailable as error:
             self._failed(error)
-        return guess_tokens(text)
-
-    async def _counted(self, text: str, facts: BackendFacts) -> int:
-        try:
-            answer = await self._ask("/tokenize", {"content": text})
-        except StatusError as refused:
-            if refused.status in REPLACED:
-                self._without_tokenizer = facts  # Unless it turns out to be another server by now.
-            self._facts.after_status(refused.status)
-            raise refused.error from None
-        if isinstance(answer, dict) and isinstance(answer.get("tokens"), list):
-            return len(answer["tokens"])
+        except (StatusError, LookupError, TypeError):
+            return guess_tokens(
+                text
+            )  # It has no tokenizer, or is another server by now: the next chat tells.
         return guess_tokens(text)
 
     async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
+        """One request, or one for each choice of a server that gives one at a time."""
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
         outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
-        several = call.choices > 1 and not dialect.takes_choices
-        answers = self._one_by_one(dialect, outgoing) if several else self._answer(dialect, outgoing)
-        async with aclosing(answers) as events:
-            async for event in events:
-                yield event
-
-    async def _one_by_one(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
-        """Several choices of a server that gives one at a time."""
+        if dialect.takes_choices or call.choices == 1:
+            async with aclosing(self._answer(dialect, outgoing)) as events:
+                async for event in events:
+                    yield event
+            return
         ends: list[Finished] = []
-        single = replace(outgoing, call=replace(outgoing.call, choices=1))
-        for choice in range(outgoing.call.choices):
+        single = replace(outgoing, call=replace(call, choices=1))
+        for choice in range(call.choices):
             async with aclosing(self._answer(dialect, single)) as events:
                 async for event in events:
                     if isinstance(event, Delta):
@@ -210,7 +196,7 @@ class HttpBackend:
         """A server that refuses the extras is asked once more without them."""
         full, bare = dialect.payload(outgoing), dialect.payload(replace(outgoing, extras=False))
         bodies = [full] if bare == full else [full, bare]
-        headers = dialect.headers(self._endpoint.api_key)
+        headers = dialect.headers(self._endpoint.key)
         for body in bodies:
             yield Sent(body)
             answer = Answer(self._server, self._endpoint.patience, dialect, outgoing)
@@ -230,7 +216,7 @@ class HttpBackend:
 
     async def _ask(self, route: str, body: JsonObject | None) -> Any:
         kind = self._endpoint.kind or cloud_kind(self._endpoint.base_url) or "other"
-        return await self._server.ask(route, DIALECTS[kind].headers(self._endpoint.api_key), body)
+        return await self._server.ask(route, DIALECTS[kind].headers(self._endpoint.key), body)
 
     async def _model(self, asked: str | None, facts: BackendFacts) -> str | None:
         """The name to send. A name that is not in the list is looked for once more in a fresh one."""

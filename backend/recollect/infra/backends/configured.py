@@ -1,13 +1,13 @@
 """The model backends that the settings name."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from recollect.errors import InvalidInput
 from recollect.infra.backends.client import HttpBackend
-from recollect.infra.backends.discovery import Discovery, FoundBackend, SmallModel
+from recollect.infra.backends.discovery import PROBE_SECONDS, USUAL_ADDRESSES, FoundBackend, SmallModel
 from recollect.infra.backends.local_model import SMOLLM2
 from recollect.infra.backends.server import Endpoint, Patience
-from recollect.settings import BackendSettings, ChatSettings, Settings, TasksSettings
+from recollect.settings import BackendSettings, Settings, TasksSettings
 
 DEFAULT = "default"
 TASKS = "tasks"
@@ -27,10 +27,14 @@ class Backends:
         settings: Settings,
         small_model: SmallModel | None = None,
         *,
-        discovery: Discovery | None = None,
+        addresses: Sequence[str] = USUAL_ADDRESSES,
+        probe_seconds: float = PROBE_SECONDS,
     ) -> None:
-        """`discovery` is for tests: it looks elsewhere than at the usual addresses."""
-        patience = _patience(settings.chat)
+        """`addresses` is where a server is looked for if none is configured."""
+        chat = settings.chat
+        patience = Patience(
+            connect=chat.connect_seconds, first_token=chat.first_token_seconds, stall=chat.stall_seconds
+        )
         named = {
             name: HttpBackend(_endpoint(name, backend, backend.base_url, patience))
             for name, backend in settings.backends.items()
@@ -41,10 +45,21 @@ class Backends:
         self._models = {
             name: tuple(filter(None, (group.model, *group.models))) for name, group in groups.items()
         }
-        self._own: list[AnyBackend] = list(named.values())
-        self._by_name: dict[str, AnyBackend] = {
-            DEFAULT: self._default(settings, named, patience, discovery, small_model)
-        }
+        self._by_name: dict[str, AnyBackend] = {}
+        if settings.llm.base_url is not None:
+            self._by_name[DEFAULT] = HttpBackend(
+                _endpoint(DEFAULT, settings.llm, settings.llm.base_url, patience)
+            )
+        elif named:
+            self._by_name[DEFAULT] = next(iter(named.values()))
+        else:
+            self._by_name[DEFAULT] = FoundBackend(
+                _endpoint(DEFAULT, settings.llm, "http://127.0.0.1", patience),
+                small_model=small_model,
+                small_model_label=SMOLLM2.label,
+                addresses=addresses if settings.llm.discover else (),
+                seconds=probe_seconds,
+            )
         self._by_name |= named
         self.tasks: AnyBackend = self._tasks(settings, patience)
         """For background work."""
@@ -73,65 +88,22 @@ class Backends:
         return self._models.get(name, ())
 
     async def aclose(self) -> None:
-        for backend in self._own:
+        for backend in self.all():
             await backend.aclose()
-
-    def _default(
-        self,
-        settings: Settings,
-        named: dict[str, HttpBackend],
-        patience: Patience,
-        discovery: Discovery | None,
-        small_model: SmallModel | None,
-    ) -> AnyBackend:
-        if settings.llm.base_url is None and named:
-            return next(iter(named.values()))
-        endpoint = _endpoint(DEFAULT, settings.llm, settings.llm.base_url or "http://127.0.0.1", patience)
-        backend: AnyBackend
-        if settings.llm.base_url is not None:
-            backend = HttpBackend(endpoint)
-        else:
-            looks = (discovery or Discovery()) if settings.llm.discover else None
-            backend = FoundBackend(
-                endpoint, discovery=looks, small_model=small_model, small_model_label=SMOLLM2.label
-            )
-        self._own.append(backend)
-        return backend
 
     def _tasks(self, settings: Settings, patience: Patience) -> AnyBackend:
         """A server of its own, another model of the default's server, or the default itself."""
         tasks, llm = settings.tasks, settings.llm
         if tasks.base_url is not None:
-            endpoint = _endpoint(TASKS, tasks, tasks.base_url, patience)
-        elif tasks.model is not None and llm.base_url is not None:
-            endpoint = replace(_endpoint(DEFAULT, llm, llm.base_url, patience), name=TASKS, model=tasks.model)
-        else:
-            return self._by_name[DEFAULT]
-        backend = HttpBackend(endpoint)
-        self._own.append(backend)
-        return backend
-
-
-def _patience(chat: ChatSettings) -> Patience:
-    return Patience(
-        connect=chat.connect_seconds, first_token=chat.first_token_seconds, stall=chat.stall_seconds
-    )
+            return HttpBackend(_endpoint(TASKS, tasks, tasks.base_url, patience))
+        if tasks.model is not None and llm.base_url is not None:
+            same_server = llm.model_copy(update={"model": tasks.model})
+            return HttpBackend(_endpoint(TASKS, same_server, llm.base_url, patience))
+        return self._by_name[DEFAULT]
 
 
 def _endpoint(
     name: str, settings: BackendSettings | TasksSettings, base_url: str, patience: Patience
 ) -> Endpoint:
-    return Endpoint(
-        name,
-        base_url,
-        api_key=settings.api_key.get_secret_value() if settings.api_key else None,
-        headers={header: value.get_secret_value() for header, value in settings.headers.items()},
-        model=settings.model,
-        models=tuple(settings.models),
-        kind=settings.kind,
-        local=settings.local,
-        gate_group=settings.gate_group,
-        context_tokens=settings.context_tokens,
-        keep_alive=settings.keep_alive,
-        patience=patience,
-    )
+    given = settings.model_dump(include=set(BackendSettings.model_fields))
+    return Endpoint.model_validate({**given, "name": name, "base_url": base_url, "patience": patience})

@@ -3,7 +3,7 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -133,17 +133,16 @@ def dicts_in(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def listed_models(listing: Any) -> list[dict[str, Any]]:
+def listed_models(listing: JsonObject) -> list[dict[str, Any]]:
     """The entries of `/v1/models`."""
-    entries = dicts_in(listing.get("data")) if isinstance(listing, dict) else []
-    return [entry for entry in entries if text_or_none(entry.get("id"))]
+    return [entry for entry in dicts_in(listing.get("data")) if text_or_none(entry.get("id"))]
 
 
-def model_ids(listing: Any) -> tuple[str, ...]:
+def model_ids(listing: JsonObject) -> tuple[str, ...]:
     return tuple(entry["id"] for entry in listed_models(listing))
 
 
-def owner_of(listing: Any) -> str:
+def owner_of(listing: JsonObject) -> str:
     """Who the server says its first model belongs to; engines put their own name there."""
     entries = listed_models(listing)
     return str(entries[0].get("owned_by") or "").lower() if entries else ""
@@ -167,10 +166,6 @@ def drops_reasoning(template: str | None, model: str | None) -> bool:
     if template:
         return bool(_STRIPS.search(template))
     return bool(_THINKING_NAMES.search(plain_name(model or "")))
-
-
-Answers = Mapping[str, Any]
-"""What a server answered to each question, by path; None where it had no such answer."""
 
 
 class StrangeAnswerError(Exception):

@@ -1,11 +1,11 @@
-"""The backend for a home that configures none: one found on this machine, else a small model of our own."""
+"""The backend for a home that configures none: one found on this machine, else the small model."""
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from recollect.domain.llm import BackendFacts, ChatCall, StreamEvent
 from recollect.errors import BackendDown, ModelUnavailable
@@ -15,50 +15,12 @@ from recollect.infra.backends.server import Endpoint, Patience
 
 USUAL_ADDRESSES = ("http://127.0.0.1:11434", "http://127.0.0.1:1234", "http://127.0.0.1:8080")
 """Where Ollama, LM Studio and llama.cpp listen unless told otherwise. Who listens there is asked, not assumed."""
-_SECONDS = 0.3
+PROBE_SECONDS = 0.3
 _REMEMBERED_SECONDS = 30.0
 
 
-class Discovery:
-    """Finds a server of a known engine that has a model. The result is cached, also if none was found."""
-
-    def __init__(
-        self,
-        addresses: Sequence[str] = USUAL_ADDRESSES,
-        *,
-        seconds: float = _SECONDS,
-        remembered_seconds: float = _REMEMBERED_SECONDS,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._addresses = tuple(addresses)
-        self._patience = Patience(connect=seconds, question=seconds, introduction=seconds)
-        self._remembered_seconds = remembered_seconds
-        self._monotonic = monotonic
-        self._looking = asyncio.Lock()
-        self._found: str | None = None
-        self._looked_at: float | None = None
-
-    async def address(self) -> str | None:
-        """The first address that fits; the same one as before for as long as it fits."""
-        async with self._looking:
-            now = self._monotonic()
-            if self._looked_at is None or now - self._looked_at >= self._remembered_seconds:
-                self._found = await self._look()
-                self._looked_at = self._monotonic()
-            return self._found
-
-    def forget(self) -> None:
-        """Search again at the next use."""
-        self._looked_at = None
-
-    async def _look(self) -> str | None:
-        fits = await asyncio.gather(*(_fits(address, self._patience) for address in self._addresses))
-        found = [address for address, fit in zip(self._addresses, fits, strict=True) if fit]
-        return self._found if self._found in found else next(iter(found), None)
-
-
 async def _fits(address: str, patience: Patience) -> bool:
-    backend = HttpBackend(Endpoint("looked for", address, local=True, patience=patience))
+    backend = HttpBackend(Endpoint(name="looked for", base_url=address, local=True, patience=patience))
     try:
         facts = await backend.facts()
     except ModelUnavailable:
@@ -80,16 +42,26 @@ class FoundBackend:
         self,
         configured: Endpoint,
         *,
-        discovery: Discovery | None,
-        small_model: SmallModel | None,
+        small_model: SmallModel | None = None,
         small_model_label: str | None = None,
+        addresses: Sequence[str] = USUAL_ADDRESSES,
+        seconds: float = PROBE_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`configured` has everything but the address; the label is shown with the small model's answers."""
+        """`configured` has everything but the address; the label is shown with the small model's answers.
+
+        A server is looked for at `addresses`, each probed for at most `seconds`.
+        """
         self._configured = configured
-        self._discovery = discovery
         self._small_model = small_model
         self._small_model_label = small_model_label
+        self._addresses = tuple(addresses)
+        self._patience = Patience(connect=seconds, question=seconds, introduction=seconds)
+        self._monotonic = monotonic
         self._choosing = asyncio.Lock()
+        self._found: str | None = None
+        """The address found by the last search, which is repeated after `_REMEMBERED_SECONDS`."""
+        self._looked_at: float | None = None
         self._backends: dict[tuple[str, bool], HttpBackend] = {}
         self._current: HttpBackend | None = None
         self._problem: str | None = None
@@ -131,7 +103,7 @@ class FoundBackend:
         try:
             return await backend.facts()
         except BackendDown:
-            self._gone()
+            self._looked_at = None
             raise
 
     async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
@@ -141,7 +113,7 @@ class FoundBackend:
                 async for event in events:
                     yield event
         except BackendDown:
-            self._gone()
+            self._looked_at = None
             raise
 
     async def count_tokens(self, text: str) -> int:
@@ -163,31 +135,35 @@ class FoundBackend:
             return self._current
 
     async def _choose(self) -> HttpBackend:
-        found = await self._discovery.address() if self._discovery is not None else None
+        found = await self._look()
         if found is not None:
             self.uses_small_model = False
-            return self._at(replace(self._configured, base_url=found), small=False)
+            return self._at(base_url=found)
         if self._small_model is not None:
             address = await self._small_model()
             self.uses_small_model = True
-            return self._at(replace(self._configured, base_url=address, model=None, models=()), small=True)
-        raise BackendDown(self._nothing())
-
-    def _at(self, endpoint: Endpoint, *, small: bool) -> HttpBackend:
-        """One per address: streams from other addresses go on."""
-        key = (endpoint.base_url, small)
-        if key not in self._backends:
-            self._backends[key] = HttpBackend(endpoint)
-        return self._backends[key]
-
-    def _gone(self) -> None:
-        if self._discovery is not None:
-            self._discovery.forget()
-
-    def _nothing(self) -> str:
+            return self._at(base_url=address, model=None, models=[])
         looked = (
             ", and none was found running on this machine (Ollama, LM Studio, llama.cpp)"
-            if self._discovery
+            if self._addresses
             else ""
         )
-        return f"no model is configured{looked}. Set RECOLLECT_LLM__BASE_URL to the address of one."
+        raise BackendDown(
+            f"no model is configured{looked}. Set RECOLLECT_LLM__BASE_URL to the address of one."
+        )
+
+    async def _look(self) -> str | None:
+        """The first address that fits, or the one found before for as long as it fits."""
+        if self._looked_at is None or self._monotonic() - self._looked_at >= _REMEMBERED_SECONDS:
+            fits = await asyncio.gather(*(_fits(address, self._patience) for address in self._addresses))
+            found = [address for address, fit in zip(self._addresses, fits, strict=True) if fit]
+            self._found = self._found if self._found in found else next(iter(found), None)
+            self._looked_at = self._monotonic()
+        return self._found
+
+    def _at(self, **given: Any) -> HttpBackend:
+        """One per address: streams from other addresses go on."""
+        key = (given["base_url"], self.uses_small_model)
+        if key not in self._backends:
+            self._backends[key] = HttpBackend(self._configured.model_copy(update=given))
+        return self._backends[key]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from recollect.domain.model import JsonObject
 from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
 from recollect.infra.backends.address import cloud_kind, is_local
 from recollect.infra.backends.dialect import (
-    Answers,
+    dict_of,
+    dicts_in,
     drops_reasoning,
     listed_models,
     model_ids,
@@ -20,8 +21,8 @@ from recollect.infra.backends.dialect import (
     text_or_none,
     wants_alternation,
 )
-from recollect.infra.backends.ollama import ollama_facts, ollama_models, recognise_ollama
-from recollect.infra.backends.openai_compatible import llama_cpp_facts, recognise_llama_cpp
+from recollect.infra.backends.ollama import ollama_facts
+from recollect.infra.backends.openai_compatible import llama_cpp_facts
 from recollect.infra.backends.server import Endpoint, ModelServer, NotJsonError, StatusError
 
 MODELS = "models"
@@ -45,6 +46,8 @@ _LOADING = 503
 _NO_SUCH_ROUTE = 501
 _TOO_MANY = 429
 
+Answers = Mapping[str, JsonObject]
+"""What a server answered to each question, by path; empty where it had no such answer."""
 Ask = Callable[[str, JsonObject | None], Awaitable[Any]]
 """Asks a route, posting the body if there is one. Raises StatusError, or a kind of ModelUnavailable."""
 
@@ -65,7 +68,7 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]
     routes = _routes(known)
     told = dict(zip(routes, await asyncio.gather(*(_ask_one(route, ask) for route in routes)), strict=True))
     _raise_for(told, is_enough_known=known is not None and endpoint.model is not None)
-    answers = {route: None if isinstance(answer, Exception) else answer for route, answer in told.items()}
+    answers = {route: dict_of(answer) for route, answer in told.items()}
     kind = known or _recognise(answers)
     facts, is_told = await _facts(kind, endpoint, answers, ask)
     missing = {route for route, answer in told.items() if _may_pass(answer)}
@@ -73,7 +76,7 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]
         missing &= set(_ROUTES.get(kind, (MODELS,)))
     facts = replace(
         facts,
-        models=endpoint.models or facts.models,
+        models=tuple(endpoint.models) or facts.models,
         context_tokens=endpoint.context_tokens or facts.context_tokens,
     )
     return facts, is_told and not missing
@@ -85,7 +88,7 @@ def _routes(known: BackendKind | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(route for routes in _ROUTES.values() for route in routes))
 
 
-def _raise_for(told: Answers, *, is_enough_known: bool) -> None:
+def _raise_for(told: Mapping[str, Any], *, is_enough_known: bool) -> None:
     """When the server answered nothing at all, is still loading, or wants a key."""
     if all(_may_pass(answer) for answer in told.values()):
         refused = next((answer for answer in told.values() if isinstance(answer, StatusError)), None)
@@ -118,18 +121,17 @@ async def _ask_one(route: str, ask: Ask, body: JsonObject | None = None) -> Any:
 
 
 def _recognise(answers: Answers) -> BackendKind:
-    if recognise_llama_cpp(answers):
+    if "default_generation_settings" in answers["/props"]:
         return "llama.cpp"
-    if recognise_ollama(answers):
+    if text_or_none(answers["/api/version"].get("version")) and "models" in answers["/api/tags"]:
         return "ollama"
-    if any("state" in entry for entry in listed_models(answers.get(LM_STUDIO_MODELS))):
+    if any("state" in entry for entry in listed_models(answers[LM_STUDIO_MODELS])):
         return "lmstudio"
-    if owner := _OWNERS.get(owner_of(answers.get(MODELS))):
+    if owner := _OWNERS.get(owner_of(answers[MODELS])):
         return owner
-    version, sglang = answers.get("/version"), answers.get(SGLANG_MODEL)
-    if isinstance(sglang, dict) and text_or_none(sglang.get("model_path")):
+    if text_or_none(answers[SGLANG_MODEL].get("model_path")):
         return "sglang"
-    if isinstance(version, dict) and text_or_none(version.get("version")):
+    if text_or_none(answers["/version"].get("version")):
         return "vllm"
     return "other"
 
@@ -140,14 +142,15 @@ async def _facts(
     """The facts, and whether a question that only this engine is asked was answered."""
     local = local_of(endpoint, kind)
     if kind == "llama.cpp":
-        return llama_cpp_facts(answers, model_ids(answers.get(MODELS)), local=local), True
+        return llama_cpp_facts(answers["/props"], model_ids(answers[MODELS]), local=local), True
     if kind == "ollama":
-        models = ollama_models(answers)
+        tags = dicts_in(answers["/api/tags"].get("models"))
+        models = tuple(tag["name"] for tag in tags if text_or_none(tag.get("name")))
         model = _chosen(endpoint, models)
         shown = None if model is None else await _ask_one("/api/show", ask, {"model": model})
-        facts = ollama_facts(models, model, shown, local=local, context_tokens=endpoint.context_tokens)
+        facts = ollama_facts(models, model, dict_of(shown), local=local)
         return facts, not _may_pass(shown)
-    listed = listed_models(answers.get(MODELS))
+    listed = listed_models(answers[MODELS])
     if kind == "lmstudio":
         listed = _lm_studio_chat_models(answers) or listed
     return _listed_facts(kind, endpoint, listed, local=local), True
@@ -175,7 +178,7 @@ def _lm_studio_chat_models(answers: Answers) -> list[dict[str, Any]]:
     """Loaded models come first: another one would have to be loaded before it answers."""
     chats = [
         entry
-        for entry in listed_models(answers.get(LM_STUDIO_MODELS))
+        for entry in listed_models(answers[LM_STUDIO_MODELS])
         if "embedding" not in str(entry.get("type"))
     ]
     return sorted(chats, key=lambda entry: entry.get("state") != "loaded")
@@ -215,8 +218,8 @@ class ServerFacts:
         self._monotonic = monotonic
         self._asking = asyncio.Lock()
         self._known: BackendFacts | None = None
-        self._last: BackendFacts | None = None
-        """The last settled facts, even if they are stale."""
+        self._is_stale = False
+        """Ask again before the next use."""
         self._is_settled = False
         self._asked_at = 0.0
         self.takes_extras = True
@@ -224,33 +227,27 @@ class ServerFacts:
 
     async def get(self) -> BackendFacts:
         """Raises what keeps the server from telling."""
-        if self._known is not None and not self._is_due():
-            return self._known
-        async with self._asking:
-            known = self._known
-            if known is None:
-                return await self._ask_patiently()
-            return await self._check(known) if self._is_due() else known
+        if self._known is None or self._is_stale or self._is_due():
+            async with self._asking:
+                if self._known is None or self._is_stale:
+                    return await self._ask_patiently()
+                if self._is_due():
+                    return await self._check(self._known)
+        return self._known
 
     async def ask_again(self) -> BackendFacts:
         async with self._asking:
             return await self._ask_all()
 
-    def invalidate(self) -> None:
-        """Ask again before the next use."""
-        self._known = None
-
     def after(self, error: ModelUnavailable) -> None:
         """A call failed: whoever answers at this address next may be another engine."""
-        if isinstance(error, BackendDown | StreamBroken):
-            self.invalidate()
+        self._is_stale = self._is_stale or isinstance(error, BackendDown | StreamBroken)
         if isinstance(error, BackendDown):
             self.takes_extras = True
 
     def after_status(self, status: int) -> None:
         """A call was refused: perhaps because the server is not what it was."""
-        if status in REPLACED or status >= 500:
-            self.invalidate()
+        self._is_stale = self._is_stale or status in REPLACED or status >= 500
 
     def _is_due(self) -> bool:
         age = self._monotonic() - self._asked_at
@@ -264,7 +261,6 @@ class ServerFacts:
         try:
             return await self._ask_all()
         except BackendDown:
-            self.invalidate()
             raise
         except ModelUnavailable:
             self._asked_at = self._monotonic()
@@ -286,10 +282,10 @@ class ServerFacts:
         except ModelUnavailable as error:
             self.after(error)
             raise
-        last, self._known, self._is_settled, self._asked_at = self._last, facts, is_settled, self._monotonic()
+        before = self._known
+        if before is not None and (before.kind, before.models) != (facts.kind, facts.models):
+            self.takes_extras = True
+        self._known, self._is_stale = facts, False
+        self._is_settled, self._asked_at = is_settled, self._monotonic()
         self._on_success()
-        if is_settled:
-            if last is not None and (last.kind, last.models) != (facts.kind, facts.models):
-                self.takes_extras = True
-            self._last = facts
         return facts

@@ -10,14 +10,13 @@ from recollect.domain.model import JsonObject
 from recollect.errors import InvalidInput
 from recollect.infra.backends.dialect import (
     AnswerReader,
-    Answers,
     Dialect,
     JsonLines,
     Outgoing,
     ToolCalls,
     arguments_of,
     count_of,
-    dicts_in,
+    dict_of,
     drops_reasoning,
     image_url,
     inline_image,
@@ -116,32 +115,16 @@ class OllamaReader(AnswerReader):
         return self._tools.fragment(told)
 
 
-def recognise_ollama(answers: Answers) -> bool:
-    version, tags = answers.get("/api/version"), answers.get("/api/tags")
-    return (
-        isinstance(version, dict)
-        and isinstance(version.get("version"), str)
-        and isinstance(tags, dict)
-        and "models" in tags
-    )
-
-
-def ollama_models(answers: Answers) -> tuple[str, ...]:
-    tags = answers.get("/api/tags") or {}
-    return tuple(item["name"] for item in dicts_in(tags.get("models")) if text_or_none(item.get("name")))
-
-
 def ollama_facts(
-    models: tuple[str, ...], model: str | None, shown: Any, *, local: bool, context_tokens: int | None
+    models: tuple[str, ...], model: str | None, shown: JsonObject, *, local: bool
 ) -> BackendFacts:
     """`shown` is what `/api/show` told of the model."""
-    told = shown if isinstance(shown, dict) else {}
-    capabilities = told.get("capabilities")
+    capabilities = shown.get("capabilities")
     thinks = isinstance(capabilities, list) and "thinking" in capabilities
     return BackendFacts(
         "ollama",
         local,
-        context_tokens=context_tokens or _context(told),
+        context_tokens=_context(shown),
         models=models,
         alternating_roles=wants_alternation(None, model),
         drops_reasoning=thinks or drops_reasoning(None, model),
@@ -153,10 +136,9 @@ def _context(shown: JsonObject) -> int:
     chosen = re.search(r"(?m)^num_ctx\s+(\d+)", str(shown.get("parameters") or ""))
     if chosen:
         return int(chosen[1])
-    information = shown.get("model_info")
     sizes = [
         size
-        for name, value in (information.items() if isinstance(information, dict) else ())
+        for name, value in dict_of(shown.get("model_info")).items()
         if name.endswith(".context_length") and (size := positive_int(value))
     ]
     return min([DEFAULT_CONTEXT, *sizes])

@@ -8,7 +8,6 @@ from recollect.domain.llm import BackendFacts, Delta, Finished, Usage, shown_nam
 from recollect.domain.model import JsonObject
 from recollect.infra.backends.dialect import (
     AnswerReader,
-    Answers,
     Dialect,
     Outgoing,
     StrangeAnswerError,
@@ -190,14 +189,8 @@ class LlamaCpp(OpenAiCompatible):
         return {}
 
 
-def recognise_llama_cpp(answers: Answers) -> bool:
-    props = answers.get("/props")
-    return isinstance(props, dict) and "default_generation_settings" in props
-
-
-def llama_cpp_facts(answers: Answers, models: tuple[str, ...], *, local: bool) -> BackendFacts:
+def llama_cpp_facts(props: JsonObject, models: tuple[str, ...], *, local: bool) -> BackendFacts:
     """One process holds one model, whatever a request calls it; its router mode is the exception."""
-    props = answers.get("/props") or {}
     template = text_or_none(props.get("chat_template"))
     model = text_or_none(props.get("model_alias")) or text_or_none(props.get("model_path"))
     settings = props.get("default_generation_settings") or {}

@@ -4,16 +4,15 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
 
-from recollect.domain.llm import BackendKind
 from recollect.domain.model import JsonObject
 from recollect.errors import (
     BackendDown,
@@ -24,6 +23,7 @@ from recollect.errors import (
     StreamBroken,
 )
 from recollect.infra.backends.address import api_root, host_and_port, server_root
+from recollect.settings import BackendSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +43,24 @@ class Patience:
     """How long a server that refused connections is not asked again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(BackendSettings):
     """One configured backend. What is None is asked of the server or derived from the address."""
 
     name: str
-    base_url: str
-    api_key: str | None = field(default=None, repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    model: str | None = None
-    """For calls that name none; None: the first one that the server lists."""
-    models: tuple[str, ...] = ()
-    """In place of the server's own list."""
-    kind: BackendKind | None = None
-    local: bool | None = None
-    gate_group: str | None = None
-    context_tokens: int | None = None
-    keep_alive: str = "30m"
-    """How long Ollama keeps the model loaded after a call."""
     patience: Patience = Patience()
+
+    @property
+    def key(self) -> str | None:
+        return self.api_key.get_secret_value() if self.api_key else None
+
+    @property
+    def extra_headers(self) -> dict[str, str]:
+        return {name: value.get_secret_value() for name, value in self.headers.items()}
 
     @property
     def address(self) -> str:
         """For people: host and port alone, since a URL may hold a password."""
         return host_and_port(self.base_url)
-
-    @property
-    def group(self) -> str:
-        return self.gate_group or self.address
 
 
 MAX_QUOTE = 300
@@ -147,8 +137,7 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 _NO_BYTE = "without sending a response"
 KEEP_ALIVE_SECONDS = 4
-"""Servers close idle connections after 5 seconds and more: ours are closed before that."""
-_A_LITTLE_LATER = 0.25
+"""Servers close idle connections after 5 seconds and more: older ones are not used again."""
 
 
 class StatusError(Exception):
@@ -177,7 +166,7 @@ class ModelServer:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.who = f"the backend {endpoint.name!r} ({endpoint.address})"
-        self.quoter = Quoter([*([endpoint.api_key] if endpoint.api_key else []), *endpoint.headers.values()])
+        self.quoter = Quoter([endpoint.key or "", *endpoint.extra_headers.values()])
         self.last_activity: datetime | None = None
         """When it last sent anything."""
         self._heard_at: float | None = None
@@ -185,25 +174,16 @@ class ModelServer:
         self._patience = endpoint.patience
         self._api = api_root(endpoint.base_url)
         self._root = server_root(endpoint.base_url)
-        self._urls: dict[str, httpx2.URL] = {}
-        """By route: there are few, and to parse one takes longer than to write the request."""
         self._monotonic = monotonic
         self._now = now
         self._dead_until = 0.0
-        self._requests = 0
-        """In flight."""
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._timeout = httpx2.Timeout(None, connect=self._patience.connect)
-        limits = httpx2.Limits(
-            max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
-        )
-        if transport is None and not trust_proxies:
-            transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
-        self._direct = None if httpx2.URL(self._root).userinfo else transport
-        """For a server without a proxy or a password: the transport alone, since the rest of a client costs time."""
         self._client = httpx2.AsyncClient(
-            transport=transport, trust_env=trust_proxies, timeout=self._timeout, limits=limits
+            transport=transport,
+            trust_env=trust_proxies,
+            timeout=httpx2.Timeout(None, connect=self._patience.connect),
+            limits=httpx2.Limits(
+                max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_SECONDS
+            ),
         )
 
     def idle_seconds(self) -> float:
@@ -211,24 +191,20 @@ class ModelServer:
         return 0.0 if self._heard_at is None else self._monotonic() - self._heard_at
 
     async def aclose(self) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-        if self._closing is not None:
-            await self._closing
         await self._client.aclose()
 
     async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
-        """The JSON that a route answers with, in good time. A status that is not 200 raises StatusError."""
+        """The JSON that a route answers with, within `patience.question` seconds. Raises StatusError unless it says 200."""
         seconds = self._patience.question
         try:
             async with asyncio.timeout(seconds), self.open(route, headers, body) as response:
-                return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
+                return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
         except TimeoutError:
             raise ModelTooSlow(f"{self.who} did not answer within {seconds:g} s.") from None
 
     async def chunks(self, response: httpx2.Response, patience: Callable[[], float]) -> AsyncGenerator[bytes]:
         """The pieces of a body as they come; `patience` says how long the next one may take."""
-        async with aclosing(_pieces(response)) as pieces:
+        async with aclosing(response.aiter_bytes()) as pieces:
             while True:
                 seconds = patience()
                 try:
@@ -245,7 +221,7 @@ class ModelServer:
         """The JSON of a body that is no stream."""
         try:
             async with asyncio.timeout(self._patience.first_token):
-                return _json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
+                return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
         except TimeoutError:
             raise ModelTooSlow(self._silence(self._patience.first_token)) from None
 
@@ -256,9 +232,8 @@ class ModelServer:
         """An answer whose head has come and says 200; its body is still to come. Other statuses raise StatusError."""
         if self._monotonic() < self._dead_until:
             raise self._down("it did not answer a moment ago")
-        self._requests += 1
         try:
-            async with aclosing(await self._sent_in_time(self._request(route, headers, body))) as response:
+            async with aclosing(await self._sent(self._request(route, headers, body))) as response:
                 self._dead_until = 0.0
                 self._heard()
                 if response.status_code != 200:
@@ -270,69 +245,41 @@ class ModelServer:
         except httpx2.RequestError as error:
             told = self.quoter.quote(str(error) or type(error).__name__).rstrip(".")
             raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
-        finally:
-            self._requests -= 1
-            self._close_idle_later()
 
     def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         typed = {} if body is None else {"Content-Type": "application/json"}
-        make = self._client.build_request if self._direct is None else httpx2.Request
-        return make(
+        return self._client.build_request(
             "GET" if body is None else "POST",
-            self._url(route),
+            f"{self._root}{route}" if route.startswith("/") else f"{self._api}/{route}",
             content=content,
-            headers={**typed, **headers, **self._endpoint.headers},
-            extensions={"timeout": self._timeout.as_dict()},
+            headers={**typed, **headers, **self._endpoint.extra_headers},
         )
-
-    def _url(self, route: str) -> httpx2.URL:
-        if route not in self._urls:
-            given = f"{self._root}{route}" if route.startswith("/") else f"{self._api}/{route}"
-            self._urls[route] = httpx2.URL(given)
-        return self._urls[route]
-
-    async def _sent_in_time(self, request: httpx2.Request) -> httpx2.Response:
-        seconds = self._patience.first_token
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._sent(request)
-        except TimeoutError:
-            raise ModelTooSlow(self._silence(seconds)) from None
-
-    def _close_idle_later(self) -> None:
-        """The pool closes expired connections only with its next request: after the last one, they are closed here."""
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-        later = KEEP_ALIVE_SECONDS + _A_LITTLE_LATER
-        self._idle_timer = asyncio.get_running_loop().call_later(later, self._close_idle)
-
-    def _close_idle(self) -> None:
-        self._closing = asyncio.create_task(self._close_connections())
-
-    async def _close_connections(self) -> None:
-        if self._direct is not None and self._requests == 0:
-            await self._direct.aclose()  # It opens new ones when it is used again.
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more.
 
         What a server took in on a new connection is not sent twice: it may be paid for, or be what crashed it.
         """
-        connecting = _Connecting()
-        request.extensions = {**request.extensions, "trace": connecting.trace}
-        try:
-            return await self._send(request)
-        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
-            taken_in = request.method == "POST" and connecting.is_new
-            if taken_in or not _came_nothing(error):
-                raise
-            return await self._send(request)
+        is_new_connection = False
 
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        if self._direct is None:
-            return await self._client.send(request, stream=True)
-        return await self._direct.handle_async_request(request)
+        async def trace(event: str, _info: dict[str, Any]) -> None:
+            nonlocal is_new_connection
+            is_new_connection = is_new_connection or event.startswith("connection.connect_")
+
+        request.extensions = {**request.extensions, "trace": trace}
+        seconds = self._patience.first_token
+        try:
+            async with asyncio.timeout(seconds):
+                try:
+                    return await self._client.send(request, stream=True)
+                except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
+                    taken_in = request.method == "POST" and is_new_connection
+                    if taken_in or not _came_nothing(error):
+                        raise
+                    return await self._client.send(request, stream=True)
+        except TimeoutError:
+            raise ModelTooSlow(self._silence(seconds)) from None
 
     def _heard(self) -> None:
         self.last_activity = self._now()
@@ -349,7 +296,7 @@ class ModelServer:
 
     async def _bounded(self, response: httpx2.Response, limit: int, *, cut: bool = False) -> bytes:
         body = bytearray()
-        async with aclosing(_pieces(response)) as pieces:
+        async with aclosing(response.aiter_bytes()) as pieces:
             async for piece in pieces:
                 body += piece
                 if len(body) > limit:
@@ -368,28 +315,17 @@ class ModelServer:
         return f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
 
 
-class _Connecting:
-    """Watches whether a request gets a connection of its own, or one that served others before."""
-
-    def __init__(self) -> None:
-        self.is_new = False
-
-    async def trace(self, event: str, _info: dict[str, Any]) -> None:
-        self.is_new = self.is_new or event.startswith("connection.connect_")
-
-
 def _came_nothing(error: httpx2.RequestError) -> bool:
     """Whether the connection ended before the first byte of an answer."""
     return not isinstance(error, httpx2.RemoteProtocolError) or _NO_BYTE in str(error)
 
 
-def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
-    is_plain = not response.is_stream_consumed and "content-encoding" not in response.headers
-    return response.aiter_raw() if is_plain else response.aiter_bytes()
-
-
-def _json(body: bytes, who: str) -> Any:
+def parsed_json(data: bytes, who: str) -> Any:
+    """Half of a surrogate pair, which is no text and could not be stored, becomes a question mark."""
     try:
-        return json.loads(body)
+        value = json.loads(data)
+        if b"\\ud" in data or b"\\uD" in data:
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise NotJsonError(f"{who} sent something that is not JSON.") from None
+    return value

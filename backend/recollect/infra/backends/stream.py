@@ -1,6 +1,5 @@
 """Reads a streamed answer: lines and events out of bytes, text and thoughts out of events."""
 
-import json
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
@@ -17,7 +16,7 @@ from recollect.infra.backends.dialect import (
     Outgoing,
     StrangeAnswerError,
 )
-from recollect.infra.backends.server import ModelServer, Patience, error_message
+from recollect.infra.backends.server import ModelServer, Patience, error_message, parsed_json
 
 _OPEN = "<think>"
 _CLOSE = "</think>"
@@ -151,7 +150,7 @@ class Answer:
         if data == b"[DONE]":
             self._done = True
         elif not self._done:
-            yield from self._deltas(_parsed(data, self._server.who))
+            yield from self._deltas(parsed_json(data, self._server.who))
 
     def _deltas(self, event: Any) -> Iterator[Delta]:
         if not isinstance(event, dict):
@@ -172,14 +171,3 @@ class Answer:
         if self._started:
             return StreamBroken(f"{self._server.who} failed in the middle of its answer: {said}.")
         return ModelRefused(f"{self._server.who} gave no answer: {said}.")
-
-
-def _parsed(data: bytes, who: str) -> Any:
-    try:
-        event = json.loads(data)
-        if b"\\ud" in data or b"\\uD" in data:
-            # Half of a surrogate pair is no text and could not be stored.
-            event = json.loads(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        raise StreamBroken(f"{who} sent something that is not JSON.") from None
-    return event

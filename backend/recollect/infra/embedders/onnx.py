@@ -42,17 +42,13 @@ class OnnxEmbedder:
         self,
         folder: Path,
         *,
-        name: str | None = None,
         threads: int = 1,
         batch: int = 16,
-        max_tokens: int = 256,
     ) -> None:
         self._folder = folder
-        self._given_name = name
         self._named_at, self._name = _stamp(folder), self._known_name()
         self._threads = threads
         self._batch = batch
-        self._max_tokens = max_tokens
         self._loading = Lock()
         self._model: OnnxModel | None = None
         self._failure: tuple[_Stamp, EmbedderUnavailable] | None = None
@@ -61,7 +57,7 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
-        """As given; else as the folder's description says, or the folder itself is called, with a digest of its files.
+        """As the folder's description says, else as the folder itself is called, with a digest of its files.
 
         It ends in the mark before the digest while there is no model.
         """
@@ -109,7 +105,7 @@ class OnnxEmbedder:
                 if self._failure is not None and self._failure[0] == stamp:
                     raise EmbedderUnavailable(self._failure[1].message) from self._failure[1]
                 try:
-                    self._model = load_model(self._folder, threads=self._threads, max_tokens=self._max_tokens)
+                    self._model = load_model(self._folder, threads=self._threads)
                 except EmbedderUnavailable as error:
                     self._failure = (stamp, error)
                     raise
@@ -117,8 +113,6 @@ class OnnxEmbedder:
             return self._model
 
     def _known_name(self) -> str:
-        if self._given_name:
-            return self._given_name
         described = describe(self._folder).get("name")
         name = (described if isinstance(described, str) else "") or self._folder.name
         return f"{name}{DIGEST_MARK}{_files_digest(self._folder)}"

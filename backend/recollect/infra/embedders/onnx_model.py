@@ -42,6 +42,8 @@ MODEL_FILES = (
 )
 TOKENIZER_FILE = "tokenizer.json"
 
+MAX_TOKENS = 256
+"""Of one text; the rest is left out."""
 RUN_TOKENS = 512
 """Most tokens of one run, padding included: larger runs leave the processor's caches and are slower, not faster."""
 _CHARS_PER_TOKEN = 32
@@ -57,13 +59,12 @@ class OnnxModel:
     session: Any
     tokenizer: "Tokenizer"
     inputs: frozenset[str]
-    max_tokens: int
     dimensions: int | None
     """As its description promises, if it does."""
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
-        """The tokens of each text, at most `max_tokens` and at least one."""
-        longest = self.max_tokens * _CHARS_PER_TOKEN
+        """The tokens of each text, at most `MAX_TOKENS` and at least one."""
+        longest = MAX_TOKENS * _CHARS_PER_TOKEN
         # One by one: a batch would keep all of its offsets in memory, and bring threads of its own.
         return [list(self.tokenizer.encode(valid_text(text, longest)).ids) or [0] for text in texts]
 
@@ -88,12 +89,6 @@ class OnnxModel:
             )
         return vectors
 
-    def embed(self, texts: Sequence[str], batch: int = 16) -> Vectors:
-        """One unit vector a text."""
-        tokens = self.tokenize(texts)
-        found = [(numbers, self.run([tokens[n] for n in numbers])) for numbers in runs(tokens, batch)]
-        return in_order(found)
-
 
 def runs(rows: Sequence[Tokens], batch: int) -> Iterator[list[int]]:
     """Row numbers, grouped for a run each: rows of similar length together, so that little is padding."""
@@ -109,15 +104,13 @@ def runs(rows: Sequence[Tokens], batch: int) -> Iterator[list[int]]:
 
 def in_order(found: Sequence[tuple[list[int], Vectors]]) -> Vectors:
     """The vectors of all runs, by row number."""
-    if not found:
-        return np.zeros((0, 0), np.float32)
     vectors = np.empty((sum(len(numbers) for numbers, _ in found), found[0][1].shape[1]), np.float32)
     for numbers, part in found:
         vectors[numbers] = part
     return vectors
 
 
-def load_model(folder: Path, *, threads: int, max_tokens: int) -> OnnxModel:
+def load_model(folder: Path, *, threads: int) -> OnnxModel:
     """Raises EmbedderUnavailable, and says what to do, where the folder holds no model that works."""
     file = model_file(folder)
     if file is None or not (folder / TOKENIZER_FILE).is_file():
@@ -137,7 +130,7 @@ def load_model(folder: Path, *, threads: int, max_tokens: int) -> OnnxModel:
     try:
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
         tokenizer.no_padding()
-        tokenizer.enable_truncation(max_tokens)
+        tokenizer.enable_truncation(MAX_TOKENS)
         session = InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise EmbedderUnavailable(
@@ -150,9 +143,7 @@ def load_model(folder: Path, *, threads: int, max_tokens: int) -> OnnxModel:
             f"{file} is no sentence embedding model: it wants {', '.join(sorted(inputs))}"
         )
     dimensions = describe(folder).get("dimensions")
-    return OnnxModel(
-        session, tokenizer, inputs, max_tokens, dimensions if isinstance(dimensions, int) else None
-    )
+    return OnnxModel(session, tokenizer, inputs, dimensions if isinstance(dimensions, int) else None)
 
 
 def model_file(folder: Path) -> Path | None:

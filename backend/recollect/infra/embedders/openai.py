@@ -48,7 +48,7 @@ class OpenAiEmbedder:
         dimensions: int | None = None,
         batch: int = 64,
         clock: Callable[[], float] = time.monotonic,
-        client: httpx2.AsyncClient | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._address = f"{api_root(base_url)}/embeddings"
         self._model = model
@@ -58,8 +58,7 @@ class OpenAiEmbedder:
         self._dimensions = dimensions
         self._batch = batch
         self._breaker = Breaker(clock, failures=_FAILURES, seconds=_PAUSE_SECONDS)
-        self._owns_client = client is None
-        self._client = httpx2.AsyncClient(limits=_LIMITS) if client is None else client
+        self._client = httpx2.AsyncClient(limits=_LIMITS, transport=transport)
 
     @property
     def name(self) -> str:
@@ -70,9 +69,7 @@ class OpenAiEmbedder:
         return self._breaker.cause or None
 
     async def aclose(self) -> None:
-        """Close the connections, unless the client was passed in: then it is its owner's to close."""
-        if self._owns_client:
-            await self._client.aclose()
+        await self._client.aclose()
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """One unit vector a text, `timeout` seconds at most for a request of `batch` texts."""
@@ -93,7 +90,7 @@ class OpenAiEmbedder:
             vectors = unit_vectors(await asyncio.to_thread(_vectors, answer, len(texts)))
             self._check_dimensions(vectors.shape[1])
         except TextRefused:
-            self._breaker.succeeded()  # It answers; another text may be to its liking.
+            self._breaker.succeeded()  # It answers, and may take another text.
             raise
         except EmbedderUnavailable as error:
             self._breaker.failed(error.message)

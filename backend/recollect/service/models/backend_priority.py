@@ -27,8 +27,6 @@ class GateState:
     oldest_wait_seconds: float
     preempted: int
     """Background calls that made way for a chat."""
-    gave_up: int
-    """Background calls that went back to their queue because they had waited too long here."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +85,6 @@ class Gate:
         self._waiting: list[_Call] = []
         self._running: list[_Call] = []
         self._preempted = 0
-        self._gave_up = 0
         self._is_shut = False
 
     def state(self) -> GateState:
@@ -98,7 +95,6 @@ class Gate:
             waiting=len(self._waiting),
             oldest_wait_seconds=0.0 if oldest is None else self._clock() - oldest,
             preempted=self._preempted,
-            gave_up=self._gave_up,
         )
 
     def shut(self) -> None:
@@ -165,7 +161,6 @@ class Gate:
             async with asyncio.timeout(patience):
                 await call.admitted.wait()
         except TimeoutError:
-            self._gave_up += 1
             raise Preempted(f"waited {patience:g} s for the backend to be free") from None
 
     def _leave(self, call: _Call) -> None:

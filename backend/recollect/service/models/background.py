@@ -65,10 +65,6 @@ class Answer:
     """It reached its limit of tokens before its end."""
 
 
-def any_text(text: str) -> None:
-    """Accepts any answer."""
-
-
 class BackgroundModel:
     """What boundaries, titles and summaries ask. Calls may run at the same time; the gate decides which.
 
@@ -111,7 +107,7 @@ class BackgroundModel:
         max_tokens: int,
         schema: JsonObject | None = None,
         prefix: ChatPrefix | None = None,
-        check: Callable[[str], object] = any_text,
+        check: Callable[[str], object] = lambda text: None,
     ) -> Answer:
         """The model's answer, within `answer_seconds` in all, waiting at the gate apart; else ModelUnavailable, and
         ModelTooSlow where it answered and found no end.

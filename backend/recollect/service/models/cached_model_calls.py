@@ -20,10 +20,6 @@ class ExtractionFailed(Exception):
     """The model's answer can't be used, not even after a second chance, or finds no end; this counts as an attempt."""
 
 
-def nothing_lacks(text: str) -> None:
-    """For answers that are whole, or can't be used."""
-
-
 @dataclass(frozen=True, slots=True)
 class Appended:
     """A question that follows the chat's own prompt, where the backend has that in its cache."""
@@ -49,7 +45,7 @@ class Question:
     """Raises ValueError, in words, for an answer that can't be used."""
     appended: Appended | None = None
     stage: Literal["extract", "skill"] = "extract"
-    lacks: Callable[[str], str | None] = nothing_lacks
+    lacks: Callable[[str], str | None] = lambda text: None
     """What is missing, in words, from an answer that can be used as far as it goes."""
 
 
@@ -130,16 +126,9 @@ async def _wrong_with(question: Question, text: str) -> str | None:
 
 def _cost(answers: Sequence[Answer]) -> JsonObject:
     """Of all of them; what no answer tells is left out."""
-    told = [
-        {
-            "prompt_tokens": answer.usage.prompt_tokens,
-            "completion_tokens": answer.usage.completion_tokens,
-            "cached_tokens": answer.usage.cached_tokens,
-        }
-        for answer in answers
-    ]
-    return {
-        name: sum(each[name] or 0 for each in told)
-        for name in told[0]
-        if any(each[name] is not None for each in told)
-    }
+    cost: JsonObject = {}
+    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
+        told = [getattr(answer.usage, name) for answer in answers]
+        if any(count is not None for count in told):
+            cost[name] = sum(count or 0 for count in told)
+    return cost

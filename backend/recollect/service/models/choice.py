@@ -89,9 +89,8 @@ async def _models_of(backend: Backend) -> tuple[str, ...]:
 
 def _distinct(backends: Backends) -> dict[str, Backend]:
     """Each backend once: the default may have a name of its own, too."""
-    names: dict[int, str] = {id(backends.get(name)): name for name in backends.names}
-    ordered = dict.fromkeys(id(backends.get(name)) for name in backends.names)
-    return {names[key]: backends.get(names[key]) for key in ordered}
+    by_identity = {id(backends.get(name)): name for name in backends.names}
+    return {name: backends.get(name) for name in by_identity.values()}
 
 
 class ThreadModels:
@@ -117,9 +116,8 @@ class ThreadModels:
         """The one that gave its last whole answer; before the first, the one that its preset or the thread itself names."""
         last = await self._chats.last_cache(space, thread_id)
         name, _, model = (last or "").partition("/")
-        if (
-            name in self._backends.names
-        ):  # Else it is gone from the settings, and the next prompt goes elsewhere too.
+        # One that is gone from the settings is not asked: the next prompt goes elsewhere too.
+        if name in self._backends.names:
             return ThreadModel(self._backends.get(name), model or None)
         thread = await self._threads.get_thread(thread_id, space=space)
         if thread is None:

@@ -8,7 +8,6 @@ from recollect.domain.llm import BackendFacts, Usage
 from recollect.service.ports import Backend
 
 IDLE_SECONDS = 30 * 60
-MOST_THREADS = 1024
 
 
 def wants_thread_tag(facts: BackendFacts) -> bool:
@@ -112,10 +111,10 @@ class SlotMap:
         self._left = list(range(self._slots))
 
     def _drop_idle(self) -> None:
-        """Forget threads idle for long, and the oldest beyond `MOST_THREADS`."""
-        now, excess = self._clock(), len(self._places) - MOST_THREADS
-        for number, (thread, place) in enumerate(list(self._places.items())):
-            if place.calls <= 0 and (number < excess or now - place.used_at > IDLE_SECONDS):
+        """Forget threads idle for long."""
+        now = self._clock()
+        for thread, place in list(self._places.items()):
+            if place.calls <= 0 and now - place.used_at > IDLE_SECONDS:
                 self.release(thread)
 
 
