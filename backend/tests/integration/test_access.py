@@ -99,14 +99,29 @@ class TestKeys:
         listed = (await home.client.get("/api/v1/threads")).json()["threads"]
         assert {thread["thread_id"] for thread in listed} == {"of-ann", "of-bob"}
 
-    async def test_without_keys_a_clients_placeholder_does_no_harm(self, home: Home) -> None:
-        assert (await home.client.get("/api/v1/threads", headers=bearer("sk-none"))).status_code == 200
+    @pytest.mark.parametrize(("secret", "status"), [("sk-none", 200), ("rk_unknown", 401)])
+    async def test_without_keys_a_clients_placeholder_does_no_harm_and_an_unknown_key_is_refused(
+        self, home: Home, secret: str, status: int
+    ) -> None:
+        assert (await home.client.get("/api/v1/threads", headers=bearer(secret))).status_code == status
+
+    async def test_beyond_this_machine_nobody_comes_in_without_a_key(self, tmp_path: Path) -> None:
+        async with opened(tmp_path / "home", host="0.0.0.0") as home:
+            answers = [await home.client.get("/api/v1/threads", headers=each) for each in ({}, bearer("x"))]
+        assert [answer.status_code for answer in answers] == [401, 401]
 
     @pytest.mark.parametrize(
-        "headers", [{}, bearer("wrong"), bearer("rk_wrong"), {"Authorization": "Basic eDp5"}]
+        "headers",
+        [
+            {},
+            bearer("wrong"),
+            bearer("rk_wrong"),
+            {"Authorization": "Basic eDp5"},
+            {"Authorization": "Bearer schlüssel".encode("latin-1")},
+        ],
     )
     async def test_after_the_first_key_a_request_without_one_is_refused(
-        self, home: Home, headers: dict[str, str]
+        self, home: Home, headers: Any
     ) -> None:
         await home.make_key()
         answer = await home.client.get("/api/v1/threads", headers=headers)
