@@ -76,16 +76,6 @@ async def test_a_deleted_preset_leaves_the_vault(house: House) -> None:
     assert await house.people.files() == []
 
 
-async def test_a_vault_that_is_away_keeps_the_change_waiting_and_nothing_else(house: House) -> None:
-    house.vault.take_away()
-    await house.put()
-    assert await house.instructions() == PIRATE.instructions
-    house.vault.bring_back()
-    house.journal.clock.advance(60_000)
-    await house.work()
-    assert PATH in house.vault.files
-
-
 async def test_instructions_edited_by_hand_are_in_force_and_the_file_stays_as_it_was_saved(
     house: House,
 ) -> None:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from recollect.domain.people import MAX_NAME, Preset, built_in_preset, parse_preset, preset_key, render_preset
 from recollect.errors import InvalidInput
+from recollect.service.people import preset_in_force
+from tests.contract.journals import Journal
 from tests.unit.awkward_text import texts, unhurried
 
 PIRATE = Preset(
@@ -120,11 +122,6 @@ def test_a_name_is_one_line_of_one_to_64_characters(name: str) -> None:
     assert caught.value.field == "name"
 
 
-@pytest.mark.parametrize("name", ["海盗", "โจรสลัด", "समुद्री डाकू", "👩‍👩‍👧", "a/b", "..", "x" * 64])
-def test_a_name_may_be_in_any_script(name: str) -> None:
-    assert replace(PIRATE, name=name).checked().name == name
-
-
 def test_names_that_differ_in_case_or_composition_are_one() -> None:
     assert preset_key("ÉCOLE") == preset_key("e\u0301cole")
     assert preset_key("STRASSE") == preset_key("straße")
@@ -146,5 +143,9 @@ def test_the_revision_does_not_change_with_the_name() -> None:
     assert replace(PIRATE, name="Corsair", space="work").revision == PIRATE.revision
 
 
-def test_the_built_in_preset_is_a_preset() -> None:
-    assert built_in_preset("work").checked().name == "default"
+async def test_the_first_preset_that_there_is_is_in_force(journal: Journal) -> None:
+    people = journal.people
+    await people.change_preset("default", PIRATE.name, lambda _: PIRATE)
+    assert await preset_in_force(people, "default", None, "gone", "pirate") == PIRATE
+    assert await preset_in_force(people, "default", None, "gone") == built_in_preset("default")
+    assert await preset_in_force(people, "work", "pirate") == built_in_preset("work")
