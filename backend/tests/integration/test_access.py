@@ -37,11 +37,6 @@ class TestHosts:
         answer = await home.client.get("/api/v1/threads", headers={"Host": host})
         assert (answer.status_code, answer.json()["error"]["field"]) == (403, "Host")
 
-    async def test_a_foreign_host_can_store_nothing(self, home: Home) -> None:
-        body = {"session_id": "t1", "messages": [message("x")]}
-        await home.client.post("/api/v1/memory/add", json=body, headers={"Host": "evil.example"})
-        assert (await home.coverage())["messages"] == 0
-
     async def test_a_name_in_the_settings_is_let_in(self, tmp_path: Path) -> None:
         async with opened(tmp_path / "home", allowed_hosts=["Memory.Example"]) as home:
             answer = await home.client.get("/health", headers={"Host": "memory.example:443"})

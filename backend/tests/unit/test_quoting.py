@@ -28,12 +28,6 @@ def test_text_survives_an_editor_that_writes_crlf(text: str) -> None:
     assert unquote(quote(text).replace("\n", "\r\n").split("\n")) == text
 
 
-@given(texts)
-def test_quoting_twice_comes_back_exactly(text: str) -> None:
-    once = quote(text)
-    assert unquote(quote(once).split("\n")) == once
-
-
 @pytest.mark.parametrize(
     ("text", "quoted"),
     [
