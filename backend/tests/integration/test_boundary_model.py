@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,12 +22,6 @@ from tests.processes import StandInModel
 
 TURNS = [Turn(f"t-{n}", f"m{n}", "user", "ann", f"message {n}", 1_700_000_000_000 + n) for n in range(9)]
 GIVEN: dict[str, Any] = {"reasoning": "as told", "boundaries": [3], "should_wait": False}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as server:
-        yield server
 
 
 @pytest.fixture
@@ -121,7 +115,7 @@ async def test_the_request_streams_belongs_to_no_session_and_carries_the_schema(
 @pytest.mark.parametrize(
     ("mode", "flaw"),
     [
-        ("truncated", "no complete JSON object"),
+        ("truncated", "no JSON object"),
         ("wrong_schema", "'reasoning' is not"),
         ("error", "its server failed"),
     ],
