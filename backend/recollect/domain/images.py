@@ -4,7 +4,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,8 +60,7 @@ def image_url(part: JsonObject, place: str = "parts") -> str | None:
     """Where the image of a part is; None for a part that shows none."""
     if part.get("type") != "image_url":
         return None
-    image = part.get("image_url")
-    url = image.get("url") if isinstance(image, dict) else image
+    url = _url(part)
     if not isinstance(url, str):
         raise InvalidInput(f"{place}: image_url must hold a url, which is text", field=place)
     return url
@@ -129,7 +128,7 @@ def image_parts(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
 
 def put_back(messages: Sequence[JsonObject], urls: Mapping[str, str]) -> list[JsonObject]:
     """The messages as a backend gets them: data URLs (`urls`, by name) for references, words for what is gone."""
-    return [_with_parts(message, lambda part: _shown(part, urls)) for message in messages]
+    return [_with_images(message, urls) for message in messages]
 
 
 def replaced_texts(value: Any, texts: Mapping[str, str]) -> Any:
@@ -146,16 +145,20 @@ def replaced_texts(value: Any, texts: Mapping[str, str]) -> Any:
 def _is_reference(part: object) -> bool:
     if not isinstance(part, dict) or part.get("type") != "image_url":
         return False
-    image = part.get("image_url")
-    url = image.get("url") if isinstance(image, dict) else image
+    url = _url(part)
     return isinstance(url, str) and url.startswith(SCHEME)
 
 
-def _with_parts(message: JsonObject, shown: Callable[[JsonObject], JsonObject]) -> JsonObject:
+def _url(part: JsonObject) -> object:
+    image = part.get("image_url")
+    return image.get("url") if isinstance(image, dict) else image
+
+
+def _with_images(message: JsonObject, urls: Mapping[str, str]) -> JsonObject:
     content = message.get("content")
     if not isinstance(content, list) or not any(map(_is_reference, content)):
         return message
-    return {**message, "content": [shown(part) if _is_reference(part) else part for part in content]}
+    return {**message, "content": [_shown(part, urls) if _is_reference(part) else part for part in content]}
 
 
 def _shown(part: JsonObject, urls: Mapping[str, str]) -> JsonObject:

@@ -87,15 +87,7 @@ def logging_to_stderr(settings: Settings) -> Iterator[None]:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(settings.log_level)
-    for noisy in (
-        "watchfiles",
-        "httpx2",
-        "httpcore2",
-        "alembic",
-        "sqlalchemy",
-        "uvicorn",
-        "asyncio",
-    ):
+    for noisy in ("watchfiles", "httpx2", "httpcore2", "alembic", "sqlalchemy", "uvicorn", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         yield

@@ -147,8 +147,6 @@ async def create_key(
 ) -> tuple[ApiKey, str]:
     """A new key and its secret, which is shown this once."""
     _on_this_machine_only(caller)
-    if not space:
-        raise InvalidInput("space must not be empty", field="space")
     secret = PREFIX + secrets.token_urlsafe(32)
     key = ApiKey(f"k_{secrets.token_hex(6)}", space, user_id, name, clock())
     await keys.add(key, secret_hash(secret))

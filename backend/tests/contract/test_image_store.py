@@ -57,27 +57,6 @@ async def test_a_folder_of_images_that_is_a_link_to_elsewhere_is_left_alone(
     assert [path.name for path in elsewhere.iterdir()] == [CAT_NAME]
 
 
-async def test_the_bytes_come_back_exactly_and_to_their_owner_alone(images: ImageFiles) -> None:
-    for _ in range(2):
-        await images.keep(*ANN, CAT_NAME, CAT)
-    await images.keep(*ANN, DOG_NAME, b"damaged")
-    await images.keep(*ANN, DOG_NAME, DOG)
-    assert (await images.read(*ANN, CAT_NAME), await images.read(*ANN, DOG_NAME)) == (CAT, DOG)
-    assert await images.names(*ANN) == {CAT_NAME, DOG_NAME}
-    for other in (BOB, ("work", "ann")):
-        assert await images.read(*other, CAT_NAME) is None
-        assert await images.names(*other) == set()
-
-
-async def test_what_is_removed_is_gone_and_nothing_else(images: ImageFiles) -> None:
-    for owner in (ANN, BOB):
-        await images.keep(*owner, CAT_NAME, CAT)
-        await images.keep(*owner, DOG_NAME, DOG)
-    await images.remove(*ANN, {CAT_NAME, image_name(b"never was", "png")})
-    assert await images.names(*ANN) == {DOG_NAME}
-    assert await images.names(*BOB) == {CAT_NAME, DOG_NAME}
-
-
 @pytest.mark.parametrize("name", ["../../bob/images/x.png", "cat.png", "", CAT_NAME.upper()])
 async def test_a_name_that_is_none_of_ours_is_refused(images: ImageFiles, name: str) -> None:
     for attempt in (images.keep(*ANN, name, CAT), images.read(*ANN, name), images.remove(*ANN, {name})):

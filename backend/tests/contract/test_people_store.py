@@ -8,7 +8,6 @@ import pytest
 
 from recollect.domain.job import PEOPLE, Job
 from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset
-from recollect.errors import NotFound
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.people import SqlPeopleStore
@@ -60,27 +59,6 @@ async def test_a_space_has_its_own_presets_alone(people: People) -> None:
     assert await people.store.preset("elsewhere", "pirate") is None
 
 
-async def test_a_change_that_is_refused_changes_nothing(people: People) -> None:
-    await people.put(PIRATE)
-
-    def refuse(before: Preset | None) -> Preset:
-        assert before == PIRATE
-        raise NotFound("no")
-
-    with pytest.raises(NotFound):
-        await people.store.change_preset("default", "pirate", refuse)
-    assert await people.store.preset("default", "pirate") == PIRATE
-
-
-async def test_a_deleted_preset_is_gone_at_once_and_can_be_made_anew(people: People) -> None:
-    await people.put(PIRATE)
-    assert await people.store.delete_preset("default", "pirate")
-    assert await people.store.preset("default", "pirate") is None
-    assert not await people.store.delete_preset("default", "pirate")
-    assert await people.put(PIRATE)
-    assert await people.store.presets("default") == [PIRATE]
-
-
 async def test_preferences_are_changed_one_by_one_and_are_their_users_alone(people: People) -> None:
     store = people.store
     await store.change_preferences("default", "ann", lambda before: replace(before, auto_memory=False))
@@ -114,16 +92,6 @@ async def test_files_of_one_preset_share_a_lane_and_others_do_not(people: People
     assert len({job.lane for job in await people.jobs()}) == len(await people.jobs()) == 2
 
 
-async def test_a_file_is_announced_and_then_recorded(people: People) -> None:
-    await people.put(PIRATE)
-    await people.store.announce(PATH, "d1 d2")
-    announced = await people.store.file(PATH)
-    assert announced is not None
-    assert (announced.digests, announced.is_written) == (frozenset({"d1", "d2"}), False)
-    await people.store.record(PATH, 1, "d2")
-    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, 1, 1, "d2")
-
-
 async def test_a_file_that_was_written_before_the_last_change_has_yet_to_be_written(people: People) -> None:
     await people.put(PIRATE)
     await people.put(replace(PIRATE, persona=None))
@@ -133,15 +101,6 @@ async def test_a_file_that_was_written_before_the_last_change_has_yet_to_be_writ
     assert not file.is_written
 
 
-async def test_the_file_of_a_deleted_preset_is_known_until_it_is_removed(people: People) -> None:
-    await people.put(PIRATE)
-    await people.written(PATH, "d1")
-    await people.store.delete_preset("default", "pirate")
-    assert await people.store.file(PATH) == PeopleFile(PATH, None, 2, 1, "d1")
-    await people.store.removed(PATH)
-    assert await people.store.files() == []
-
-
 async def test_what_was_made_anew_meanwhile_stays_when_the_old_file_is_removed(people: People) -> None:
     await people.put(PIRATE)
     await people.written(PATH, "d1")
@@ -149,15 +108,6 @@ async def test_what_was_made_anew_meanwhile_stays_when_the_old_file_is_removed(p
     await people.put(PIRATE)
     await people.store.removed(PATH)
     assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, 3)
-
-
-async def test_what_a_person_wrote_is_in_force_and_in_its_file(people: People) -> None:
-    mine = replace(PIRATE, instructions="Avast!")
-    await people.put(PIRATE)
-    await people.store.take_in(PATH, mine, "d7")
-    assert await people.store.preset("default", "pirate") == mine
-    assert await people.store.file(PATH) == PeopleFile(PATH, mine, 2, 2, "d7")
-    assert people.changes == [("default", PRESET, "pirate")] * 2
 
 
 async def test_a_file_that_a_person_made_may_lie_under_any_name(people: People) -> None:
@@ -182,24 +132,10 @@ async def test_a_new_preset_gets_a_file_of_its_own_where_another_has_its_place(p
     assert [file.path for file in await people.store.files()] == ["default/presets/pirate-2.md", PATH]
 
 
-async def test_a_file_that_a_person_removed_takes_its_preset_with_it(people: People) -> None:
-    await people.store.take_in(PATH, PIRATE, "d1")
-    assert await people.store.let_go(PATH)
-    assert await people.store.presets("default") == []
-    assert not await people.store.let_go(PATH)
-
-
 async def test_what_has_yet_to_be_written_is_not_let_go(people: People) -> None:
     await people.put(PIRATE)
     assert not await people.store.let_go(PATH)
     assert await people.store.presets("default") == [PIRATE]
-
-
-async def test_a_file_that_is_to_be_written_anew_is_known_as_unwritten_and_queued(people: People) -> None:
-    await people.store.take_in(PATH, PIRATE, "d1")
-    await people.store.write_anew(PATH)
-    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, 1)
-    assert [job.payload for job in await people.jobs()] == [{"path": PATH}]
 
 
 async def test_of_a_forgotten_user_nothing_is_known_and_nothing_waits(people: People) -> None:

@@ -37,11 +37,6 @@ class TestHosts:
         answer = await home.client.get("/api/v1/threads", headers={"Host": host})
         assert (answer.status_code, answer.json()["error"]["field"]) == (403, "Host")
 
-    async def test_a_foreign_host_can_store_nothing(self, home: Home) -> None:
-        body = {"session_id": "t1", "messages": [message("x")]}
-        await home.client.post("/api/v1/memory/add", json=body, headers={"Host": "evil.example"})
-        assert (await home.coverage())["messages"] == 0
-
     async def test_a_name_in_the_settings_is_let_in(self, tmp_path: Path) -> None:
         async with opened(tmp_path / "home", allowed_hosts=["Memory.Example"]) as home:
             answer = await home.client.get("/health", headers={"Host": "memory.example:443"})
@@ -99,14 +94,29 @@ class TestKeys:
         listed = (await home.client.get("/api/v1/threads")).json()["threads"]
         assert {thread["thread_id"] for thread in listed} == {"of-ann", "of-bob"}
 
-    async def test_without_keys_a_clients_placeholder_does_no_harm(self, home: Home) -> None:
-        assert (await home.client.get("/api/v1/threads", headers=bearer("sk-none"))).status_code == 200
+    @pytest.mark.parametrize(("secret", "status"), [("sk-none", 200), ("rk_unknown", 401)])
+    async def test_without_keys_a_clients_placeholder_does_no_harm_and_an_unknown_key_is_refused(
+        self, home: Home, secret: str, status: int
+    ) -> None:
+        assert (await home.client.get("/api/v1/threads", headers=bearer(secret))).status_code == status
+
+    async def test_beyond_this_machine_nobody_comes_in_without_a_key(self, tmp_path: Path) -> None:
+        async with opened(tmp_path / "home", host="0.0.0.0") as home:
+            answers = [await home.client.get("/api/v1/threads", headers=each) for each in ({}, bearer("x"))]
+        assert [answer.status_code for answer in answers] == [401, 401]
 
     @pytest.mark.parametrize(
-        "headers", [{}, bearer("wrong"), bearer("rk_wrong"), {"Authorization": "Basic eDp5"}]
+        "headers",
+        [
+            {},
+            bearer("wrong"),
+            bearer("rk_wrong"),
+            {"Authorization": "Basic eDp5"},
+            {"Authorization": "Bearer schlüssel".encode("latin-1")},
+        ],
     )
     async def test_after_the_first_key_a_request_without_one_is_refused(
-        self, home: Home, headers: dict[str, str]
+        self, home: Home, headers: Any
     ) -> None:
         await home.make_key()
         answer = await home.client.get("/api/v1/threads", headers=headers)

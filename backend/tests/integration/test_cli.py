@@ -135,6 +135,7 @@ FRIENDLY = {
     "a job that is not there": (["jobs", "retry", "17"], "17"),
     "an unknown state of jobs": (["jobs", "--state", "lost"], "state"),
     "a key that is not there": (["keys", "revoke", "k_none"], "k_none"),
+    "a key for no space": (["keys", "create", "--space", ""], "space"),
 }
 
 

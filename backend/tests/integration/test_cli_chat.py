@@ -25,18 +25,6 @@ COUNTING = "one two three four five six seven eight nine ten eleven"
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: StandInModel) -> StandInModel:
-    running.control()
-    return running
-
-
-@pytest.fixture(scope="module")
 def settings(running: StandInModel) -> dict[str, str]:
     return with_backend(running.base_url)
 

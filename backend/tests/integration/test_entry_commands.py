@@ -166,9 +166,3 @@ def test_why_prints_the_chain_down_to_the_words(home: Path) -> None:
         "      from t1 t-1, ann (user), 2026-02-02 02:40:00Z:\n"
         "        > I live in Berlin.\n"
     )
-
-
-@pytest.mark.parametrize("strange", ["../../keys", "fa-1/history", ".."])
-def test_an_id_that_leads_elsewhere_is_none(home: Path, strange: str) -> None:
-    refused = recollect(home, "show", strange)
-    assert (refused.returncode, refused.stdout) == (1, "")

@@ -1,6 +1,6 @@
 """What the server tells of its backends, of their caches and of its index."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -8,12 +8,6 @@ import pytest
 from tests.http_client import Home, opened
 from tests.processes import StandInModel
 from tests.standin_engines import StandInEngine
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
 
 
 @pytest.fixture

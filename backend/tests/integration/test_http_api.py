@@ -5,26 +5,14 @@ import pytest
 from recollect.domain.job import Job
 from tests.http_client import START, Home, error_of, message
 
-TURN_FIELDS = {
-    "turn_id", "message_id", "role", "sender_id", "content", "parts", "tool_calls", "tool_call_id",
-    "reasoning", "parent_id", "model", "timestamp", "status",
-}  # fmt: skip
-THREAD_FIELDS = {
-    "thread_id", "user_id", "agent_id", "title", "tags", "preset", "backend", "incognito", "created",
-    "updated", "turn_count", "pinned",
-}  # fmt: skip
-COVERAGE_FIELDS = {
-    "messages", "buffered", "celled", "skipped", "forgotten", "missing", "indexed", "embedded", "digest",
-}  # fmt: skip
-
 
 class TestThreads:
-    async def test_a_new_thread_has_every_field(self, home: Home) -> None:
+    async def test_a_new_thread_is_as_it_was_asked_for_and_is_read_so(self, home: Home) -> None:
         body = {"thread_id": "t1", "user_id": "ann", "title": "Porto", "tags": ["move", "move", "family"]}
         answer = await home.client.post("/api/v1/threads", json=body)
         assert answer.status_code == 201
         thread = answer.json()
-        assert set(thread) == THREAD_FIELDS
+        assert (await home.client.get("/api/v1/threads/t1")).json() == thread
         assert (thread["thread_id"], thread["user_id"], thread["title"]) == ("t1", "ann", "Porto")
         assert (thread["tags"], thread["turn_count"], thread["incognito"]) == (["move", "family"], 0, False)
 
@@ -37,10 +25,6 @@ class TestThreads:
         await home.client.post("/api/v1/threads", json={"thread_id": "t1"})
         answer = await home.client.post("/api/v1/threads", json={"thread_id": "t1"})
         assert (answer.status_code, error_of(answer)["field"]) == (409, "thread_id")
-
-    async def test_a_thread_is_read_as_it_was_made(self, home: Home) -> None:
-        made = (await home.client.post("/api/v1/threads", json={"thread_id": "t1", "title": "x"})).json()
-        assert (await home.client.get("/api/v1/threads/t1")).json() == made
 
     async def test_threads_are_listed_page_by_page_until_there_is_no_next(self, home: Home) -> None:
         for number in range(5):
@@ -89,14 +73,7 @@ class TestTurns:
         }  # fmt: skip
         answer = await home.client.post("/api/v1/threads/t1/turns", json=body)
         assert answer.status_code == 201
-        assert set(answer.json()) == TURN_FIELDS
         assert answer.json() == {**body, "turn_id": "t-1"}
-
-    async def test_a_turn_can_be_read_as_soon_as_it_is_answered(self, home: Home) -> None:
-        added = (
-            await home.client.post("/api/v1/threads/t1/turns", json={"role": "user", "content": "Hi"})
-        ).json()
-        assert (await home.client.get("/api/v1/threads/t1/turns")).json() == {"turns": [added]}
 
     async def test_a_message_id_that_is_there_gives_the_turn_that_holds_it(self, home: Home) -> None:
         body = {"role": "user", "content": "Hi", "message_id": "m1", "timestamp": START}
@@ -136,10 +113,6 @@ class TestTurns:
 
 
 class TestMemory:
-    async def test_made_ids_name_session_time_and_number(self, home: Home) -> None:
-        (receipt,) = await home.add("t1", "one")
-        assert receipt["message_id"] == f"m_t1_{START}_1"
-
     async def test_a_message_sent_twice_is_reported_and_stored_once(self, home: Home) -> None:
         body = {"session_id": "t1", "messages": [message("one", message_id="m1")] * 2}
         receipts = (await home.client.post("/api/v1/memory/add", json=body)).json()["receipts"]
@@ -152,11 +125,6 @@ class TestMemory:
         await home.client.delete("/api/v1/threads/t1")
         (receipt,) = (await home.client.post("/api/v1/memory/add", json=body)).json()["receipts"]
         assert (receipt["status"], receipt["turn_id"]) == ("forgotten", None)
-
-    async def test_tags_of_an_add_join_those_of_the_thread(self, home: Home) -> None:
-        await home.add("t1", "one", tags=["a", "b"])
-        await home.add("t1", "two", tags=["b", "c"])
-        assert (await home.client.get("/api/v1/threads/t1")).json()["tags"] == ["a", "b", "c"]
 
     async def test_tool_calls_come_back_as_they_were_sent(self, home: Home) -> None:
         calls = [
@@ -178,18 +146,15 @@ class TestMemory:
         assert set(cell) == {"memcell_id", "message_ids", "reason", "state", "strategies"}
         assert cell["message_ids"] == [f"m_t1_{START}_{number}" for number in (1, 2, 3)]
 
-    async def test_a_flush_past_its_time_is_pending_with_what_is_left(self, home: Home) -> None:
+    async def test_a_flush_past_its_time_is_pending_with_what_is_left_and_done_later(
+        self, home: Home
+    ) -> None:
         async with home.app.jobs.paused():
             await home.add("t1", "one", "two")
             answer = await home.client.post("/api/v1/memory/flush", json={"session_id": "t1", "timeout": 0})
         flushed = answer.json()
         assert answer.status_code == 202
         assert (flushed["status"], flushed["buffered"], flushed["memcells"]) == ("pending", 2, [])
-
-    async def test_a_pending_flush_is_done_later(self, home: Home) -> None:
-        async with home.app.jobs.paused():
-            await home.add("t1", "one", "two")
-            await home.client.post("/api/v1/memory/flush", json={"session_id": "t1", "timeout": 0})
         await home.drain()
         assert (await home.coverage())["celled"] == 2
 
@@ -204,7 +169,6 @@ class TestOperations:
         await home.add("t3", "four")
         await home.client.delete("/api/v1/threads/t3")
         counted = await home.coverage()
-        assert set(counted) >= COVERAGE_FIELDS
         assert [counted[name] for name in ("messages", "celled", "buffered", "skipped", "forgotten", "missing")] == [
             5, 2, 1, 1, 1, 0,
         ]  # fmt: skip
@@ -214,12 +178,6 @@ class TestOperations:
         await home.add("t2", "three")
         answer = await home.client.get("/api/v1/coverage", params={"session_id": "t2"})
         assert answer.json()["messages"] == 1
-
-    async def test_the_digest_changes_with_a_message(self, home: Home) -> None:
-        await home.add("t1", "one")
-        before = (await home.coverage())["digest"]
-        await home.add("t1", "two")
-        assert (await home.coverage())["digest"] != before
 
     async def test_jobs_that_wait_are_listed_page_by_page(self, home: Home) -> None:
         async with home.app.jobs.paused():

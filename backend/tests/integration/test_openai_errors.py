@@ -189,13 +189,8 @@ def test_only_a_complete_answer_is_whole() -> None:
 # --- the label of the small model ---------------------------------------------------------------------------------
 
 
-def test_an_answer_of_the_small_model_says_that_it_is_a_taste() -> None:
-    live = live_turn("complete", {"label": "SmolLM2 135M, a taste"})
-    assert completion(live, "recollect")["system_fingerprint"] == "SmolLM2 135M, a taste"
-    assert headers_of(live)["X-Recollect-Label"] == "SmolLM2 135M, a taste"
-
-
-def test_an_answer_of_a_model_that_was_chosen_says_nothing_of_the_kind() -> None:
-    live = live_turn("complete", {"backend": "default"})
-    assert "system_fingerprint" not in completion(live, "recollect")
-    assert "X-Recollect-Label" not in headers_of(live)
+@pytest.mark.parametrize("label", ["SmolLM2 135M, a taste", None])
+def test_an_answer_of_the_small_model_says_that_it_is_a_taste_and_no_other_does(label: str | None) -> None:
+    live = live_turn("complete", {"label": label} if label else {"backend": "default"})
+    assert completion(live, "recollect").get("system_fingerprint") == label
+    assert headers_of(live).get("X-Recollect-Label") == label

@@ -53,6 +53,24 @@ class TestPresets:
         assert [preset["name"] for preset in rest["presets"]] == ["zeta"]
         assert "next" not in rest
 
+    async def test_a_default_preset_of_ones_own_takes_the_place_of_the_built_in_one(self, home: Home) -> None:
+        built_in = (await home.client.get(preset_path("default"))).json()
+        await put(home, "Default")
+        listed = (await home.client.get("/api/v1/presets")).json()["presets"]
+        assert [preset["name"] for preset in listed] == ["Default"]
+        deleted = [await home.client.delete(preset_path("default")) for _ in range(2)]
+        assert [answer.status_code for answer in deleted] == [200, 422]
+        assert (await home.client.get(preset_path("default"))).json() == built_in
+
+    async def test_a_preset_that_is_not_there_is_not_found_and_the_others_are_named(self, home: Home) -> None:
+        await put(home, "Pirate")
+        asked: list[tuple[str, Json | None]] = [("GET", None), ("PATCH", {}), ("DELETE", None)]
+        answers = [
+            await home.client.request(method, preset_path("corsair"), json=body) for method, body in asked
+        ]
+        assert [answer.status_code for answer in answers] == [404] * 3
+        assert "default, Pirate" in answers[0].json()["error"]["message"]
+
     @pytest.mark.parametrize("name", ["海盗 ☠", "a/b", "समुद्री डाकू", "con", "x" * 64])
     async def test_a_preset_may_have_any_name_and_lies_in_a_safe_file(self, home: Home, name: str) -> None:
         assert (await put(home, name)).status_code == 201
@@ -125,6 +143,8 @@ class TestPreferences:
         answer = await home.client.patch(preferences_path("张三"), json=chosen)
         assert (answer.status_code, answer.json()) == (200, {**defaults, **chosen})
         assert (await home.client.get(preferences_path("张三"))).json() == {**defaults, **chosen}
+        cleared = await home.client.patch(preferences_path("张三"), json=dict.fromkeys(chosen))
+        assert cleared.json() == defaults
 
     async def test_they_are_for_their_user_and_the_operator_alone(self, home: Home) -> None:
         found = []

@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -18,18 +17,6 @@ pytestmark = pytest.mark.slow
 
 QUERY_SECONDS = "0.3"
 SAID = ["Marta moves to Porto", "that is lovely news", "she is a nurse", "the invoice is due"]
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: StandInModel) -> StandInModel:
-    running.control()
-    return running
 
 
 @pytest.fixture

@@ -27,12 +27,6 @@ def command() -> typer.Typer:
     return cli
 
 
-def test_help_shows_an_example(command: typer.Typer) -> None:
-    done = CliRunner().invoke(command, ["--help"])
-    assert done.exit_code == 0
-    assert "recollect setup" in done.stdout
-
-
 def test_a_model_that_is_there_is_left_and_named_or_nothing_is_said(
     command: typer.Typer, model_folder: Path
 ) -> None:

@@ -62,45 +62,50 @@ CHINESE_GARDEN = (
 )
 
 
-# Time
+CALL = turn(role="assistant", calls=["a", "b"])
+RESULT = turn(role="tool")
 
 
-def test_a_long_pause_closes_the_stretch_before_it() -> None:
-    turns = [turn(), turn(), turn(at=NOON + 30 * MINUTE)]
-    assert cuts_by_rules(turns, RULES) == [Cut(2, "gap")]
-
-
-def test_a_pause_just_short_of_the_gap_closes_nothing() -> None:
-    assert cuts_by_rules([turn(), turn(at=NOON + 30 * MINUTE - 1)], RULES) == []
-
-
-def test_time_that_stands_still_or_runs_backwards_is_no_gap() -> None:
-    assert cuts_by_rules([turn(), turn(), turn(at=0), turn(at=0)], RULES) == []
-
-
-def test_the_trailing_stretch_stays_open() -> None:
-    assert cuts_by_rules([turn()] * RULES.max_turns, RULES) == []
-    assert cuts_by_rules([], RULES) == []
-
-
-# Length
-
-
-def test_a_stretch_of_the_most_turns_is_closed_by_the_next_one() -> None:
-    turns = [turn()] * (2 * RULES.max_turns + 1)
-    assert cuts_by_rules(turns, RULES) == [Cut(40, "length"), Cut(80, "length")]
-
-
-def test_a_turn_that_would_exceed_the_characters_starts_a_new_stretch() -> None:
-    rules = BoundaryRules(max_chars=10)
-    turns = [turn("aaaaa"), turn("bbbbb"), turn("c")]
-    assert cuts_by_rules(turns, rules) == [Cut(2, "length")]
-
-
-def test_a_single_turn_over_the_limit_is_a_cell_of_its_own() -> None:
-    rules = BoundaryRules(max_chars=10)
-    turns = [turn("a"), turn("b" * 50), turn("c")]
-    assert cuts_by_rules(turns, rules) == [Cut(1, "length"), Cut(2, "length")]
+@pytest.mark.parametrize(
+    ("limits", "turns", "cuts"),
+    [
+        pytest.param({}, [turn(), turn(), turn(at=NOON + 30 * MINUTE)], [Cut(2, "gap")], id="a long pause"),
+        pytest.param({}, [turn(), turn(at=NOON + 30 * MINUTE - 1)], [], id="a pause just short of the gap"),
+        pytest.param({}, [turn(), turn(), turn(at=0), turn(at=0)], [], id="time that runs backwards"),
+        pytest.param({}, [], [], id="no turns"),
+        pytest.param({}, [turn()] * 40, [], id="an open end"),
+        pytest.param({}, [turn()] * 81, [Cut(40, "length"), Cut(80, "length")], id="too many turns"),
+        pytest.param(
+            {"max_chars": 10},
+            [turn("aaaaa"), turn("bbbbb"), turn("c")],
+            [Cut(2, "length")],
+            id="too many characters",
+        ),
+        pytest.param(
+            {"max_chars": 10},
+            [turn("a"), turn("b" * 50), turn("c")],
+            [Cut(1, "length"), Cut(2, "length")],
+            id="a single turn over the limit",
+        ),
+        pytest.param(
+            {"max_chars": 50},
+            [turn(), turn("", role="assistant", calls=["a" * 50])],
+            [Cut(1, "length")],
+            id="the arguments of a tool call count as characters",
+        ),
+        pytest.param(
+            {"max_turns": 2},
+            [turn(), CALL, *[replace(RESULT, timestamp=NOON + 60 * MINUTE)] * 2, turn(at=NOON + 60 * MINUTE)],
+            [Cut(4, "length")],
+            id="a tool call and its results stay together over gap and length",
+        ),
+        pytest.param({"max_turns": 2}, [CALL, *[RESULT] * 6], [Cut(4, "length")], id="results without end"),
+    ],
+)
+def test_a_stretch_ends_by_time_and_length(
+    limits: dict[str, int], turns: list[Turn], cuts: list[Cut]
+) -> None:
+    assert cuts_by_rules(turns, BoundaryRules(**limits)) == cuts
 
 
 @pytest.mark.parametrize("name", ["gap_ms", "max_turns", "max_chars", "min_topic_turns"])
@@ -109,91 +114,45 @@ def test_a_limit_below_one_is_refused(name: str) -> None:
         replace(RULES, **{name: 0})
 
 
-# Tool calls
-
-
-def test_a_tool_call_and_its_results_stay_together_over_gap_and_length() -> None:
-    rules = BoundaryRules(max_turns=2)
-    later = NOON + 60 * MINUTE
-    turns = [
-        turn(),
-        turn(role="assistant", calls=["a", "b"]),
-        turn(role="tool", at=later),
-        turn(role="tool", at=later),
-        turn(role="assistant", at=later),
-    ]
-    assert cuts_by_rules(turns, rules) == [Cut(4, "length")]
-
-
-def test_results_without_end_are_cut_at_twice_the_length() -> None:
-    rules = BoundaryRules(max_turns=2)
-    turns = [turn(role="assistant", calls=["a"]), *[turn(role="tool")] * 6]
-    assert cuts_by_rules(turns, rules) == [Cut(4, "length")]
-
-
-def test_the_arguments_of_a_tool_call_count_as_characters() -> None:
-    caller = turn("", role="assistant", calls=["a" * 50])
-    assert cuts_by_rules([turn(), caller], BoundaryRules(max_chars=50)) == [Cut(1, "length")]
-
-
-# Topic
+@pytest.mark.parametrize(
+    ("before", "question"),
+    [
+        (GARDEN, "Recommend a museum in Lisbon with medieval paintings"),
+        (GARDEN, "Напомни позвонить завтра бабушке вечером"),
+        (GARDEN, "推荐几部上海导演拍摄的经典电影"),
+        (CHINESE_GARDEN, "推荐几部上海导演拍摄的经典电影"),
+        *(
+            (GARDEN, f"{marker} tomatoes")
+            for marker in (
+                "By the way", "Oh, btw", "Changing the subject:", "顺便问一下", "换个话题。", "題外話。",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_no_shared_word_or_a_marker_starts_a_new_topic(before: Sequence[str], question: str) -> None:
+    assert cuts_by_rules(chat(*before, question), RULES) == [Cut(6, "topic")]
 
 
 @pytest.mark.parametrize(
-    "question",
+    "said",
     [
-        "Recommend a museum in Lisbon with medieval paintings",
-        "Напомни позвонить завтра бабушке вечером",
-        "推荐几部上海导演拍摄的经典电影",
+        (*GARDEN, "Can a watered plant survive frost, snow and hail?"),
+        (*GARDEN, "and in Paris, Lisbon or Madrid?"),
+        (*GARDEN, "who are his famous painter children?"),
+        (*GARDEN, "What about museums, theatres and cinemas?"),
+        (*GARDEN, "那上海导演拍摄的经典电影呢。"),
+        (*GARDEN, "Sounds wonderful!"),
+        (*GARDEN, ""),
+        (*GARDEN, "btwx tomatoes"),
+        (*CHINESE_GARDEN, "冬天番茄需要搬进室内温室保暖吗"),
+        (*GARDEN[:4], "By the way, recommend a museum in Lisbon with medieval paintings"),
+        (*GARDEN, "And tomatoes in winter?", "By the way, visit Lisbon for medieval paintings."),
     ],
 )
-def test_a_question_that_shares_no_word_starts_a_new_topic(question: str) -> None:
-    assert cuts_by_rules(chat(*GARDEN, question), RULES) == [Cut(6, "topic")]
-
-
-def test_a_chinese_question_that_shares_no_pair_of_characters_starts_a_new_topic() -> None:
-    assert cuts_by_rules(chat(*CHINESE_GARDEN, "推荐几部上海导演拍摄的经典电影"), RULES) == [Cut(6, "topic")]
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Can a watered plant survive frost, snow and hail?",
-        "and in Paris, Lisbon or Madrid?",
-        "who are his famous painter children?",
-        "What about museums, theatres and cinemas?",
-        "那上海导演拍摄的经典电影呢。",
-        "Sounds wonderful!",
-        "",
-    ],
-)
-def test_a_follow_up_or_a_shared_or_lone_word_stays_with_the_topic(question: str) -> None:
-    assert cuts_by_rules(chat(*GARDEN, question), RULES) == []
-
-
-def test_a_chinese_question_about_the_same_plant_stays_with_the_topic() -> None:
-    assert cuts_by_rules(chat(*CHINESE_GARDEN, "冬天番茄需要搬进室内温室保暖吗"), RULES) == []
-
-
-@pytest.mark.parametrize(
-    "opening", ["By the way", "Oh, btw", "Changing the subject:", "顺便问一下", "换个话题。", "題外話。"]
-)
-def test_a_marker_starts_a_new_topic_even_where_words_are_shared(opening: str) -> None:
-    assert cuts_by_rules(chat(*GARDEN, f"{opening} tomatoes"), RULES) == [Cut(6, "topic")]
-
-
-def test_a_word_that_only_begins_like_a_marker_is_none() -> None:
-    assert cuts_by_rules(chat(*GARDEN, "btwx tomatoes"), RULES) == []
-
-
-def test_a_young_stretch_is_not_cut_by_topic() -> None:
-    turns = chat(*GARDEN[:4], "By the way, recommend a museum in Lisbon with medieval paintings")
-    assert cuts_by_rules(turns, RULES) == []
-
-
-def test_the_assistant_never_starts_a_new_topic() -> None:
-    turns = chat(*GARDEN, "And tomatoes in winter?", "By the way, visit Lisbon for medieval paintings.")
-    assert cuts_by_rules(turns, RULES) == []
+def test_a_follow_up_a_shared_word_a_young_stretch_and_the_assistant_start_no_topic(
+    said: tuple[str, ...],
+) -> None:
+    assert cuts_by_rules(chat(*said), RULES) == []
 
 
 # Whatever the turns are
@@ -246,15 +205,12 @@ def assert_in_order_and_none_empty(turns: Sequence[Turn], cuts: Sequence[Cut]) -
     assert all(0 < end <= len(turns) for end in ends)
 
 
-def assert_bounded(turns: Sequence[Turn], cuts: Sequence[Cut], rules: BoundaryRules) -> None:
-    """Every stretch, the open one included, keeps to twice the limits or is a single turn."""
+def assert_sound(turns: Sequence[Turn], cuts: Sequence[Cut], rules: BoundaryRules) -> None:
+    """Every stretch, the open one included, keeps to twice the limits or is one turn; only length parts a call."""
+    assert_in_order_and_none_empty(turns, cuts)
     for stretch in stretches(turns, close_all(turns, cuts)):
         assert len(stretch) <= 2 * rules.max_turns
         assert len(stretch) == 1 or size(stretch) <= 2 * rules.max_chars
-
-
-def assert_calls_keep_their_results(turns: Sequence[Turn], cuts: Sequence[Cut]) -> None:
-    """Only length may part them."""
     for cut in cuts:
         if cut.reason != "length" and cut.end < len(turns) and turns[cut.end].role == "tool":
             last = turns[cut.end - 1]
@@ -273,30 +229,18 @@ def test_turn_by_turn_gives_the_same_cells_as_all_at_once(turns: list[Turn], rul
     assert closed == cuts_by_rules(turns, rules)
 
 
-@given(conversations(), SMALL_RULES, st.integers(0, 25))
-def test_later_turns_never_change_an_earlier_cut(turns: list[Turn], rules: BoundaryRules, asked: int) -> None:
-    early = cuts_by_rules(turns[:asked], rules)
-    assert early == [cut for cut in cuts_by_rules(turns, rules) if cut.end < asked]
-
-
 @given(conversations(), SMALL_RULES)
 def test_rules_cut_in_order_within_bounds_and_never_amid_a_call(
     turns: list[Turn], rules: BoundaryRules
 ) -> None:
-    cuts = cuts_by_rules(turns, rules)
-    assert_in_order_and_none_empty(turns, cuts)
-    assert_bounded(turns, cuts, rules)
-    assert_calls_keep_their_results(turns, cuts)
+    assert_sound(turns, cuts_by_rules(turns, rules), rules)
 
 
 @given(answers, conversations(), SMALL_RULES)
 def test_any_answer_cuts_in_order_within_bounds_and_never_amid_a_call(
     answer: BoundaryAnswer, turns: list[Turn], rules: BoundaryRules
 ) -> None:
-    cuts = cuts_by_answer(answer, turns, rules)
-    assert_in_order_and_none_empty(turns, cuts)
-    assert_bounded(turns, cuts, rules)
-    assert_calls_keep_their_results(turns, cuts)
+    assert_sound(turns, cuts_by_answer(answer, turns, rules), rules)
 
 
 @given(conversations(), SMALL_RULES)
@@ -320,51 +264,50 @@ def answer(*boundaries: int, should_wait: bool = False) -> BoundaryAnswer:
 
 
 @pytest.mark.parametrize(
-    ("given_numbers", "ends"),
+    ("said", "turns", "cuts"),
     [
-        ((2,), [2]),
-        ((4, 2, 4), [2, 4]),
-        ((0, -1, 3), [3]),
-        ((2, 99, 77), [2, 6]),
-        ((), []),
+        *(
+            (answer(*numbers), [turn()] * 6, [Cut(end, "model") for end in ends])
+            for numbers, ends in (
+                ((2,), [2]),
+                ((4, 2, 4), [2, 4]),
+                ((0, -1, 3), [3]),
+                ((2, 99, 77), [2, 6]),
+                ((), []),
+            )
+        ),
+        pytest.param(answer(2, should_wait=True), [turn()] * 6, [], id="it waits, whatever it names"),
+        pytest.param(
+            answer(2, 3), [turn(), CALL, RESULT, RESULT, turn()], [Cut(4, "model")], id="amid a tool call"
+        ),
+        pytest.param(answer(3), [turn(), CALL, RESULT], [], id="before all results have come"),
+        pytest.param(answer(3), [turn(), CALL, RESULT, RESULT], [Cut(4, "model")], id="with all results"),
+        pytest.param(
+            answer(999),
+            [turn()] * (PROMPT_TURNS + 5),
+            [Cut(PROMPT_TURNS, "model")],
+            id="past the end of what the prompt showed",
+        ),
     ],
 )
 def test_an_answer_cuts_after_the_numbers_that_make_sense(
-    given_numbers: tuple[int, ...], ends: list[int]
+    said: BoundaryAnswer, turns: list[Turn], cuts: list[Cut]
 ) -> None:
-    cuts = cuts_by_answer(answer(*given_numbers), [turn()] * 6, RULES)
-    assert cuts == [Cut(end, "model") for end in ends]
+    assert cuts_by_answer(said, turns, RULES) == cuts
 
 
-def test_an_answer_that_waits_holds_whatever_it_names() -> None:
-    assert cuts_by_answer(answer(2, should_wait=True), [turn()] * 6, RULES) == []
-
-
-def test_what_is_held_too_long_is_cut_by_length() -> None:
-    turns = [turn()] * 10
-    assert cuts_by_answer(answer(), turns, BoundaryRules(max_turns=4)) == [Cut(4, "length"), Cut(8, "length")]
-    assert cuts_by_answer(answer(5), turns, BoundaryRules(max_turns=4)) == [Cut(5, "model"), Cut(9, "length")]
-
-
-def test_a_stretch_of_more_than_twice_the_length_is_not_closed_in_one_piece() -> None:
-    cuts = cuts_by_answer(answer(9), [turn()] * 9, BoundaryRules(max_turns=4))
-    assert cuts == [Cut(4, "length"), Cut(8, "length"), Cut(9, "model")]
-
-
-def test_a_cut_amid_a_tool_call_moves_behind_its_results() -> None:
-    turns = [turn(), turn(role="assistant", calls=["a", "b"]), turn(role="tool"), turn(role="tool"), turn()]
-    assert cuts_by_answer(answer(2, 3), turns, RULES) == [Cut(4, "model")]
-
-
-def test_a_cut_waits_for_results_that_have_not_come_yet() -> None:
-    turns = [turn(), turn(role="assistant", calls=["a", "b"]), turn(role="tool")]
-    assert cuts_by_answer(answer(3), turns, RULES) == []
-    assert cuts_by_answer(answer(3), [*turns, turn(role="tool")], RULES) == [Cut(4, "model")]
-
-
-def test_past_the_end_means_the_end_of_what_the_prompt_showed() -> None:
-    turns = [turn()] * (PROMPT_TURNS + 5)
-    assert cuts_by_answer(answer(999), turns, RULES) == [Cut(PROMPT_TURNS, "model")]
+@pytest.mark.parametrize(
+    ("said", "count", "cuts"),
+    [
+        (answer(), 10, [Cut(4, "length"), Cut(8, "length")]),
+        (answer(5), 10, [Cut(5, "model"), Cut(9, "length")]),
+        (answer(9), 9, [Cut(4, "length"), Cut(8, "length"), Cut(9, "model")]),
+    ],
+)
+def test_what_an_answer_holds_or_closes_too_long_is_cut_by_length(
+    said: BoundaryAnswer, count: int, cuts: list[Cut]
+) -> None:
+    assert cuts_by_answer(said, [turn()] * count, BoundaryRules(max_turns=4)) == cuts
 
 
 VALID = '{"reasoning": "r", "boundaries": [2, 4], "should_wait": false}'

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from recollect.domain.people import MAX_NAME, Preset, built_in_preset, parse_preset, preset_key, render_preset
 from recollect.errors import InvalidInput
+from recollect.service.people import preset_in_force
+from tests.contract.journals import Journal
 from tests.unit.awkward_text import texts, unhurried
 
 PIRATE = Preset(
@@ -137,5 +139,9 @@ def test_the_revision_does_not_change_with_the_name() -> None:
     assert replace(PIRATE, name="Corsair", space="work").revision == PIRATE.revision
 
 
-def test_the_built_in_preset_is_a_preset() -> None:
-    assert built_in_preset("work").checked().name == "default"
+async def test_the_first_preset_that_there_is_is_in_force(journal: Journal) -> None:
+    people = journal.people
+    await people.change_preset("default", PIRATE.name, lambda _: PIRATE)
+    assert await preset_in_force(people, "default", None, "gone", "pirate") == PIRATE
+    assert await preset_in_force(people, "default", None, "gone") == built_in_preset("default")
+    assert await preset_in_force(people, "work", "pirate") == built_in_preset("work")

@@ -3,14 +3,12 @@
 The terminal stays with the main thread, where Ctrl-C arrives; the conversation runs on a loop in another.
 """
 
-import asyncio
 import sys
-import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AsyncExitStack, contextmanager, suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -19,6 +17,8 @@ from recollect.entrypoints.cli.render import print_json
 from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
     from recollect.entrypoints.cli.conversation import Conversation, Screen, Wishes
     from recollect.settings import Settings
 
@@ -71,11 +71,11 @@ def chat(
     wishes = Wishes(user, preset, model, backend, not no_memory, incognito)
     screen = Screen(is_dialogue=said is None)
     named = None if thread in (None, _NEW) else thread
-    with _conversation(settings_for(home), space, screen, wishes, named) as (loop, conversation):
+    with _conversation(settings_for(home), space, screen, wishes, named) as (portal, conversation):
         if said is None:
-            _talk(loop, conversation, screen)
+            _talk(portal, conversation, screen)
         else:
-            _say_once(loop, conversation, said, json=json)
+            _say_once(portal, conversation, said, json=json)
 
 
 def _said(message: list[str] | None, *, json: bool) -> str | None:
@@ -91,8 +91,8 @@ def _said(message: list[str] | None, *, json: bool) -> str | None:
     return text
 
 
-def _say_once(loop: "_Loop", conversation: "Conversation", text: str, *, json: bool) -> None:
-    answer, stopped = _answered(loop, conversation, text, show=not json)
+def _say_once(portal: "BlockingPortal", conversation: "Conversation", text: str, *, json: bool) -> None:
+    answer, stopped = _answered(portal, conversation, text, show=not json)
     if json:
         print_json(answer)
     if stopped:
@@ -101,7 +101,7 @@ def _say_once(loop: "_Loop", conversation: "Conversation", text: str, *, json: b
         raise typer.Exit(1)
 
 
-def _talk(loop: "_Loop", conversation: "Conversation", screen: "Screen") -> None:
+def _talk(portal: "BlockingPortal", conversation: "Conversation", screen: "Screen") -> None:
     """Until somebody leaves. What goes wrong with one message is told, and the next one may go well."""
     with suppress(ImportError):
         import readline  # noqa: F401 - makes input() a line that can be edited
@@ -115,25 +115,25 @@ def _talk(loop: "_Loop", conversation: "Conversation", screen: "Screen") -> None
         if line in ("", "/quit"):
             return
         try:
-            _take(loop, conversation, screen, line)
+            _take(portal, conversation, screen, line)
         except RecollectError as error:
             screen.note(f"recollect: {error.message}")
         except KeyboardInterrupt:
             return
 
 
-def _take(loop: "_Loop", conversation: "Conversation", screen: "Screen", line: str) -> None:
+def _take(portal: "BlockingPortal", conversation: "Conversation", screen: "Screen", line: str) -> None:
     if line == "/new":
         conversation.leave_thread()
         screen.note(_place(conversation))
     elif line == "/prompt":
-        loop.run(conversation.show_prompt())
+        _run(portal, conversation.show_prompt)
     elif line == "/memories":
-        loop.run(conversation.show_memories())
+        _run(portal, conversation.show_memories)
     elif line.startswith("/") and not line.startswith("//"):
         screen.show(_HELP if line == "/help" else f"There is no {line.split(maxsplit=1)[0]}.\n{_HELP}")
     else:
-        _answered(loop, conversation, line.removeprefix("/") if line.startswith("//") else line)
+        _answered(portal, conversation, line.removeprefix("/") if line.startswith("//") else line)
 
 
 def _place(conversation: "Conversation") -> str:
@@ -141,16 +141,16 @@ def _place(conversation: "Conversation") -> str:
 
 
 def _answered(
-    loop: "_Loop", conversation: "Conversation", text: str, *, show: bool = True
+    portal: "BlockingPortal", conversation: "Conversation", text: str, *, show: bool = True
 ) -> tuple[dict[str, Any], bool]:
     """The answer, and whether Ctrl-C stopped it. A second Ctrl-C comes out as KeyboardInterrupt."""
-    answer = loop.start(conversation.say(text, show=show))
+    answer = portal.start_task_soon(partial(conversation.say, text, show=show))
     try:
         return _awaited(answer), False
     except KeyboardInterrupt:
         try:
             conversation.tell("stopping…")
-            loop.run(conversation.stop())
+            _run(portal, conversation.stop)
             return _awaited(answer), True
         except KeyboardInterrupt:
             answer.cancel()
@@ -160,53 +160,30 @@ def _answered(
 @contextmanager
 def _conversation(
     settings: "Settings", space: str, screen: "Screen", wishes: "Wishes", thread: str | None
-) -> Iterator[tuple["_Loop", "Conversation"]]:
+) -> Iterator[tuple["BlockingPortal", "Conversation"]]:
     """Incognito threads are forgotten at the end, whatever it is."""
+    from anyio.from_thread import start_blocking_portal
+
     from recollect.entrypoints.cli.client import home_client
     from recollect.entrypoints.cli.conversation import Conversation
     from recollect.infra.home_lock import current_holder
 
     if current_holder(settings.home) is None:
         screen.note(f"No server runs on {settings.home}: it is opened here until you leave.")
-    with _Loop() as loop:
-        stack = AsyncExitStack()
+    with start_blocking_portal() as portal:
         try:
-            client = loop.run(stack.enter_async_context(home_client(settings, space)))
-            conversation = Conversation(client, screen, wishes, thread)
-            try:
-                yield loop, conversation
-            finally:
-                loop.run(conversation.forget_incognito())
+            with portal.wrap_async_context_manager(home_client(settings, space)) as client:
+                conversation = Conversation(client, screen, wishes, thread)
+                try:
+                    yield portal, conversation
+                finally:
+                    _run(portal, conversation.forget_incognito)
         finally:
-            loop.run(stack.aclose())
+            portal.call(portal.stop, True)  # What a person did not wait for is cancelled.
 
 
-class _Loop:
-    """An event loop in a thread of its own, for as long as the `with` block runs."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="conversation")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.run(_end_all_tasks())
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return _awaited(self.start(work))
+def _run(portal: "BlockingPortal", work: Callable[[], Awaitable[T]]) -> T:
+    return _awaited(portal.start_task_soon(work))
 
 
 def _awaited(work: Future[T]) -> T:
@@ -214,12 +191,3 @@ def _awaited(work: Future[T]) -> T:
     while not work.done():
         wait([work], _PIECE_SECONDS)
     return work.result()
-
-
-async def _end_all_tasks() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
-    await asyncio.get_running_loop().shutdown_default_executor()

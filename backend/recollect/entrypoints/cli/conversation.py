@@ -145,7 +145,7 @@ class Conversation:
             await self._client.call("DELETE", _path(thread), params=self._named())
 
     async def show_prompt(self) -> None:
-        """What was sent for the last turn, and what the model had to read anew of it."""
+        """The prompt of the last turn, and how many of its tokens were cached."""
         found = await self._prompt()
         for number, message in enumerate(found["messages"]):
             mark = " (new)" if number >= found["new_from"] else ""

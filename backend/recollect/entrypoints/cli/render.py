@@ -220,7 +220,7 @@ def print_why(reason: Json, indent: str = "") -> None:
         say(f"{indent}  made of:")
         print_why(origin, f"{indent}    ")
     if reason["left_out"]:
-        say(f"{indent}  and of {reason['left_out']} more that stand here already, or are gone")
+        say(f"{indent}  and of {reason['left_out']} more that are listed above, or are gone")
 
 
 def _print_quotes(quotes: Sequence[Json], indent: str) -> None:

@@ -97,39 +97,26 @@ def _is_another_configured(kind: LocalModelKind, settings: "Settings") -> bool:
 def shown_progress(name: str, *, quiet: bool) -> Iterator["SetupProgress"]:
     """A bar on a terminal, a line a step elsewhere."""
     from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield _Lines(name, quiet=quiet)
-        return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield _Bar(name, bar)
+    is_hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as bar:
+        yield _Shown(name, bar, quiet=quiet)
 
 
-class _Lines:
-    def __init__(self, name: str, *, quiet: bool) -> None:
-        self._name = name
-        self._quiet = quiet
-
-    def step(self, name: str) -> None:
-        if not self._quiet:
-            sys.stderr.write(f"{self._name}: {name}\n")
-
-    def downloaded(self, done: int, total: int) -> None:
-        """Lines say only what is being done."""
-
-
-class _Bar:
-    def __init__(self, name: str, bar: "Progress") -> None:
+class _Shown:
+    def __init__(self, name: str, bar: "Progress", *, quiet: bool) -> None:
         self._name = name
         self._bar = bar
+        self._quiet = quiet
         self._task: TaskID = bar.add_task(name, total=None)
 
     def step(self, name: str) -> None:
         self._bar.update(self._task, description=f"{self._name}: {name}")
+        if self._bar.disable and not self._quiet:
+            sys.stderr.write(f"{self._name}: {name}\n")
 
     def downloaded(self, done: int, total: int) -> None:
         self._bar.update(self._task, completed=done, total=total)

@@ -6,16 +6,7 @@ from contextlib import aclosing
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    FailFast,
-    Field,
-    StrictBool,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, StrictBool
 
 from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import text_parts
@@ -23,7 +14,7 @@ from recollect.domain.identity import thread_key
 from recollect.domain.llm import Delta
 from recollect.domain.model import JsonObject, NewTurn
 from recollect.entrypoints.http.errors import error_chunk
-from recollect.entrypoints.http.requests import Id, Objects, Text, ThreadId
+from recollect.entrypoints.http.requests import Id, Objects, Text, ThreadId, storable_json
 from recollect.errors import ModelUnavailable, RecollectError
 from recollect.service.chat.history_matching import Resent
 from recollect.service.chat.stream import LiveTurn
@@ -31,17 +22,7 @@ from recollect.service.models.choice import OfferedModel
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 INSTRUCTING = ("system", "developer")
-_objects: TypeAdapter[list[JsonObject]] = TypeAdapter(Objects)
-
-
-def _storable_object(value: JsonObject) -> JsonObject:
-    try:
-        return _objects.validate_python([value])[0]
-    except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
-
-
-Object = Annotated[JsonObject, AfterValidator(_storable_object)]
+Object = Annotated[JsonObject, AfterValidator(storable_json)]
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 

@@ -36,7 +36,7 @@ def _storable(text: str) -> str:
     return text
 
 
-def _storable_json(value: Any, depth: int = 0) -> Any:
+def storable_json(value: Any, depth: int = 0) -> Any:
     if depth > MAX_TEXT_DEPTH:
         raise ValueError(f"must not be nested more than {MAX_TEXT_DEPTH} levels deep")
     if isinstance(value, str):
@@ -44,10 +44,10 @@ def _storable_json(value: Any, depth: int = 0) -> Any:
     elif isinstance(value, dict):
         for key, item in value.items():
             _storable(key)
-            _storable_json(item, depth + 1)
+            storable_json(item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            _storable_json(item, depth + 1)
+            storable_json(item, depth + 1)
     elif (isinstance(value, float) and value in (float("inf"), float("-inf"))) or value != value:
         raise ValueError("must not contain Infinity or NaN")
     elif isinstance(value, int) and abs(value) > 2**63:
@@ -77,7 +77,7 @@ PageMark = Annotated[str, Field(min_length=1, max_length=4 * MAX_ID), AfterValid
 Title = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
 Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 Tags = Annotated[list[Tag], Field(max_length=100)]
-Objects = Annotated[list[dict[str, Any]], Field(max_length=1000), AfterValidator(_storable_json)]
+Objects = Annotated[list[dict[str, Any]], Field(max_length=1000), AfterValidator(storable_json)]
 Timestamp = Annotated[
     int, Field(ge=0, le=MAX_TIMESTAMP, strict=True, description="UTC milliseconds since 1970.")
 ]
