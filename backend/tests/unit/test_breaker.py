@@ -1,17 +1,10 @@
 """What fails again and again is left alone for a while."""
 
 from recollect.domain.breaker import Breaker
+from tests.fakes import FakeClock
 
 
-class Seconds:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def broken(clock: Seconds) -> Breaker:
+def broken(clock: FakeClock) -> Breaker:
     breaker = Breaker(clock, failures=3, seconds=30)
     for _ in range(3):
         breaker.failed("no answer")
@@ -19,7 +12,7 @@ def broken(clock: Seconds) -> Breaker:
 
 
 def test_it_lets_calls_through_until_three_fail_in_a_row() -> None:
-    breaker = Breaker(Seconds())
+    breaker = Breaker(FakeClock(100))
     breaker.failed("one")
     breaker.failed("two")
     states = [breaker.state]
@@ -32,7 +25,7 @@ def test_it_lets_calls_through_until_three_fail_in_a_row() -> None:
 
 
 def test_calls_that_fail_at_once_are_one_failure() -> None:
-    clock = Seconds()
+    clock = FakeClock(100)
     breaker = Breaker(clock)
     for began in (100.0, 100.1, 100.2, 100.9):
         clock.now = began + 1
@@ -46,7 +39,7 @@ def test_calls_that_fail_at_once_are_one_failure() -> None:
 
 
 def test_a_success_between_failures_starts_the_count_anew() -> None:
-    breaker = Breaker(Seconds())
+    breaker = Breaker(FakeClock(100))
     breaker.failed("one")
     breaker.failed("two")
     breaker.succeeded()
@@ -56,7 +49,7 @@ def test_a_success_between_failures_starts_the_count_anew() -> None:
 
 
 def test_after_the_rest_a_single_trial_is_made() -> None:
-    clock = Seconds()
+    clock = FakeClock(100)
     breaker = broken(clock)
     clock.now += 29.9
     assert breaker.refuses() is not None
@@ -67,7 +60,7 @@ def test_after_the_rest_a_single_trial_is_made() -> None:
 
 
 def test_a_trial_that_succeeds_closes_it_and_one_that_fails_opens_it_for_as_long_again() -> None:
-    clock = Seconds()
+    clock = FakeClock(100)
     breaker = broken(clock)
     clock.now += 30
     assert breaker.refuses() is None
@@ -82,7 +75,7 @@ def test_a_trial_that_succeeds_closes_it_and_one_that_fails_opens_it_for_as_long
 
 
 def test_a_trial_that_nobody_reports_on_is_made_again_later() -> None:
-    clock = Seconds()
+    clock = FakeClock(100)
     breaker = broken(clock)
     clock.now += 30
     assert breaker.refuses() is None
