@@ -1,10 +1,17 @@
 """What fails again and again is left alone for a while."""
 
 from recollect.domain.breaker import Breaker
-from tests.fakes import FakeClock
 
 
-def broken(clock: FakeClock) -> Breaker:
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def broken(clock: Seconds) -> Breaker:
     breaker = Breaker(clock, failures=3, seconds=30)
     for _ in range(3):
         breaker.failed("no answer")
@@ -12,7 +19,7 @@ def broken(clock: FakeClock) -> Breaker:
 
 
 def test_it_lets_calls_through_until_three_fail_in_a_row() -> None:
-    breaker = Breaker(FakeClock(100))
+    breaker = Breaker(Seconds())
     breaker.failed("one")
     breaker.failed("two")
     states = [breaker.state]
@@ -25,7 +32,7 @@ def test_it_lets_calls_through_until_three_fail_in_a_row() -> None:
 
 
 def test_calls_that_fail_at_once_are_one_failure() -> None:
-    clock = FakeClock(100)
+    clock = Seconds()
     breaker = Breaker(clock)
     for began in (100.0, 100.1, 100.2, 100.9):
         clock.now = began + 1
@@ -39,7 +46,7 @@ def test_calls_that_fail_at_once_are_one_failure() -> None:
 
 
 def test_a_success_between_failures_starts_the_count_anew() -> None:
-    breaker = Breaker(FakeClock(100))
+    breaker = Breaker(Seconds())
     breaker.failed("one")
     breaker.failed("two")
     breaker.succeeded()
@@ -49,7 +56,7 @@ def test_a_success_between_failures_starts_the_count_anew() -> None:
 
 
 def test_after_the_rest_a_single_trial_is_made() -> None:
-    clock = FakeClock(100)
+    clock = Seconds()
     breaker = broken(clock)
     clock.now += 29.9
     assert breaker.refuses() is not None
@@ -60,7 +67,7 @@ def test_after_the_rest_a_single_trial_is_made() -> None:
 
 
 def test_a_trial_that_succeeds_closes_it_and_one_that_fails_opens_it_for_as_long_again() -> None:
-    clock = FakeClock(100)
+    clock = Seconds()
     breaker = broken(clock)
     clock.now += 30
     assert breaker.refuses() is None
@@ -75,7 +82,7 @@ def test_a_trial_that_succeeds_closes_it_and_one_that_fails_opens_it_for_as_long
 
 
 def test_a_trial_that_nobody_reports_on_is_made_again_later() -> None:
-    clock = FakeClock(100)
+    clock = Seconds()
     breaker = broken(clock)
     clock.now += 30
     assert breaker.refuses() is None

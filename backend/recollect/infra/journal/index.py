@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from recollect.domain.model import Note
@@ -148,6 +148,14 @@ class SqlIndexLedger:
         found = await self._database.read(_BEHIND, {"generation": generation, "after": after, "limit": limit})
         return [_progress_of(row) for row in found]
 
+    async def all_behind(self, generation: str) -> AsyncIterator[ThreadProgress]:
+        """All threads that have something to index or to embed."""
+        after = 0
+        while page := await self.behind(generation, after):
+            after = page[-1].thread_pk
+            for progress in page:
+                yield progress
+
     async def progress(self, generation: str, space: str, thread_id: str) -> ThreadProgress | None:
         row = await self._database.one(
             f"{_PROGRESS} AND t.space = :space AND t.thread_id = :thread_id",
@@ -241,10 +249,8 @@ class SqlIndexLedger:
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]
     ) -> set[tuple[str, int]]:
         """Of these turns (thread, position) of a user, those that are not forgotten."""
-        wanted = ", ".join("(?, ?)" for _ in places)
         found = await self._database.read(
-            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
-            " SELECT w.thread_id, w.position FROM wanted w"
+            f"{_wanted(places)} SELECT w.thread_id, w.position FROM wanted w"
             " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id AND t.user_id = ?"
             " JOIN turns u ON u.thread_pk = t.pk AND u.position = w.position",
             (*(value for place in places for value in place), space, user_id),
@@ -255,10 +261,8 @@ class SqlIndexLedger:
         self, space: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
         """The part of the transcript that holds each turn (thread, position); those in no file yet are left out."""
-        wanted = ", ".join("(?, ?)" for _ in places)
         found = await self._database.read(
-            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
-            " SELECT w.thread_id, w.position, p.part FROM wanted w"
+            f"{_wanted(places)} SELECT w.thread_id, w.position, p.part FROM wanted w"
             " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id"
             " JOIN transcript_parts p ON p.thread_pk = t.pk AND p.part = ("
             "SELECT max(part) FROM transcript_parts WHERE thread_pk = t.pk AND first_position <= w.position)"
@@ -327,6 +331,10 @@ class SqlIndexLedger:
             _RECORD_EMBEDDED_NOTE if embedded else _RECORD_NOTE,
             [(generation, note.path, owner, note.digest, numbers.get(note.path, 0)) for note in put],
         )
+
+
+def _wanted(places: Sequence[tuple[str, int]]) -> str:
+    return f"WITH wanted (thread_id, position) AS (VALUES {', '.join('(?, ?)' for _ in places)})"
 
 
 def _delete(connection: sqlite3.Connection, condition: str, bound: tuple[str, ...]) -> None:
