@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.recall.corpus import Corpus
-from recollect.domain.recall.hits import PASSAGE_CHARS, STRETCH, Hit, Scope, Selection, choose, tokens
+from recollect.domain.recall.hits import PASSAGE_CHARS, STRETCH, Hit, Ranked, Scope, Selection, tokens
 from recollect.domain.recall.rank import Scores
 from recollect.domain.recall.rows import NOTE, IndexRow
 from tests.unit.awkward_text import unhurried
@@ -138,7 +138,7 @@ def test_thousands_of_repetitions_are_merged_in_bounded_time() -> None:
     corpus = Corpus()
     corpus.extend([said(n, "ok") for n in range(20_000)], ["ok"] * 20_000)
     begun = time.process_time()
-    (hit,) = choose(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ["ok"], Selection()).hits
+    (hit,) = Ranked(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ("ok",)).choose(Selection()).hits
     assert time.process_time() - begun < 1
     assert (len(hit.message_ids), len(set(hit.message_ids)), hit.repeated) == (21, 21, 19_999)
 
@@ -164,7 +164,7 @@ def test_of_equal_ones_the_earlier_comes_first_however_many_there_are() -> None:
     values = np.random.default_rng(7).choice([0.5, 1.0, 2.0], 5000).tolist()
     expected = [f"t1:{n}" for n in sorted(range(5000), key=lambda n: (-values[n], n))]
     for top_k in (1, 3, 10, 1000):
-        chosen = choose(corpus, corpus.view(), with_scores(*values), ["dog"], Selection(top_k=top_k))
+        chosen = Ranked(corpus, corpus.view(), with_scores(*values), ("dog",)).choose(Selection(top_k=top_k))
         assert ids(chosen.hits) == expected[:top_k]
 
 
