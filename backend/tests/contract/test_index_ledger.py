@@ -80,6 +80,16 @@ async def books(tmp_path: Path) -> AsyncIterator[Books]:
     await database.close()
 
 
+async def test_a_generation_that_is_added_again_begins_anew(books: Books) -> None:
+    await books.ledger.add_generation(G)
+    await books.add("t1", "one")
+    await books.record("t1", 1)
+    await books.ledger.record_notes(G, ANN, [PORTO], [])
+    await books.ledger.add_generation(G)
+    assert (await books.seen("t1")).words_to == 0
+    assert await books.ledger.notes(G, ANN) == {}
+
+
 async def test_generations_that_are_not_kept_are_forgotten_with_their_records(books: Books) -> None:
     await books.add("t1", "one")
     assert not await books.ledger.knows(G)
