@@ -69,32 +69,6 @@ def turn_ids(sightings: list[Sighting]) -> list[tuple[str, str]]:
     return [(sighting.thread_id, sighting.turn_id) for sighting in sightings]
 
 
-async def test_what_nobody_said_is_nowhere(conversations: Conversations) -> None:
-    await conversations.say("t1", asks("hello"), answers("hi"))
-    assert await conversations.begun(asks("good morning")) == []
-    assert await conversations.went_on(asks("good morning"), answers("hi")) == []
-
-
-async def test_a_whole_conversation_is_known_by_its_tip(conversations: Conversations) -> None:
-    await conversations.say("t1", asks("hello"), answers("hi"))
-    assert await conversations.begun(asks("hello"), answers("hi"), asks("new")) == [
-        Sighting("t1", "t-2", known=2, is_tip=True, answered=True, silent=False)
-    ]
-
-
-async def test_the_longest_beginning_counts(conversations: Conversations) -> None:
-    await conversations.say("t1", asks("hello"), answers("hi"), asks("how are you?"), answers("fine"))
-    (sighting,) = await conversations.begun(asks("hello"), answers("hi"), asks("what is new?"))
-    assert (sighting.turn_id, sighting.known, sighting.is_tip) == ("t-2", 2, False)
-
-
-async def test_of_several_the_newest_comes_first(conversations: Conversations) -> None:
-    for thread in ("t1", "t2", "t3"):
-        await conversations.say(thread, asks("hello"), answers("hi"))
-    found = await conversations.begun(asks("hello"), answers("hi"))
-    assert turn_ids(found) == [("t3", "t-2"), ("t2", "t-2"), ("t1", "t-2")]
-
-
 async def test_a_tip_is_found_behind_any_number_of_newer_threads_that_went_on(
     conversations: Conversations,
 ) -> None:
@@ -113,25 +87,6 @@ async def test_a_thread_can_be_named(conversations: Conversations) -> None:
     assert turn_ids(await conversations.went_on(asks("hello"), answers("hi"), thread="t1")) == [("t1", "t-2")]
     assert await conversations.begun(asks("hello"), thread="nowhere") == []
     assert await conversations.went_on(asks("hello"), answers("hi"), thread="nowhere") == []
-
-
-async def test_owners_never_meet(conversations: Conversations) -> None:
-    await conversations.say("t1", asks("hello"), answers("hi"))
-    await conversations.say("t2", asks("hello"), answers("hi"), space="other")
-    assert await conversations.begun(asks("hello"), answers("hi"), user_id="bob") == []
-    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"))) == [("t1", "t-2")]
-
-
-async def test_branches_follow_their_parents(conversations: Conversations) -> None:
-    await conversations.say("t1", asks("hello"), answers("hi"), asks("one"), answers("1"))
-    await conversations.say("t1", asks("two", parent="t-2"), answers("2"))
-    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"), asks("two"), answers("2"))) == [
-        ("t1", "t-6")
-    ]
-    (first,) = await conversations.begun(asks("hello"), answers("hi"), asks("one"), answers("1"))
-    assert (first.turn_id, first.is_tip) == ("t-4", False)
-    (mixed,) = await conversations.begun(asks("hello"), answers("hi"), asks("one"), answers("2"))
-    assert (mixed.turn_id, mixed.known) == ("t-3", 3)
 
 
 async def test_an_answer_that_never_came_stands_for_its_question(conversations: Conversations) -> None:
@@ -195,26 +150,6 @@ async def test_a_question_under_way_that_branches_off_is_known(conversations: Co
     await conversations.say("t1", asks("two", parent="t-2"), under_way())
     (sighting,) = await conversations.begun(asks("hello"), answers("hi"), asks("two"))
     assert (sighting.turn_id, sighting.known) == ("t-5", 3)
-
-
-async def test_only_answers_that_were_given_here_count_as_such(conversations: Conversations) -> None:
-    await conversations.say("t1", asks("2 + 2"), made("assistant", "4"), asks("3 + 3"), answers("6"))
-    (example,) = await conversations.begun(asks("2 + 2"), made("assistant", "4"))
-    assert not example.answered
-    (whole,) = await conversations.begun(asks("2 + 2"), made("assistant", "4"), asks("3 + 3"), answers("6"))
-    assert whole.answered
-
-
-async def test_a_conversation_is_known_in_its_middle_by_two_messages(conversations: Conversations) -> None:
-    said = [asks("one"), answers("1"), asks("two"), answers("2"), asks("three"), answers("3")]
-    await conversations.say("t1", *said)
-    (tip,) = await conversations.went_on(*said[4:], asks("new"))
-    assert (tip.turn_id, tip.known, tip.is_tip) == ("t-6", 2, True)
-    (middle,) = await conversations.went_on(*said[2:4], asks("new"), answers("newer"))
-    assert (middle.turn_id, middle.known, middle.is_tip) == ("t-4", 2, False)
-    assert await conversations.went_on(said[5], asks("new")) == []
-    assert await conversations.went_on(asks("edited"), *said[3:]) == []
-    assert await conversations.went_on(*said[4:], longer_than=2) == []
 
 
 async def test_what_is_known_in_the_middle_is_known_without_gaps(conversations: Conversations) -> None:

@@ -102,26 +102,8 @@ async def test_generations_that_are_not_kept_are_forgotten_with_their_records(bo
     assert (await books.seen("t1", generation=OTHER)).words_to == 1
 
 
-async def test_a_new_thread_is_behind_with_all_its_turns(books: Books) -> None:
-    await books.add("t1", "one", "two")
-    seen = await books.seen("t1")
-    assert (seen.thread.thread_id, seen.thread.user_id) == ("t1", "ann")
-    assert (seen.words_to, seen.vectors_to, seen.last_position) == (0, 0, 2)
-    assert (seen.words_behind, seen.vectors_behind, seen.is_stale) == (True, False, False)
-    assert await books.behind() == ["t1"]
-
-
 async def test_a_thread_without_turns_is_not_behind(books: Books) -> None:
     await books.threads.create_thread(Thread("default", "t1", "ann", START, START))
-    assert await books.behind() == []
-
-
-async def test_a_thread_that_is_not_embedded_is_behind(books: Books) -> None:
-    await books.add("t1", "one", "two")
-    await books.record("t1", 2)
-    assert (await books.seen("t1")).vectors_behind
-    assert await books.behind() == ["t1"]
-    assert await books.ledger.record_vectors(G, await books.seen("t1"), 2)
     assert await books.behind() == []
 
 
@@ -189,16 +171,6 @@ async def test_an_owner_has_the_progress_of_their_own_threads(books: Books) -> N
     await books.add("elsewhere", "one", space="acme")
     found = await books.ledger.owner_progress(G, "default", "ann")
     assert [each.thread.thread_id for each in found] == ["t1", "t2"]
-
-
-async def test_an_edited_turn_makes_what_was_indexed_stale(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.record("t1", 1, 1)
-    await books.edit("t1", "another")
-    assert (await books.seen("t1")).is_stale
-    assert await books.behind() == ["t1"]
-    assert await books.record("t1", 1, 1)
-    assert await books.behind() == []
 
 
 async def test_nothing_that_is_not_indexed_is_stale(books: Books) -> None:
@@ -307,16 +279,6 @@ async def test_what_an_index_must_hold_of_notes_is_counted_until_they_change(boo
     assert await books.ledger.expected(G, ANN, "default", "ann") == Expected(notes=5)
     await books.notes.gone([LISBON.path])
     assert await books.ledger.expected(G, ANN, "default", "ann") == Expected()
-
-
-async def test_owners_are_those_with_something_indexed(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.add("carls", "one", user_id="carl")
-    await books.record("t1", 1)
-    for note in (PORTO, BOBS):
-        await books.ledger.record_notes(G, note.owner, [note], [])
-    assert await books.ledger.owners(G) == {ANN: ("default", "ann"), BOB: ("", "")}
-    assert await books.ledger.owners(OTHER) == {}
 
 
 async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(books: Books) -> None:

@@ -268,18 +268,6 @@ async def test_many_writers_and_readers_of_one_owner_lose_nothing(store: LanceIn
     assert stored.vectors[:, 0].tolist() == list(range(12))
 
 
-async def test_another_process_sees_everything(opened: Opened, store: LanceIndex) -> None:
-    await store.adopt_model(G, MODEL, DIMENSIONS)
-    await put(store, row("a"), row("b"))
-    await store.set_vectors(G, ANN, ["a"], vectors(1))
-    await store.remove(G, ANN, ["b"])
-    again = opened.reopen()
-    assert await again.live() == Generation(G, 1, MODEL, DIMENSIONS)
-    assert await again.owners(G) == [ANN]
-    assert await vector_of(again, "a") == [1, 0, 0, 1]
-    assert await ids_of(again) == ["a"]
-
-
 async def test_nothing_is_live_at_first(opened: Opened) -> None:
     assert await opened.store.live() is None
     assert await opened.store.generations() == []

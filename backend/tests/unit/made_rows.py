@@ -6,7 +6,7 @@ import numpy as np
 
 from recollect.domain.entries.entry import FACTS
 from recollect.domain.recall.corpus import Corpus
-from recollect.domain.recall.hits import Hit, Selection, choose
+from recollect.domain.recall.hits import Hit, Ranked, Selection
 from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rank import Scores, Weights, score
 from recollect.domain.recall.rows import TURN, IndexRow, Vectors, source_of, words_of
@@ -86,4 +86,4 @@ def found(
 ) -> list[Hit]:
     scores = scores_of(corpus, query, vector, weights)
     words = read_query(query, T0).words
-    return choose(corpus, corpus.view(), scores, words, selection or Selection()).hits
+    return Ranked(corpus, corpus.view(), scores, words).choose(selection or Selection()).hits

@@ -116,22 +116,6 @@ def test_a_view_keeps_its_scores_whatever_is_added_later(
     assert _alike(before, _totals(corpus, view))
 
 
-def test_rows_are_seen_all_or_none_while_a_batch_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of([said(n, f"dog {n}") for n in range(10)])
-    sizes: list[int] = []
-    place = corpus._place
-
-    def seen(at: int, row: IndexRow) -> None:
-        place(at, row)
-        sizes.append(corpus.view().size)
-        _totals(corpus)
-
-    monkeypatch.setattr(corpus, "_place", seen)
-    _grow(corpus, [said(n, f"dog {n}") for n in range(10, 20)])
-    assert set(sizes) == {10}
-    assert corpus.view().size == len(corpus) == 20
-
-
 def test_readers_in_other_threads_see_whole_views_while_it_grows() -> None:
     batches = [
         [said(n, f"dog {n} cat", f"Speaker{n}", thread=f"t{n % 3}") for n in range(begin, begin + 50)]

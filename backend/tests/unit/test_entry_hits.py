@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.entries.entry import PROFILE
-from recollect.domain.recall.hits import Hit, Scope, Selection, choose
+from recollect.domain.recall.hits import Hit, Ranked, Scope, Selection
 from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rows import IndexRow
 from tests.unit.made_rows import T0, corpus_of, found, remembered, said, scores_of
@@ -88,11 +88,10 @@ def test_an_untagged_profile_is_everywhere_and_a_tagged_one_is_not() -> None:
 
 def test_an_entry_that_came_from_a_turn_that_is_passed_over_is_passed_over() -> None:
     corpus = corpus_of((*TALK, JOB))
-    view, scores = corpus.view(), scores_of(corpus, "Porto")
     selection = Selection(scope=Scope(types=frozenset(["facts"])))
-    words = read_query("Porto", T0).words
-    assert [hit.row.row_id for hit in choose(corpus, view, scores, words, selection).hits] == ["fa-1"]
-    assert choose(corpus, view, scores, words, selection, {corpus.places["t1:2"]}).hits == []
+    ranked = Ranked(corpus, corpus.view(), scores_of(corpus, "Porto"), read_query("Porto", T0).words)
+    assert [hit.row.row_id for hit in ranked.choose(selection).hits] == ["fa-1"]
+    assert ranked.choose(selection, {corpus.places["t1:2"]}).hits == []
 
 
 def test_an_entry_of_which_no_turn_is_left_is_not_shown() -> None:

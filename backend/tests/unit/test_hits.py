@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.recall.corpus import Corpus
-from recollect.domain.recall.hits import PASSAGE_CHARS, STRETCH, Hit, Scope, Selection, choose, tokens
+from recollect.domain.recall.hits import PASSAGE_CHARS, STRETCH, Hit, Ranked, Scope, Selection, tokens
 from recollect.domain.recall.rank import Scores
 from recollect.domain.recall.rows import NOTE, IndexRow
 from tests.unit.awkward_text import unhurried
@@ -41,13 +41,10 @@ def with_scores(*values: float) -> Scores:
     return Scores(total, {"words": total})
 
 
-def test_without_a_scope_everything_that_holds_the_word_is_found() -> None:
-    assert in_scope() == {"t1:1", "t2:1", "t3:9", "n#1"}
-
-
 @pytest.mark.parametrize(
     ("scope", "expected"),
     [
+        ({}, {"t1:1", "t2:1", "t3:9", "n#1"}),
         ({"types": frozenset({"note"})}, {"n#1"}),
         ({"types": frozenset({"turn"})}, {"t1:1", "t2:1", "t3:9"}),
         ({"types": frozenset({"turn", "note"})}, {"t1:1", "t2:1", "t3:9", "n#1"}),
@@ -137,18 +134,11 @@ def test_the_same_words_of_another_speaker_are_news() -> None:
     assert len(found(corpus, "dog")) == 3
 
 
-def test_many_repetitions_leave_room_for_other_hits() -> None:
-    rows = [said(n, "The dog, the dog!") for n in range(500)] + [
-        said(500 + n, f"dog number {n}") for n in range(20)
-    ]
-    assert len(found(corpus_of([*rows, said(900, "Else")]), "dog", Selection(top_k=10))) == 10
-
-
 def test_thousands_of_repetitions_are_merged_in_bounded_time() -> None:
     corpus = Corpus()
     corpus.extend([said(n, "ok") for n in range(20_000)], ["ok"] * 20_000)
     begun = time.process_time()
-    (hit,) = choose(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ["ok"], Selection()).hits
+    (hit,) = Ranked(corpus, corpus.view(), with_scores(*[1.0] * 20_000), ("ok",)).choose(Selection()).hits
     assert time.process_time() - begun < 1
     assert (len(hit.message_ids), len(set(hit.message_ids)), hit.repeated) == (21, 21, 19_999)
 
@@ -174,28 +164,8 @@ def test_of_equal_ones_the_earlier_comes_first_however_many_there_are() -> None:
     values = np.random.default_rng(7).choice([0.5, 1.0, 2.0], 5000).tolist()
     expected = [f"t1:{n}" for n in sorted(range(5000), key=lambda n: (-values[n], n))]
     for top_k in (1, 3, 10, 1000):
-        chosen = choose(corpus, corpus.view(), with_scores(*values), ["dog"], Selection(top_k=top_k))
+        chosen = Ranked(corpus, corpus.view(), with_scores(*values), ("dog",)).choose(Selection(top_k=top_k))
         assert ids(chosen.hits) == expected[:top_k]
-
-
-def test_the_reasons_add_up_to_the_score() -> None:
-    rows = [
-        said(1, "Where is the dog?"),
-        said(2, "The dog is in Porto", "Bob"),
-        answered(3, "A dog, yes", thread="t2"),
-    ]
-    corpus = corpus_of(rows, {"t1:1": unit(1, 0), "t1:2": unit(0.5, 0.5), "t2:3": unit(0, 1)})
-    hits = found(corpus, "When was Bob's dog in Porto in May 2023?", vector=unit(1, 0))
-    assert len(hits) == 3
-    for hit in hits:
-        assert hit.why
-        assert sum(hit.why.values()) == pytest.approx(hit.score, abs=1e-3)
-
-
-def test_the_best_comes_first() -> None:
-    hits = found(corpus_of(DOGS), "the dog called Rex")
-    assert hits[0].row.row_id == "t1:1"
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 LONG = "Nothing much happened on that day. " * 60

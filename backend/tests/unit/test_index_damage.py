@@ -13,22 +13,6 @@ from tests.unit.index_house import OWNER, House, embedder
 HINT = "recollect reindex"
 
 
-async def test_a_damaged_owner_is_found_from_the_journal_and_filled_again(house: House) -> None:
-    await house.add("t1", "one", "two")
-    await house.add("t2", "three")
-    await house.write_note("n", "four")
-    await house.settled()
-    house.store.damaged.add(OWNER)
-    house.corpora.clear()
-    found = await house.search("one two three", mode="keyword")
-    assert {hit.text for hit in found.hits} == {"one", "two", "three"}
-    assert (found.from_journal, house.corpora.damaged) == (3, 1)
-    await house.settled()
-    assert await house.stored() == dict.fromkeys(("one", "two", "three", "four"), True)
-    assert await house.texts("four") == {"four"}
-    assert await house.whole()
-
-
 async def test_damage_is_noticed_by_writing_too(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()
@@ -106,33 +90,6 @@ async def test_a_generation_that_a_killed_rebuild_left_is_discarded(house: House
     await house.store.create(Generation("g000009", FORMAT))
     await house.reopen()
     assert await house.generations() == [house.indexer.live.name]
-
-
-async def test_damage_is_found_at_the_start_before_anybody_searches(house: House) -> None:
-    await house.add("t1", "one", "two")
-    await house.write_note("n", "three")
-    await house.settled()
-    await house.close()
-    house.store.damaged.add(OWNER)
-    await house.open()
-    await house.settled()
-    assert house.corpora.damaged == 1
-    assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
-
-
-async def test_health_says_so_while_damage_is_mended(house: House) -> None:
-    await house.add("t1", "one")
-    await house.settled()
-    await house.close()
-    await house.store.drop(house.indexer.live.name, OWNER)
-    house.store.read_only.add(OWNER)
-    await house.open()
-    await eventually(lambda: house.indexer.words_problem)
-    assert "cannot be written" in str(index_problem(house.indexer))
-    assert (await house.journal.coverage.coverage(space="default")).messages == 1
-    house.store.read_only.clear()
-    await house.settled()
-    assert index_problem(house.indexer) is None
 
 
 async def test_an_owner_of_notes_alone_who_lost_them_is_told_so_and_has_them_again(house: House) -> None:

@@ -20,34 +20,6 @@ from tests.unit.index_house import OWNER, House, embedder
 HINT = "recollect reindex"
 
 
-async def test_words_are_found_while_vectors_are_still_being_made(house: House) -> None:
-    embedder(house).go_on.clear()
-    await house.add("t1", "Marta moves to Porto")
-    await eventually(lambda: embedder(house).waiting)
-    assert await house.stored() == {"Marta moves to Porto": False}
-    assert await house.texts("Porto") == {"Marta moves to Porto"}
-    embedder(house).go_on.set()
-    await house.settled()
-    assert await house.stored() == {"Marta moves to Porto": True}
-    found = await house.search("Porto")
-    assert [(hit.embedded, found.degraded) for hit in found.hits] == [(True, [])]
-
-
-async def test_vectors_catch_up_when_the_embedder_is_back(house: House) -> None:
-    embedder(house).fail = "the embedding server answered 500"
-    for number in range(70):
-        await house.add(f"t{number}", f"text {number}")
-    await eventually(lambda: house.indexer.meaning_problem == "the embedding server answered 500")
-    found = await house.search("text")
-    assert len(found.hits) == 70
-    assert found.degraded == ["searched by words alone: the embedding server answered 500"]
-    embedder(house).fail = None
-    await house.settled()
-    assert house.indexer.meaning_problem is None
-    assert await house.whole()
-    assert (await house.search("text")).degraded == []
-
-
 async def test_nothing_is_lost_when_the_process_ends_while_the_embedder_is_down(house: House) -> None:
     embedder(house).fail = "down"
     await house.add("t1", "one", "two")
@@ -57,22 +29,6 @@ async def test_nothing_is_lost_when_the_process_ends_while_the_embedder_is_down(
     assert not house.indexer.is_idle()
     await house.settled()
     assert await house.stored() == {"one": True, "two": True}
-
-
-async def test_one_text_that_is_always_refused_keeps_no_other_from_being_embedded(house: House) -> None:
-    await house.add("t1", *(f"text {number}" for number in range(10)), "unspeakable", "the last")
-    await house.add("t2", "elsewhere")
-    await house.settled()
-    assert {text for text, embedded in (await house.stored()).items() if not embedded} == {"unspeakable"}
-    assert house.indexer.refused == 1
-    seen = await house.ledger.progress(house.indexer.live.name, "default", "t1")
-    assert seen is not None
-    assert seen.refused == 1
-    found = await house.search("text")
-    assert len(found.hits) == 12  # All that have a vector; the words of the one without were not asked for.
-    assert found.degraded == [
-        "1 of 13 texts were refused by the embedding model and are found by words alone"
-    ]
 
 
 async def test_an_embedder_that_is_down_is_not_asked_for_every_text(house: House) -> None:
@@ -202,15 +158,6 @@ async def test_a_note_that_changes_while_notes_are_indexed_is_not_overlooked(hou
     await eventually(lambda: changing and changing[0].done())
     await house.settled()
     assert await house.stored() == {"second": True}
-
-
-async def test_notes_that_wait_are_said_to_be_missing(house: House) -> None:
-    house.store.read_only.add(OWNER)
-    await house.write_note("n", "first")
-    await eventually(lambda: house.indexer.notes_problem)
-    assert (await house.search("first", mode="keyword")).degraded == [
-        "some notes are not indexed yet and are not found"
-    ]
 
 
 async def test_forgetting_in_an_index_that_cannot_be_read_drops_it_and_fills_the_rest_again(

@@ -132,6 +132,7 @@ TALK = [
     said(9, "Else", thread="t3"),
 ]
 TALK_VECTORS = {row.row_id: unit(*(float(n == each) for each in range(6)), 0.5) for n, row in enumerate(TALK)}
+ALONE = ["words", "meaning", "date", "asking", "user", "instruction", "preference", "speaker"]
 ASKED = "When and how many dogs did Bob walk in May 2023, as you recommended?"
 
 
@@ -142,33 +143,20 @@ def test_with_all_weights_at_zero_nothing_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["words", "meaning", "date", "asking", "user", "instruction", "preference", "speaker"],
-)
-def test_a_part_counts_unless_its_weight_is_zero(name: str) -> None:
-    corpus, vector = corpus_of(TALK, TALK_VECTORS), unit(1, 0.2, 0, 0, 0, 0, 0.1)
-    without = scores_of(corpus, ASKED, vector, replace(Weights(), **{name: 0}))  # type: ignore[arg-type]
-    everything = scores_of(corpus, ASKED, vector)
-    assert any(name in everything.why(place) for place in range(len(TALK)))
-    assert not any(name in without.why(place) for place in range(len(TALK)))
-
-
-@pytest.mark.parametrize(
-    ("names", "parts"),
+    ("weights", "parts"),
     [
-        (("near_people", "near_assistant"), ("near_words", "near_meaning")),
-        (("answer", "reply"), ("inherited",)),
+        *(([name], [name]) for name in ALONE),
+        (["near_people", "near_assistant"], ["near_words", "near_meaning"]),
+        (["answer", "reply"], ["inherited"]),
     ],
 )
-def test_parts_that_several_weights_share_need_one_of_them(
-    names: tuple[str, ...], parts: tuple[str, ...]
-) -> None:
+def test_a_part_counts_unless_its_weights_are_zero(weights: list[str], parts: list[str]) -> None:
     corpus, vector = corpus_of(TALK, TALK_VECTORS), unit(1, 0.2, 0, 0, 0, 0, 0.1)
-    without = scores_of(corpus, ASKED, vector, replace(Weights(), **dict.fromkeys(names, 0)))  # type: ignore[arg-type]
+    without = scores_of(corpus, ASKED, vector, replace(Weights(), **dict.fromkeys(weights, 0)))  # type: ignore[arg-type]
     everything = scores_of(corpus, ASKED, vector)
-    for each in parts:
-        assert any(each in everything.why(place) for place in range(len(TALK)))
-        assert not any(each in without.why(place) for place in range(len(TALK)))
+    for part in parts:
+        assert any(part in everything.why(place) for place in range(len(TALK)))
+        assert not any(part in without.why(place) for place in range(len(TALK)))
 
 
 @pytest.mark.parametrize("weights", [Weights(), replace(Weights(), centred=False), replace(OFF, words=1)])

@@ -19,6 +19,7 @@ from recollect.errors import IndexUnavailable
 from recollect.service.chat.context import Known, Recalled, RecallSource, careful_tokens
 from recollect.service.recall.search import Found, Search
 from tests.eventually import eventually
+from tests.fakes import FakeClock
 
 NOW = 1_780_000_000_000
 THREAD = Thread("home", "t1", "ann", created=NOW, updated=NOW)
@@ -30,14 +31,6 @@ EXCHANGE = (
     "Tell me about my sister Marta",
     "She works in a hospital, paints, and plays chess on many evenings.",
 )
-
-
-class Seconds:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def row(text: str = MARTA, position: int = 1, thread_id: str = "t0", role: str = "user") -> IndexRow:
@@ -75,8 +68,8 @@ class Memories:
         return {} if self.alike is None else {each: self.likeness.get(each, self.alike) for each in row_ids}
 
 
-def source(memories: Memories, clock: Seconds | None = None, deadline: float = 5.0) -> RecallSource:
-    clock, scripted = clock or Seconds(), cast(Any, memories)
+def source(memories: Memories, clock: FakeClock | None = None, deadline: float = 5.0) -> RecallSource:
+    clock, scripted = clock or FakeClock(100), cast(Any, memories)
     return RecallSource(scripted, scripted, breaker=Breaker(clock), clock=clock, deadline_seconds=deadline)
 
 
@@ -346,7 +339,7 @@ async def test_a_broken_search_costs_the_turn_nothing(failure: Exception, words:
 
 
 async def test_a_search_that_keeps_failing_is_left_alone_and_tried_again_later() -> None:
-    clock = Seconds()
+    clock = FakeClock(100)
     memories = Memories(row())
     by = source(memories, clock)
     memories.failure = IndexUnavailable("broken")

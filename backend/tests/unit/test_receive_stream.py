@@ -101,13 +101,6 @@ async def test_an_answer_that_was_stopped_before_it_began_is_not_waited_for() ->
     assert outcome.why == "it was cancelled"
 
 
-async def test_an_answer_that_nobody_listens_to_ends() -> None:
-    outcome = await stream_llm(
-        cast(SqlChatStore, None), Hanging(), CALL, asked(), Patience(orphan_seconds=0.01, save_seconds=3600)
-    )
-    assert (outcome.status, outcome.why) == ("partial", "everybody who listened went away")
-
-
 async def test_a_journal_that_takes_nothing_for_a_while_is_tried_again_and_ends_no_answer() -> None:
     class Held:
         tries = 0

@@ -12,7 +12,7 @@ from recollect.domain.model import Turn
 from recollect.errors import BackendDown, RateLimited, UnknownModel
 from recollect.service.chat.rewrite import EXCHANGE_CHARS, LONGEST_FOLLOW_UP, Rewriter, Rewritten
 from tests.background import saying, silent
-from tests.fakes import FakeBackend
+from tests.fakes import FakeBackend, FakeClock
 
 CLOUD = BackendFacts("openai", local=False, models=("gpt",))
 LOCAL = BackendFacts("llama.cpp", local=True)
@@ -24,21 +24,13 @@ QUESTION = "who are his children?"
 JOINED = "who are his children?\nWho is Donald Trump?\nThe 45th president."
 
 
-class Seconds:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def model_of(*answers: str | Exception, name: str = "cloud") -> FakeBackend:
     """One answer a call."""
     return FakeBackend(name, told=CLOUD, answer=saying(*answers or ("",)))
 
 
 def rewriter(clock: Callable[[], float] | None = None, deadline: float = 5.0) -> Rewriter:
-    clock = clock or Seconds()
+    clock = clock or FakeClock(100)
     return Rewriter(clock=clock, new_breaker=lambda: Breaker(clock), deadline_seconds=deadline)
 
 
@@ -69,11 +61,6 @@ async def test_the_model_is_not_asked_where_it_would_cost_the_chat(given: dict[s
     done = await ask(model, **given)
     assert (done.query, done.by, done.left_out) == (JOINED, "exchange", None)
     assert model.calls == []
-
-
-async def test_without_a_backend_the_last_exchange_joins() -> None:
-    done = await rewriter().rewrite(QUESTION, RECENT)
-    assert (done.query, done.by) == (JOINED, "exchange")
 
 
 async def test_the_users_new_words_come_first_and_the_users_messages_are_told_apart() -> None:
@@ -155,7 +142,7 @@ async def test_a_message_that_the_model_repeats_is_nobodys_work() -> None:
 
 
 async def test_a_backend_that_keeps_failing_is_left_alone_and_tried_again_later() -> None:
-    clock = Seconds()
+    clock = FakeClock(100)
     by = rewriter(clock)
     model = model_of("", "", "", "children of Donald Trump")
     for _ in range(3):

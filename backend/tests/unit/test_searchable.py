@@ -187,11 +187,6 @@ def test_a_long_section_repeats_its_heading() -> None:
     assert all(each.startswith("Porto\n\n") for each in others)
 
 
-def test_a_list_without_blank_lines_is_cut_between_its_lines() -> None:
-    lines = [f"- item {n} of the list" for n in range(300)]
-    assert {line for each in passages("\n".join(lines)) for line in each.split("\n") if line} == set(lines)
-
-
 def test_a_line_that_is_too_long_is_cut_between_words() -> None:
     text = " ".join(f"word{n}" for n in range(1000))
     assert " ".join(passages(text)).split() == text.split()
@@ -233,8 +228,3 @@ def test_every_line_of_a_note_is_in_some_passage(body: str) -> None:
     assert all(row.text.strip() for row in rows)
     assert len({row.row_id for row in rows}) == len(rows)
     assert all(len(row.text) <= 2_000 for row in rows)
-
-
-@given(_blocks)
-def test_a_note_gives_the_same_rows_every_time(text: str) -> None:
-    assert note_rows(NOTE_FILE, text) == note_rows(NOTE_FILE, text)

@@ -49,12 +49,6 @@ def titled(title: str) -> FakeBackend:
     return answering(saying(json.dumps({"title": title})))
 
 
-async def test_the_model_gives_the_title(journal: Journal) -> None:
-    await talk(journal)
-    await titles(journal, titled("Lisbon to Porto by train")).handle(JOB)
-    assert await title_of(journal) == "Lisbon to Porto by train"
-
-
 async def test_the_model_sees_the_exchange_as_data_and_belongs_to_no_session(journal: Journal) -> None:
     await talk(journal)
     backend = titled("x")

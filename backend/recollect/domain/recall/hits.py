@@ -143,50 +143,6 @@ class Selection:
         return min(PASSAGE_CHARS, share, 4 * self.max_tokens)
 
 
-def choose(
-    corpus: Corpus,
-    view: View,
-    scores: Scores,
-    words: Sequence[str],
-    selection: Selection,
-    without: Set[int] = frozenset(),
-) -> Chosen:
-    """The best first. What says the same as a better hit adds its message ids to that one, some of them at most.
-
-    Rows at the places in `without` are passed over, and entries that came from them.
-    """
-    said: dict[tuple[str, ...], Hit] = {}
-    left = selection.max_tokens
-    tried = too_long = 0
-    for places, row in _candidates(corpus, view, scores, selection, without):
-        if len(said) >= selection.top_k or tried >= selection.top_k * _LOOK_FURTHER or left == 0:
-            break
-        key = _sameness(row)
-        if (twin := said.get(key)) is not None:
-            _merge(twin, row, places)
-            continue
-        tried += 1
-        text, passage = _shown(row.text, words, selection)
-        if left is not None:
-            cost = tokens(text)
-            if cost > left:
-                too_long += 1
-                continue
-            left -= cost
-        place = places[0]
-        said[key] = Hit(
-            row=row,
-            text=text,
-            score=round(float(scores.total[place]), 4),
-            why=scores.why(place),
-            message_ids=list(row.message_ids),
-            passage=passage,
-            embedded=bool(view.embedded[place]),
-            places=places,
-        )
-    return Chosen(list(said.values()), too_long)
-
-
 def _merge(hit: Hit, row: IndexRow, places: list[int]) -> None:
     if hit.repeated < _MERGED_IDS:
         hit.message_ids += [each for each in row.message_ids if each not in hit.message_ids]
@@ -210,13 +166,13 @@ def lengthen(hits: Sequence[Hit], words: Sequence[str], left: int) -> None:
 
 
 def _candidates(
-    corpus: Corpus, view: View, scores: Scores, selection: Selection, without: Set[int]
+    ranked: "Ranked", selection: Selection, without: Set[int]
 ) -> Iterator[tuple[list[int], IndexRow]]:
     """Rows with their places, the best first; where stretches are wanted, turns with those around them that no
     better one has, the turn's own place first.
     """
-    covered = set(without)
-    for place in _best_first(corpus, view, scores, selection):
+    corpus, view, covered = ranked.corpus, ranked.view, set(without)
+    for place in _best_first(ranked, selection):
         row = view.rows[place]
         if place in without:
             continue
@@ -292,18 +248,18 @@ def _wide(text: str) -> int:
     )
 
 
-def _best_first(corpus: Corpus, view: View, scores: Scores, selection: Selection) -> Iterator[int]:
+def _best_first(ranked: "Ranked", selection: Selection) -> Iterator[int]:
     """Those in scope; of equal ones the earlier, so that what comes first does not depend on how many are asked for."""
-    scope = selection.scope
-    eligible = _eligible(corpus, view, scores, selection.mode)
-    times = corpus.times[: view.size]
+    scope, view = selection.scope, ranked.view
+    eligible = _eligible(ranked, selection.mode)
+    times = ranked.corpus.times[: view.size]
     if scope.since is not None:
         eligible &= times >= scope.since
     if scope.until is not None:
         eligible &= times < scope.until
     places = np.nonzero(eligible)[0]
     first = selection.top_k * _LOOK_FURTHER + _SLICE
-    for some in _by_score(places, scores.total, first):
+    for some in _by_score(places, ranked.scores.total, first):
         for place in some:
             row = view.rows[place]
             if row.is_entry or scope.takes(row):
@@ -321,13 +277,14 @@ def _by_score(places: npt.NDArray[np.int64], total: Floats, first: int) -> Itera
     yield places[np.argsort(-values, kind="stable")].tolist()
 
 
-def _eligible(corpus: Corpus, view: View, scores: Scores, mode: Mode) -> npt.NDArray[np.bool_]:
+def _eligible(ranked: "Ranked", mode: Mode) -> npt.NDArray[np.bool_]:
     """Rows that the search goes by; by words also the turns of an entry that holds them."""
+    view, scores = ranked.view, ranked.scores
     nothing: Floats = np.zeros(view.size, np.float32)
     words = scores.parts.get("words", nothing)
     by_words = (words > 0) & view.there
     if view.is_entry.any():
-        by_words |= corpus.citations(view).best_of_entries(words) > 0
+        by_words |= ranked.corpus.citations(view).best_of_entries(words) > 0
     if mode == "keyword":
         return by_words
     by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
@@ -356,8 +313,41 @@ class Ranked:
     scores: Scores
     words: tuple[str, ...]
 
-    def choose(self, selection: Selection, without: Set[int]) -> Chosen:
-        return choose(self.corpus, self.view, self.scores, self.words, selection, without)
+    def choose(self, selection: Selection, without: Set[int] = frozenset()) -> Chosen:
+        """The best first. What says the same as a better hit adds its message ids to that one, some of them at most.
+
+        Rows at the places in `without` are passed over, and entries that came from them.
+        """
+        said: dict[tuple[str, ...], Hit] = {}
+        left = selection.max_tokens
+        tried = too_long = 0
+        for places, row in _candidates(self, selection, without):
+            if len(said) >= selection.top_k or tried >= selection.top_k * _LOOK_FURTHER or left == 0:
+                break
+            key = _sameness(row)
+            if (twin := said.get(key)) is not None:
+                _merge(twin, row, places)
+                continue
+            tried += 1
+            text, passage = _shown(row.text, self.words, selection)
+            if left is not None:
+                cost = tokens(text)
+                if cost > left:
+                    too_long += 1
+                    continue
+                left -= cost
+            place = places[0]
+            said[key] = Hit(
+                row=row,
+                text=text,
+                score=round(float(self.scores.total[place]), 4),
+                why=self.scores.why(place),
+                message_ids=list(row.message_ids),
+                passage=passage,
+                embedded=bool(self.view.embedded[place]),
+                places=places,
+            )
+        return Chosen(list(said.values()), too_long)
 
     def turns_at(self, places: Sequence[int]) -> dict[int, tuple[str, int]]:
         """Of the rows at these places, those that are turns: the thread, and the position in it."""

@@ -57,7 +57,7 @@ class Lanes:
 
     async def quiet(self, belongs: Callable[[Hashable], bool]) -> None:
         """Return when every lane that `belongs` has done what it was given before this call."""
-        await asyncio.gather(*(self.run(lane, _nothing) for lane in list(self._locks) if belongs(lane)))
+        await asyncio.gather(*(self.run(lane, lambda: None) for lane in list(self._locks) if belongs(lane)))
 
     async def close(self) -> None:
         """Return when all that was begun is done."""
@@ -69,10 +69,6 @@ class Lanes:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=self._name)
         return self._pool
-
-
-def _nothing() -> None:
-    """Only its turn matters."""
 
 
 def _tell_of_failure(done: "asyncio.Future[T]") -> None:

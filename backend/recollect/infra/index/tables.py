@@ -69,17 +69,15 @@ class OwnerTable:
     def load(self, owner: str, dimensions: int) -> StoredRows:
         """All rows; IndexUnavailable where one stands there twice, or is not this owner's."""
         with self._guarded("read"):
-            stored = self._read(owner, dimensions)
+            table = self._open()
+            if table is None:
+                return StoredRows(vectors=np.zeros((0, dimensions), np.float32))
+            read = table.to_arrow()
+            _refuse_strange_rows(read, owner)
+            stored = stored_rows(read, dimensions)
+        del read
         return_free_memory()
         return stored
-
-    def _read(self, owner: str, dimensions: int) -> StoredRows:
-        table = self._open()
-        if table is None:
-            return StoredRows(vectors=np.zeros((0, dimensions), np.float32))
-        read = table.to_arrow()
-        _refuse_strange_rows(read, owner)
-        return stored_rows(read, dimensions)
 
     def load_files(
         self, owner: str, paths: Collection[str], row_ids: Collection[str], dimensions: int

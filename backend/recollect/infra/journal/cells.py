@@ -11,7 +11,7 @@ from recollect.domain.job import BOUNDARY, FLUSH, cells_lane
 from recollect.domain.model import JsonObject, Memcell, Turn
 from recollect.domain.strategy import ClosedCell
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database, QueueingStore
+from recollect.infra.journal.database import Database, QueueingStore, read_transaction, write_transaction
 from recollect.infra.journal.entry_rows import queue_entry_jobs
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
@@ -69,19 +69,14 @@ class SqlCellStore(QueueingStore):
         self._schedule = schedule
         self._strategies = strategies
 
-    async def look(self, space: str, thread_id: str, limit: int) -> list[Turn]:
+    @write_transaction
+    def look(self, connection: sqlite3.Connection, space: str, thread_id: str, limit: int) -> list[Turn]:
         """The oldest turns that no memcell holds, in order; from here on messages are counted anew."""
-
-        def look(connection: sqlite3.Connection) -> list[Turn]:
-            connection.execute(
-                "UPDATE threads SET unasked = 0 WHERE space = ? AND thread_id = ? AND unasked > 0",
-                (space, thread_id),
-            )
-            return [
-                turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (space, thread_id, limit))
-            ]
-
-        return await self._database.write(look)
+        connection.execute(
+            "UPDATE threads SET unasked = 0 WHERE space = ? AND thread_id = ? AND unasked > 0",
+            (space, thread_id),
+        )
+        return [turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (space, thread_id, limit))]
 
     async def count_buffered(self, space: str, thread_id: str) -> int:
         (row,) = await self._database.read(
@@ -273,33 +268,35 @@ class SqlCellTexts:
             (row["thread_id"], row["memcell_id"]) for row in await self._database.read(CELLS_OF_OWNER, bound)
         ]
 
-    async def _stored(
-        self, space: str, thread_id: str, memcell_id: str, turn_ids: Sequence[str]
+    @read_transaction
+    def _stored(
+        self,
+        connection: sqlite3.Connection,
+        space: str,
+        thread_id: str,
+        memcell_id: str,
+        turn_ids: Sequence[str],
     ) -> StoredCell | None:
         places = sorted(place for place in map(turn_number, turn_ids) if place is not None)
-
-        def read(connection: sqlite3.Connection) -> StoredCell | None:
-            heads = rows(
-                connection,
-                f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
-                (space, thread_id),
-            )
-            if not heads or not places:
-                return None
-            marks = ",".join("?" * len(places))
-            stored = named_rows(
-                connection,
-                f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position IN ({marks}) ORDER BY position",
-                (heads[0]["pk"], *places),
-            )
-            turns = tuple(turn_of(row) for row in stored)
-            bound = {"pk": heads[0]["pk"], "first": places[0] - _LOOK_BACK, "last": places[-1]}
-            parts = rows(connection, PARTS, {**bound, "first": places[0]})
-            holding = {turn.turn_id: part for turn in turns if (part := _part_of(turn, parts)) is not None}
-            texts = dict.fromkeys(row["text"] for row in named_rows(connection, RECALLED, bound))
-            return StoredCell(memcell_id, thread_of(heads[0]), turns, holding, "\n".join(texts))
-
-        return await self._database.query(read)
+        heads = rows(
+            connection,
+            f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
+            (space, thread_id),
+        )
+        if not heads or not places:
+            return None
+        marks = ",".join("?" * len(places))
+        stored = named_rows(
+            connection,
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position IN ({marks}) ORDER BY position",
+            (heads[0]["pk"], *places),
+        )
+        turns = tuple(turn_of(row) for row in stored)
+        bound = {"pk": heads[0]["pk"], "first": places[0] - _LOOK_BACK, "last": places[-1]}
+        parts = rows(connection, PARTS, {**bound, "first": places[0]})
+        holding = {turn.turn_id: part for turn in turns if (part := _part_of(turn, parts)) is not None}
+        texts = dict.fromkeys(row["text"] for row in named_rows(connection, RECALLED, bound))
+        return StoredCell(memcell_id, thread_of(heads[0]), turns, holding, "\n".join(texts))
 
 
 def _part_of(turn: Turn, parts: Sequence[dict[str, int]]) -> int | None:

@@ -29,7 +29,7 @@ from recollect.infra.journal.chat_rows import (
     update_turn,
     write_answer,
 )
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, QueueingStore, read_transaction, write_transaction
 from recollect.infra.journal.history_matching import follow_thread
 from recollect.infra.journal.prompts import (
     COSTS,
@@ -48,7 +48,7 @@ from recollect.infra.journal.turns import Schedule, queue_follow_up
 INTERRUPTED = "the server stopped before the answer was complete"
 
 
-class SqlChatStore:
+class SqlChatStore(QueueingStore):
     """Turns get their places when they arrive: the order of a thread is the order of arrival, by construction."""
 
     def __init__(
@@ -60,21 +60,19 @@ class SqlChatStore:
         on_due: Callable[[int], None] = lambda due: None,
         on_change: Callable[[str, str], None] = lambda space, thread_id: None,
     ) -> None:
-        self._database = database
-        self._clock = clock
+        super().__init__(database, clock=clock, on_due=on_due)
         self._schedule = schedule
-        self._on_due = on_due
         self._on_change = on_change
 
     async def requested(self, space: str, thread_id: str, key: str) -> tuple[bytes, Turn] | None:
         """What was asked under this key, and its answer."""
-        found = await self._database.read(
+        row = await self._database.one(
             "SELECT r.digest AS asked, t.* FROM chat_requests r JOIN threads h ON h.pk = r.thread_pk"
             " JOIN turns t ON t.thread_pk = h.pk AND t.position = r.answer"
             " WHERE h.space = ? AND h.thread_id = ? AND r.idempotency_key = ?",
             (space, thread_id, key),
         )
-        return (found[0]["asked"], turn_of(found[0])) if found else None
+        return (row["asked"], turn_of(row)) if row else None
 
     async def accept(self, space: str, request: ChatRequest, skip_reason: str | None = None) -> Accepted:
         """Durable when it returns, with status `queued`. Raises NotFound for another user's thread.
@@ -99,27 +97,21 @@ class SqlChatStore:
 
         return await self._database.write(accept_and_read, urgent=True)
 
-    async def begin(self, accepted: Accepted, prompt: SentPrompt) -> None:
+    @write_transaction
+    def begin(self, connection: sqlite3.Connection, accepted: Accepted, prompt: SentPrompt) -> None:
         """The turns take their place, the answer is streaming; what is about to be sent is written down."""
         now = self._clock()
+        rows = rows_of_request(connection, accepted)
+        settle_turns(connection, rows, accepted.turns, "complete")
+        settle_turns(connection, rows, accepted.answers, "streaming")
+        thread_pk = rows[accepted.answer.message_id]["thread_pk"]
+        _write_down(connection, thread_pk, accepted, prompt, now)
 
-        def begin(connection: sqlite3.Connection) -> None:
-            rows = rows_of_request(connection, accepted)
-            settle_turns(connection, rows, accepted.turns, "complete")
-            settle_turns(connection, rows, accepted.answers, "streaming")
-            thread_pk = rows[accepted.answer.message_id]["thread_pk"]
-            _write_down(connection, thread_pk, accepted, prompt, now)
-
-        await self._database.write(begin)
-
-    async def save(self, thread: Thread, answer: Turn, text: AnswerText) -> None:
+    @write_transaction
+    def save(self, connection: sqlite3.Connection, thread: Thread, answer: Turn, text: AnswerText) -> None:
         """What has streamed so far."""
-
-        def save(connection: sqlite3.Connection) -> None:
-            row = row_of_answer(connection, thread, answer)
-            write_answer(connection, row, text, "streaming", answer.model, None)
-
-        await self._database.write(save)
+        row = row_of_answer(connection, thread, answer)
+        write_answer(connection, row, text, "streaming", answer.model, None)
 
     async def finish(
         self,
@@ -156,8 +148,7 @@ class SqlChatStore:
             return turn, self._queue(connection, row["unasked"], accepted, jobs, now)
 
         turn, due = await self._database.write(finish)
-        if due is not None:
-            self._on_due(due)
+        self._notify(due)
         self._on_change(accepted.thread.space, accepted.thread.thread_id)
         return turn
 
@@ -182,9 +173,7 @@ class SqlChatStore:
 
     async def conversation(self, accepted: Accepted, most_turns: int) -> Conversation:
         """What the next prompt is made of. It costs what the window costs, not what the thread costs."""
-        return await self._database.query(
-            lambda connection: conversation_if_there(connection, accepted, most_turns)
-        )
+        return await self._database.query(lambda each: conversation_if_there(each, accepted, most_turns))
 
     async def tip(self, space: str, thread_id: str) -> list[Turn]:
         """The last turns of a thread, oldest first: enough to see what was asked last, and whether it was answered."""
@@ -214,81 +203,74 @@ class SqlChatStore:
 
     async def opening(self, space: str, thread_id: str, epoch: int) -> str | None:
         """The summary that this epoch began with."""
-        found = await self._database.read(
+        row = await self._database.one(
             "SELECT summary FROM epochs WHERE number = ? AND thread_pk ="
             " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
             (epoch, space, thread_id),
         )
-        return found[0]["summary"] if found else None
+        return row["summary"] if row else None
 
     async def last_cache(self, space: str, thread_id: str) -> str | None:
         """The backend and model whose cache holds the last prompt of the thread that got its whole answer."""
-        found = await self._database.read(
+        row = await self._database.one(
             "SELECT e.backend FROM prompts p JOIN turns t ON t.thread_pk = p.thread_pk AND t.position = p.position"
             " JOIN epochs e ON e.thread_pk = p.thread_pk AND e.number = p.epoch"
             " WHERE t.status = 'complete' AND p.thread_pk ="
             " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY p.position DESC LIMIT 1",
             (space, thread_id),
         )
-        return found[0]["backend"] if found else None
+        return row["backend"] if row else None
 
-    async def live_prompt(
-        self, space: str, thread_id: str, epoch: int | None = None, holding: Sequence[int] = ()
+    @read_transaction
+    def live_prompt(
+        self,
+        connection: sqlite3.Connection,
+        space: str,
+        thread_id: str,
+        epoch: int | None = None,
+        holding: Sequence[int] = (),
     ) -> list[JsonObject] | None:
         """The thread's last prompt with its answer; None where that epoch has ended, or began after those places."""
-
-        def read(connection: sqlite3.Connection) -> list[JsonObject] | None:
-            pk = thread_pk_of(connection, space, thread_id)
-            last = last_prompt(connection, pk)
-            if last is None or last.epoch != (last.epoch if epoch is None else epoch):
-                return None
-            begins = connection.execute(
-                "SELECT first_position FROM epochs WHERE thread_pk = ? AND number = ?"
-                " AND number = (SELECT max(number) FROM epochs WHERE thread_pk = ?)",
-                (pk, last.epoch, pk),
-            ).fetchone()
-            if begins is None or not all(begins[0] <= place <= last.position for place in holding):
-                return None
-            answer = connection.execute(
-                "SELECT content FROM turns WHERE thread_pk = ? AND position = ? AND status = 'complete'"
-                " AND tool_calls_json IS NULL",
-                (pk, last.position),
-            ).fetchone()
-            if answer is None:
-                return None
-            messages = [json.loads(line) for line in last.messages.split(b"\n") if line]
-            return [*messages, {"role": "assistant", "content": answer[0]}]
-
-        return await self._database.query(read)
+        pk = thread_pk_of(connection, space, thread_id)
+        last = last_prompt(connection, pk)
+        if last is None or last.epoch != (last.epoch if epoch is None else epoch):
+            return None
+        begins = connection.execute(
+            "SELECT first_position FROM epochs WHERE thread_pk = ? AND number = ?"
+            " AND number = (SELECT max(number) FROM epochs WHERE thread_pk = ?)",
+            (pk, last.epoch, pk),
+        ).fetchone()
+        if begins is None or not all(begins[0] <= place <= last.position for place in holding):
+            return None
+        answer = connection.execute(
+            "SELECT content FROM turns WHERE thread_pk = ? AND position = ? AND status = 'complete'"
+            " AND tool_calls_json IS NULL",
+            (pk, last.position),
+        ).fetchone()
+        if answer is None:
+            return None
+        messages = [json.loads(line) for line in last.messages.split(b"\n") if line]
+        return [*messages, {"role": "assistant", "content": answer[0]}]
 
     async def keep(self, space: str, thread_id: str, epoch: int, cut: int, digest: str, text: str) -> None:
         """For the epoch's end, of all before `cut`. One that comes too late, or whose thread is gone, is dropped."""
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "INSERT INTO summaries (thread_pk, epoch, cut, digest, text)"
-                    " SELECT t.pk, ?, ?, ?, ? FROM threads t WHERE space = ? AND thread_id = ?"
-                    " AND (SELECT max(number) FROM epochs WHERE thread_pk = t.pk) = ?"
-                    " ON CONFLICT (thread_pk, epoch) DO UPDATE SET cut = excluded.cut, digest = excluded.digest,"
-                    " text = excluded.text",
-                    (epoch, cut, digest, text, space, thread_id, epoch),
-                ).rowcount
-            )
+        await self._database.execute(
+            "INSERT INTO summaries (thread_pk, epoch, cut, digest, text)"
+            " SELECT t.pk, ?, ?, ?, ? FROM threads t WHERE space = ? AND thread_id = ?"
+            " AND (SELECT max(number) FROM epochs WHERE thread_pk = t.pk) = ?"
+            " ON CONFLICT (thread_pk, epoch) DO UPDATE SET cut = excluded.cut, digest = excluded.digest,"
+            " text = excluded.text",
+            (epoch, cut, digest, text, space, thread_id, epoch),
         )
 
     async def record_receipt(
         self, space: str, thread_id: str, subject: str, stage: str, detail: JsonObject
     ) -> None:
         """What happened at a stage to a turn or a memcell of a thread that is still there."""
-        now = self._clock()
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at)"
-                    " SELECT pk, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?",
-                    (subject, stage, json.dumps(detail, ensure_ascii=False), now, space, thread_id),
-                ).rowcount
-            )
+        await self._database.execute(
+            "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at)"
+            " SELECT pk, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?",
+            (subject, stage, json.dumps(detail, ensure_ascii=False), self._clock(), space, thread_id),
         )
 
     async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
@@ -298,30 +280,28 @@ class SqlChatStore:
 
     async def recover(self) -> int:
         """After a kill: what was being answered is marked, and never answered unasked later."""
-        now = self._clock()
-
-        def recover(connection: sqlite3.Connection) -> tuple[int, int | None]:
-            open_turns = list(named_rows(connection, OPEN_TURNS))
-            due = None
-            for row in open_turns:
-                turn = turn_of(row)
-                if turn.role != "assistant":
-                    status: Status = "complete"
-                else:
-                    status = "partial" if turn.content or turn.reasoning else "failed"
-                update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
-                connection.execute(
-                    "UPDATE prompts SET detail_json = json_set(detail_json, '$.error', ?) WHERE turn_pk = ?",
-                    (INTERRUPTED, row["turn_pk"]),
-                )
-                if not row["incognito"]:
-                    due = queue_follow_up(connection, row["space"], row["thread_id"], 0, now, self._schedule)
-            return len(open_turns), due
-
-        count, due = await self._database.write(recover)
-        if due is not None:
-            self._on_due(due)
+        count, due = await self._end_open_turns()
+        self._notify(due)
         return count
+
+    @write_transaction
+    def _end_open_turns(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
+        open_turns = list(named_rows(connection, OPEN_TURNS))
+        due, now = None, self._clock()
+        for row in open_turns:
+            turn = turn_of(row)
+            if turn.role != "assistant":
+                status: Status = "complete"
+            else:
+                status = "partial" if turn.content or turn.reasoning else "failed"
+            update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
+            connection.execute(
+                "UPDATE prompts SET detail_json = json_set(detail_json, '$.error', ?) WHERE turn_pk = ?",
+                (INTERRUPTED, row["turn_pk"]),
+            )
+            if not row["incognito"]:
+                due = queue_follow_up(connection, row["space"], row["thread_id"], 0, now, self._schedule)
+        return len(open_turns), due
 
 
 def _write_down(

@@ -19,7 +19,7 @@ from recollect.domain.entries.entry import (
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.paths import file_name
-from recollect.infra.journal.database import Database, QueueingStore
+from recollect.infra.journal.database import Database, QueueingStore, write_transaction
 from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_file, mark_filed
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, file_of, known_of
 from recollect.infra.journal.rows import queue_jobs
@@ -55,46 +55,41 @@ class SqlEntryFileStore(QueueingStore):
         found = await self._database.read("SELECT entry_id FROM leaving_entries WHERE path = ?", (path,))
         return frozenset(row["entry_id"] for row in found)
 
-    async def announce(self, path: str, writing: str, filing: Mapping[str, str]) -> None:
+    @write_transaction
+    def announce(
+        self, connection: sqlite3.Connection, path: str, writing: str, filing: Mapping[str, str]
+    ) -> None:
         """Before a file is put in place: if we die then, what stands there is known to be ours."""
+        connection.execute("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
+        connection.executemany(
+            "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
+            [(digest, path, entry_id) for entry_id, digest in filing.items()],
+        )
 
-        def announce(connection: sqlite3.Connection) -> None:
-            connection.execute("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
-            connection.executemany(
-                "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
-                [(digest, path, entry_id) for entry_id, digest in filing.items()],
-            )
-
-        await self._database.write(announce)
-
-    async def record(self, path: str, revision: int, digest: str, gone: Collection[str]) -> None:
+    @write_transaction
+    def record(
+        self, connection: sqlite3.Connection, path: str, revision: int, digest: str, gone: Collection[str]
+    ) -> None:
         """After it is in place. What was changed since it was rendered has yet to be written."""
+        connection.execute(
+            "UPDATE entry_files SET written = ?, digest = ?, writing = NULL WHERE path = ?",
+            (revision, digest, path),
+        )
+        connection.execute(
+            "UPDATE entries SET filed = filing, filing = NULL WHERE path = ? AND filing IS NOT NULL",
+            (path,),
+        )
+        drop_leaving(connection, path, gone)
 
-        def record(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "UPDATE entry_files SET written = ?, digest = ?, writing = NULL WHERE path = ?",
-                (revision, digest, path),
-            )
-            connection.execute(
-                "UPDATE entries SET filed = filing, filing = NULL WHERE path = ? AND filing IS NOT NULL",
-                (path,),
-            )
-            drop_leaving(connection, path, gone)
-
-        await self._database.write(record)
-
-    async def removed(self, path: str) -> bool:
+    @write_transaction
+    def removed(self, connection: sqlite3.Connection, path: str) -> bool:
         """The file is gone, and nothing is known of it any longer. False where entries should stand in it."""
-
-        def remove(connection: sqlite3.Connection) -> bool:
-            held = connection.execute("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)).fetchone()
-            if held is None:
-                forget_file(connection, path, jobs=False)
-            else:
-                _unwrite(connection, path)
-            return held is None
-
-        return await self._database.write(remove)
+        held = connection.execute("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)).fetchone()
+        if held is None:
+            forget_file(connection, path, jobs=False)
+        else:
+            _unwrite(connection, path)
+        return held is None
 
     async def take_in(
         self,
@@ -245,14 +240,11 @@ class SqlSkillFiles:
             (path, text),
         )
 
-    async def record(self, path: str, text: str) -> None:
+    @write_transaction
+    def record(self, connection: sqlite3.Connection, path: str, text: str) -> None:
         """Record the text of the file on disk."""
-
-        def write(connection: sqlite3.Connection) -> None:
-            self._see(connection, path, text, "extraction", FROM_CASES)
-            connection.execute("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
-
-        await self._database.write(write)
+        self._see(connection, path, text, "extraction", FROM_CASES)
+        connection.execute("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
 
     async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
         """The file as it stands, and who made it so; what we announced is our own."""
@@ -292,24 +284,18 @@ class SqlSkillFiles:
         keep = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
         await self._database.execute_many(keep, [(case_id,) for case_id in case_ids])
 
-    async def move(self, path: str, to: str) -> None:
+    @write_transaction
+    def move(self, connection: sqlite3.Connection, path: str, to: str) -> None:
         """A person gave the file another place: all that is known of it is known of that one."""
+        for table in ("skill_files", "skill_versions"):
+            connection.execute(f"DELETE FROM {table} WHERE path = ?", (to,))
+            connection.execute(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))
 
-        def write(connection: sqlite3.Connection) -> None:
-            for table in ("skill_files", "skill_versions"):
-                connection.execute(f"DELETE FROM {table} WHERE path = ?", (to,))
-                connection.execute(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))
-
-        await self._database.write(write)
-
-    async def forget(self, path: str) -> None:
+    @write_transaction
+    def forget(self, connection: sqlite3.Connection, path: str) -> None:
         """The file and all that it held before."""
-
-        def delete(connection: sqlite3.Connection) -> None:
-            for table in ("skill_files", "skill_versions"):
-                connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
-
-        await self._database.write(delete)
+        for table in ("skill_files", "skill_versions"):
+            connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
 
     def _see(self, connection: sqlite3.Connection, path: str, text: str, actor: Actor, cause: str) -> None:
         row = connection.execute(

@@ -11,7 +11,7 @@ from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, Turn
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
     THREAD_COLUMNS,
@@ -133,28 +133,32 @@ class SqlTranscriptStore:
             ),
         )  # fmt: skip
 
-    async def record(self, space: str, thread_id: str, part: StoredPart, cells: Sequence[Memcell]) -> None:
+    @write_transaction
+    def record(
+        self,
+        connection: sqlite3.Connection,
+        space: str,
+        thread_id: str,
+        part: StoredPart,
+        cells: Sequence[Memcell],
+    ) -> None:
         """After the file is in place."""
-
-        def store(connection: sqlite3.Connection) -> None:
-            row = connection.execute(
-                "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-            ).fetchone()
-            if row is None:
-                return
-            connection.execute(
-                "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
-                " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
-                (
-                    part.first_position, part.last_position, part.header_revision, part.digest, row[0], part.part,
-                ),
-            )  # fmt: skip
-            connection.executemany(
-                "UPDATE memcell SET transcribed = 1 WHERE thread_pk = ? AND memcell_id = ?",
-                [(row[0], cell.memcell_id) for cell in cells],
-            )
-
-        await self._database.write(store)
+        row = connection.execute(
+            "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+        ).fetchone()
+        if row is None:
+            return
+        connection.execute(
+            "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
+            " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
+            (
+                part.first_position, part.last_position, part.header_revision, part.digest, row[0], part.part,
+            ),
+        )  # fmt: skip
+        connection.executemany(
+            "UPDATE memcell SET transcribed = 1 WHERE thread_pk = ? AND memcell_id = ?",
+            [(row[0], cell.memcell_id) for cell in cells],
+        )
 
     async def forget_part(self, space: str, thread_id: str, part: int) -> None:
         """The file is gone: whatever stands there next is not ours until we have written it."""
@@ -164,16 +168,13 @@ class SqlTranscriptStore:
             (part, space, thread_id),
         )
 
-    async def forget_parts(self, space: str, user_id: str, thread_id: str) -> None:
+    @write_transaction
+    def forget_parts(self, connection: sqlite3.Connection, space: str, user_id: str, thread_id: str) -> None:
         """All files of a user's thread are gone; what the thread holds now has yet to be written."""
-
-        def forget(connection: sqlite3.Connection) -> None:
-            mine = "(SELECT pk FROM threads WHERE space = ? AND user_id = ? AND thread_id = ?)"
-            bound = (space, user_id, thread_id)
-            connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {mine}", bound)
-            connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {mine}", bound)
-
-        await self._database.write(forget)
+        mine = "(SELECT pk FROM threads WHERE space = ? AND user_id = ? AND thread_id = ?)"
+        bound = (space, user_id, thread_id)
+        connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {mine}", bound)
+        connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {mine}", bound)
 
     async def known_parts(self) -> list[KnownPart]:
         """Every file that should stand in the vault."""
@@ -184,28 +185,30 @@ class SqlTranscriptStore:
             known += [_known_part_of(row) for row in page]
         return known
 
-    async def revise(
-        self, space: str, thread_id: str, turns: Sequence[Turn], header: Mapping[str, Any]
+    @write_transaction
+    def revise(
+        self,
+        connection: sqlite3.Connection,
+        space: str,
+        thread_id: str,
+        turns: Sequence[Turn],
+        header: Mapping[str, Any],
     ) -> int:
         """Take in what a person changed: the words of turns, title and tags. Returns how many turns it changed.
 
         A turn that is gone, or has another message id, stays as it is.
         """
-
-        def revise(connection: sqlite3.Connection) -> int:
-            row = connection.execute(
-                "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-            ).fetchone()
-            if row is None:
-                return 0
-            changed = [turn for turn in turns if _revise_turn(connection, row[0], turn)]
-            if changed:
-                connection.execute(COUNT_REVISION, (row[0],))
-            if header:
-                _revise_header(connection, row[0], header)
-            return len(changed)
-
-        return await self._database.write(revise)
+        row = connection.execute(
+            "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+        ).fetchone()
+        if row is None:
+            return 0
+        changed = [turn for turn in turns if _revise_turn(connection, row[0], turn)]
+        if changed:
+            connection.execute(COUNT_REVISION, (row[0],))
+        if header:
+            _revise_header(connection, row[0], header)
+        return len(changed)
 
     async def queue_transcript_edits(
         self, space: str, thread_id: str, part: int, now: int, *, gone: bool = False

@@ -9,7 +9,7 @@ from recollect.domain.identity import message_key, thread_key, turn_id
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import STRATEGY
-from recollect.infra.journal.database import Database, QueueingStore
+from recollect.infra.journal.database import Database, QueueingStore, write_transaction
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.journal.forget_entries import forget_derived, forget_note, forget_quotes, remove_entries
@@ -243,21 +243,18 @@ class SqlForgetting(QueueingStore):
         """What those left who worked with the words while they were forgotten. It is finished by jobs of its own."""
         await self._change(lambda connection: _forget_late(connection, task, self._clock()))
 
-    async def forget_owner(self, space: str, user_id: str) -> None:
+    @write_transaction
+    def forget_owner(self, connection: sqlite3.Connection, space: str, user_id: str) -> None:
         """What is known of a forgotten user; but for what came from threads that they have opened since."""
         now, owner = self._clock(), owner_folder(space, user_id)
-
-        def forget(connection: sqlite3.Connection) -> None:
-            left = connection.execute(
-                "SELECT 1 FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
-            ).fetchone()
-            if left is None:
-                forget_owner(connection, space, owner)
-            else:
-                found = named_rows(connection, WITHOUT_SOURCE, (space, owner))
-                remove_entries(connection, space, [known_of(row) for row in found], now)
-
-        await self._database.write(forget)
+        left = connection.execute(
+            "SELECT 1 FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
+        ).fetchone()
+        if left is None:
+            forget_owner(connection, space, owner)
+        else:
+            found = named_rows(connection, WITHOUT_SOURCE, (space, owner))
+            remove_entries(connection, space, [known_of(row) for row in found], now)
 
     async def tombstones_of(self, space: str, user_id: str) -> dict[str, list[tuple[int, str]]]:
         """By the keys of a user's threads: (turn number, message key) of all that was forgotten."""

@@ -15,7 +15,7 @@ from recollect.domain.history_matching import (
     said_digest,
 )
 from recollect.domain.model import Turn
-from recollect.infra.journal.database import Database, Row
+from recollect.infra.journal.database import Database, Row, read_transaction
 from recollect.infra.journal.rows import TURN_COLUMNS, insert_rows, named_rows, rows, turn_of
 
 AT_ONCE = 500
@@ -277,8 +277,10 @@ class SqlChainStore:
             return [] if len(chains) == 1 else None
         return _sightings(found, len(chains) - (digest != chains[-1]))
 
-    async def in_the_middle(
+    @read_transaction
+    def in_the_middle(
         self,
+        connection: sqlite3.Connection,
         space: str,
         user_id: str,
         said: Sequence[bytes],
@@ -293,21 +295,17 @@ class SqlChainStore:
         fewest = max(FEWEST_IN_THE_MIDDLE, longer_than + 1)
         ends = range(fewest, len(said) + 1)
         pairs = [pair_digest(root, said[end - 2], said[end - 1]) for end in ends]
-
-        def find(connection: sqlite3.Connection) -> list[Sighting]:
-            pk = _thread_pk(connection, space, thread_id)
-            for number in _that_exist(connection, "pair", pairs, pk):
-                run = said[: ends[number]]
-                found = [
-                    row
-                    for row in named_rows(connection, *_sighted("pair", space, user_id, pairs[number], pk))
-                    if _leads_here(connection, row["thread_pk"], row["position"], run)
-                ]
-                if found:
-                    return _sightings(found, len(run))
-            return []
-
-        return await self._database.query(find)
+        pk = _thread_pk(connection, space, thread_id)
+        for number in _that_exist(connection, "pair", pairs, pk):
+            run = said[: ends[number]]
+            found = [
+                row
+                for row in named_rows(connection, *_sighted("pair", space, user_id, pairs[number], pk))
+                if _leads_here(connection, row["thread_pk"], row["position"], run)
+            ]
+            if found:
+                return _sightings(found, len(run))
+        return []
 
 
 def _begun(

@@ -13,7 +13,7 @@ from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.forgetting import BURY
 from recollect.infra.journal.people import ADD_KEY
 from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
@@ -27,41 +27,41 @@ class SqlImporter:
         self._database = database
         self._clock = clock
 
-    async def add_thread(
-        self, thread: Thread, turns: list[Turn], cells: list[Memcell], parts: list[StoredPart]
+    @write_transaction
+    def add_thread(
+        self,
+        connection: sqlite3.Connection,
+        thread: Thread,
+        turns: list[Turn],
+        cells: list[Memcell],
+        parts: list[StoredPart],
     ) -> None:
         now = self._clock()
-
-        def insert(connection: sqlite3.Connection) -> None:
-            thread_pk = _insert_thread(connection, thread, turns)
-            insert_rows(connection, INSERT_TURNS, [_turn_row(thread_pk, turn) for turn in turns])
-            connection.executemany(
-                "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
-                [(thread_pk, turn_number(turn.turn_id)) for turn in turns if turn.edited],
-            )
-            pks = dict(
-                connection.execute(
-                    "SELECT position, pk FROM turns WHERE thread_pk = ?", (thread_pk,)
-                ).fetchall()
-            )
-            celled = _insert_cells(connection, thread_pk, thread, turns, cells, pks, now)
-            _insert_buffer(connection, thread_pk, thread, turns, pks, celled)
-            connection.executemany(
-                "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
-                " digest, writing) VALUES (?, ?, ?, ?, 1, ?, ?)",
-                [
-                    (thread_pk, item.part, item.first_position, item.last_position, item.digest, item.writing)
-                    for item in parts
-                ],
-            )
-            key = thread_key(thread.space, thread.thread_id)
-            jobs = [
-                NewJob(BOUNDARY, cells_lane(key), thread.space, thread.thread_id, now),
-                NewJob(TRANSCRIBE, vault_lane(key), thread.space, thread.thread_id, now),
-            ]
-            queue_jobs(connection, jobs, now)
-
-        await self._database.write(insert)
+        thread_pk = _insert_thread(connection, thread, turns)
+        insert_rows(connection, INSERT_TURNS, [_turn_row(thread_pk, turn) for turn in turns])
+        connection.executemany(
+            "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
+            [(thread_pk, turn_number(turn.turn_id)) for turn in turns if turn.edited],
+        )
+        pks = dict(
+            connection.execute("SELECT position, pk FROM turns WHERE thread_pk = ?", (thread_pk,)).fetchall()
+        )
+        celled = _insert_cells(connection, thread_pk, thread, turns, cells, pks, now)
+        _insert_buffer(connection, thread_pk, thread, turns, pks, celled)
+        connection.executemany(
+            "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
+            " digest, writing) VALUES (?, ?, ?, ?, 1, ?, ?)",
+            [
+                (thread_pk, item.part, item.first_position, item.last_position, item.digest, item.writing)
+                for item in parts
+            ],
+        )
+        key = thread_key(thread.space, thread.thread_id)
+        jobs = [
+            NewJob(BOUNDARY, cells_lane(key), thread.space, thread.thread_id, now),
+            NewJob(TRANSCRIBE, vault_lane(key), thread.space, thread.thread_id, now),
+        ]
+        queue_jobs(connection, jobs, now)
 
     async def add_tombstones(self, file: TombstoneFile) -> None:
         rows = [(file.space, file.user_id, file.thread_key, key, number) for number, key in file.messages]

@@ -3,13 +3,13 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from recollect.domain.model import Note
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import Expected, ThreadProgress
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.files import note_of
 from recollect.infra.journal.rows import THREAD_COLUMNS, thread_of
 
@@ -129,17 +129,15 @@ class SqlIndexLedger:
         self._database = database
 
     async def knows(self, generation: str) -> bool:
-        found = await self._database.read("SELECT 1 FROM index_generations WHERE name = ?", (generation,))
-        return bool(found)
+        return bool(
+            await self._database.read("SELECT 1 FROM index_generations WHERE name = ?", (generation,))
+        )
 
-    async def add_generation(self, generation: str) -> None:
+    @write_transaction
+    def add_generation(self, connection: sqlite3.Connection, generation: str) -> None:
         """Start a generation's records from nothing."""
-
-        def add(connection: sqlite3.Connection) -> None:
-            _delete(connection, "= ?", (generation,))
-            connection.execute("INSERT INTO index_generations (name) VALUES (?)", (generation,))
-
-        await self._database.write(add)
+        _delete(connection, "= ?", (generation,))
+        connection.execute("INSERT INTO index_generations (name) VALUES (?)", (generation,))
 
     async def keep_only(self, generation: str) -> None:
         """Drop the records of all other generations."""
@@ -150,12 +148,20 @@ class SqlIndexLedger:
         found = await self._database.read(_BEHIND, {"generation": generation, "after": after, "limit": limit})
         return [_progress_of(row) for row in found]
 
+    async def all_behind(self, generation: str) -> AsyncIterator[ThreadProgress]:
+        """All threads that have something to index or to embed."""
+        after = 0
+        while page := await self.behind(generation, after):
+            after = page[-1].thread_pk
+            for progress in page:
+                yield progress
+
     async def progress(self, generation: str, space: str, thread_id: str) -> ThreadProgress | None:
-        found = await self._database.read(
+        row = await self._database.one(
             f"{_PROGRESS} AND t.space = :space AND t.thread_id = :thread_id",
             {"generation": generation, "space": space, "thread_id": thread_id},
         )
-        return _progress_of(found[0]) if found else None
+        return _progress_of(row) if row else None
 
     async def owner_progress(self, generation: str, space: str, user_id: str) -> list[ThreadProgress]:
         """All threads of an owner, in a fixed order."""
@@ -169,46 +175,34 @@ class SqlIndexLedger:
         self, generation: str, seen: ThreadProgress, words_to: int, vectors_to: int
     ) -> bool:
         """False where the thread was edited since it was `seen`: the caller looks again."""
-        return await self._database.write(
-            lambda connection: (
-                connection.execute(_RECORD_WORDS, _bound(generation, seen, words_to, vectors_to)).rowcount
-                == 1
-            )
-        )
+        bound = _bound(generation, seen, words_to, vectors_to)
+        return await self._database.execute(_RECORD_WORDS, bound) == 1
 
     async def record_vectors(
         self, generation: str, seen: ThreadProgress, vectors_to: int, refused: int = 0
     ) -> bool:
         """All up to there have their vectors, but for so many more, or fewer, that the model has refused."""
         bound = _bound(generation, seen, 0, vectors_to) | {"refused": refused}
-        return await self._database.write(
-            lambda connection: connection.execute(_RECORD_VECTORS, bound).rowcount == 1
-        )
+        return await self._database.execute(_RECORD_VECTORS, bound) == 1
 
     async def reset_thread(self, generation: str, thread_pk: int) -> None:
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "DELETE FROM index_progress WHERE generation = ? AND thread_pk = ?",
-                    (generation, thread_pk),
-                ).rowcount
-            )
+        await self._database.execute(
+            "DELETE FROM index_progress WHERE generation = ? AND thread_pk = ?", (generation, thread_pk)
         )
 
-    async def reset_owner(self, generation: str, owner: str, space: str, user_id: str) -> None:
+    @write_transaction
+    def reset_owner(
+        self, connection: sqlite3.Connection, generation: str, owner: str, space: str, user_id: str
+    ) -> None:
         """Nothing of this owner is in the index any more."""
-
-        def reset(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "DELETE FROM index_progress WHERE generation = ? AND thread_pk IN"
-                " (SELECT pk FROM threads WHERE space = ? AND user_id = ?)",
-                (generation, space, user_id),
-            )
-            connection.execute(
-                "DELETE FROM indexed_notes WHERE generation = ? AND owner = ?", (generation, owner)
-            )
-
-        await self._database.write(reset)
+        connection.execute(
+            "DELETE FROM index_progress WHERE generation = ? AND thread_pk IN"
+            " (SELECT pk FROM threads WHERE space = ? AND user_id = ?)",
+            (generation, space, user_id),
+        )
+        connection.execute(
+            "DELETE FROM indexed_notes WHERE generation = ? AND owner = ?", (generation, owner)
+        )
 
     async def expected(self, generation: str, owner: str, space: str, user_id: str) -> Expected:
         """How much of an owner must be in the index at least: a turn of tool calls alone may have a row too."""
@@ -255,10 +249,8 @@ class SqlIndexLedger:
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]
     ) -> set[tuple[str, int]]:
         """Of these turns (thread, position) of a user, those that are not forgotten."""
-        wanted = ", ".join("(?, ?)" for _ in places)
         found = await self._database.read(
-            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
-            " SELECT w.thread_id, w.position FROM wanted w"
+            f"{_wanted(places)} SELECT w.thread_id, w.position FROM wanted w"
             " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id AND t.user_id = ?"
             " JOIN turns u ON u.thread_pk = t.pk AND u.position = w.position",
             (*(value for place in places for value in place), space, user_id),
@@ -269,10 +261,8 @@ class SqlIndexLedger:
         self, space: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
         """The part of the transcript that holds each turn (thread, position); those in no file yet are left out."""
-        wanted = ", ".join("(?, ?)" for _ in places)
         found = await self._database.read(
-            f"WITH wanted (thread_id, position) AS (VALUES {wanted})"
-            " SELECT w.thread_id, w.position, p.part FROM wanted w"
+            f"{_wanted(places)} SELECT w.thread_id, w.position, p.part FROM wanted w"
             " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id"
             " JOIN transcript_parts p ON p.thread_pk = t.pk AND p.part = ("
             "SELECT max(part) FROM transcript_parts WHERE thread_pk = t.pk AND first_position <= w.position)"
@@ -319,8 +309,10 @@ class SqlIndexLedger:
         )
         return [row["owner"] for row in found]
 
-    async def record_notes(
+    @write_transaction
+    def record_notes(
         self,
+        connection: sqlite3.Connection,
         generation: str,
         owner: str,
         put: Sequence[Note],
@@ -331,18 +323,18 @@ class SqlIndexLedger:
     ) -> None:
         """`counts` says how many rows, or with `embedded` how many vectors, each note has, by its path."""
         numbers = counts or {}
+        connection.executemany(
+            "DELETE FROM indexed_notes WHERE generation = ? AND path = ?",
+            [(generation, path) for path in removed],
+        )
+        connection.executemany(
+            _RECORD_EMBEDDED_NOTE if embedded else _RECORD_NOTE,
+            [(generation, note.path, owner, note.digest, numbers.get(note.path, 0)) for note in put],
+        )
 
-        def record(connection: sqlite3.Connection) -> None:
-            connection.executemany(
-                "DELETE FROM indexed_notes WHERE generation = ? AND path = ?",
-                [(generation, path) for path in removed],
-            )
-            connection.executemany(
-                _RECORD_EMBEDDED_NOTE if embedded else _RECORD_NOTE,
-                [(generation, note.path, owner, note.digest, numbers.get(note.path, 0)) for note in put],
-            )
 
-        await self._database.write(record)
+def _wanted(places: Sequence[tuple[str, int]]) -> str:
+    return f"WITH wanted (thread_id, position) AS (VALUES {', '.join('(?, ?)' for _ in places)})"
 
 
 def _delete(connection: sqlite3.Connection, condition: str, bound: tuple[str, ...]) -> None:

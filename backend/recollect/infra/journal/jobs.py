@@ -8,7 +8,7 @@ from typing import Any
 from recollect.domain.job import Job, JobState
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.rows import add_causes, json_or_none, made, named_rows
 
 MAX_INTERRUPTIONS = 25
@@ -43,29 +43,24 @@ class SqlJobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def shift(self, now: int, back_ms: int | None = None) -> None:
+    @write_transaction
+    def shift(self, connection: sqlite3.Connection, now: int, back_ms: int | None = None) -> None:
         """The clock went back: what is due by the old time is due as much sooner.
 
         Without `back_ms` it is told from the jobs themselves: none can have been made in the future.
         """
+        if back_ms is None:
+            (newest,) = connection.execute("SELECT max(created) FROM jobs WHERE state = 'queued'").fetchone()
+            back_ms = 0 if newest is None else newest - now
+        if back_ms > 0:
+            connection.execute(
+                "UPDATE jobs SET run_at = max(?, run_at - ?), created = min(created, ?) WHERE state = 'queued'",
+                (now, back_ms, now),
+            )
 
-        def shift(connection: sqlite3.Connection) -> None:
-            back = back_ms
-            if back is None:
-                (newest,) = connection.execute(
-                    "SELECT max(created) FROM jobs WHERE state = 'queued'"
-                ).fetchone()
-                back = 0 if newest is None else newest - now
-            if back > 0:
-                connection.execute(
-                    "UPDATE jobs SET run_at = max(?, run_at - ?), created = min(created, ?) WHERE state = 'queued'",
-                    (now, back, now),
-                )
-
-        await self._database.write(shift)
-
-    async def recover(
-        self, *, but_not: Sequence[int] = (), counted: bool = True
+    @write_transaction
+    def recover(
+        self, connection: sqlite3.Connection, *, but_not: Sequence[int] = (), counted: bool = True
     ) -> tuple[int, dict[int, int]]:
         """Queue again what says it runs and does not. Unless `counted`, it is no interruption.
 
@@ -74,79 +69,75 @@ class SqlJobStore:
         """
         running = ",".join(str(int(job_id)) for job_id in but_not)
         lost = f"state = 'running' AND pk NOT IN ({running})"
+        heirs = _leave_to_twins(connection, lost)
+        connection.execute(
+            "UPDATE jobs SET state = 'dead', leased_until = NULL,"
+            " error = 'the process died ' || (interruptions + 1) || ' times while this job ran'"
+            f" WHERE {lost} AND interruptions >= ?",
+            (MAX_INTERRUPTIONS,),
+        )
+        queued = connection.execute(
+            f"UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + {int(counted)}"
+            f" WHERE {lost}"
+        ).rowcount
+        return queued, heirs
 
-        def recover(connection: sqlite3.Connection) -> tuple[int, dict[int, int]]:
-            heirs = _leave_to_twins(connection, lost)
-            connection.execute(
-                "UPDATE jobs SET state = 'dead', leased_until = NULL,"
-                " error = 'the process died ' || (interruptions + 1) || ' times while this job ran'"
-                f" WHERE {lost} AND interruptions >= ?",
-                (MAX_INTERRUPTIONS,),
-            )
-            queued = connection.execute(
-                f"UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + {int(counted)}"
-                f" WHERE {lost}"
-            ).rowcount
-            return queued, heirs
-
-        return await self._database.write(recover)
-
-    async def claim(
-        self, now: int, leased_until: int, free: Sequence[tuple[Sequence[str], int]]
+    @write_transaction
+    def claim(
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        leased_until: int,
+        free: Sequence[tuple[Sequence[str], int]],
     ) -> tuple[list[Job], int | None]:
         """Start jobs that are due: of each group of kinds up to its number. Also tells when the next one is due."""
-
-        def claim(connection: sqlite3.Connection) -> tuple[list[Job], int | None]:
-            claimed: list[Job] = []
-            due: list[int] = []
-            for kinds, workers in free:
-                left = workers
-                for kind in kinds:
-                    bound = {"now": now, "leased_until": leased_until, "limit": left, "kind": kind}
-                    started = [_job_of(row) for row in named_rows(connection, CLAIM, bound)]
-                    claimed += started
-                    left -= len(started)
-                    if left > 0:
-                        due += [time for (time,) in connection.execute(NEXT_DUE, (kind,))]
-            return claimed, min(due, default=None)
-
-        return await self._database.write(claim)
+        claimed: list[Job] = []
+        due: list[int] = []
+        for kinds, workers in free:
+            left = workers
+            for kind in kinds:
+                bound = {"now": now, "leased_until": leased_until, "limit": left, "kind": kind}
+                started = [_job_of(row) for row in named_rows(connection, CLAIM, bound)]
+                claimed += started
+                left -= len(started)
+                if left > 0:
+                    due += [time for (time,) in connection.execute(NEXT_DUE, (kind,))]
+        return claimed, min(due, default=None)
 
     async def complete(self, job: Job) -> bool:
         """The job is done and goes. False when its lease was lost meanwhile."""
         return await self._settle("DELETE FROM jobs WHERE {mine}", job, {})
 
-    async def put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> int | None:
+    @write_transaction
+    def put_back(
+        self, connection: sqlite3.Connection, job: Job, run_at: int, *, attempts: int, error: str | None
+    ) -> int | None:
         """The job waits again until `run_at`; where its twin waits already, that one does for both.
 
         Returns the id of the one that waits; None when the lease was lost meanwhile.
         """
         mine = {"pk": job.job_id, "claims": job.claims}
-
-        def put_back(connection: sqlite3.Connection) -> int | None:
-            twin = connection.execute(
-                "SELECT q.pk FROM jobs q JOIN jobs j ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe"
-                " WHERE j.pk = :pk AND j.claims = :claims AND j.state = 'running' AND q.state = 'queued'",
-                mine,
-            ).fetchone()
-            if twin is None:
-                changed = connection.execute(
-                    "UPDATE jobs SET state = 'queued', leased_until = NULL, run_at = :run_at, attempts = :attempts,"
-                    " error = :error WHERE pk = :pk AND claims = :claims AND state = 'running'",
-                    {**mine, "run_at": run_at, "attempts": attempts, "error": error},
-                ).rowcount
-                return job.job_id if changed else None
-            connection.execute("DELETE FROM jobs WHERE pk = :pk", mine)
-            if causes := job.payload.get(CAUSES):
-                add_causes(connection, twin[0], causes)
-            # The twin takes over the wait, or a job that keeps failing would never back off.
-            connection.execute(
-                "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ? WHERE pk = ?",
-                (run_at, attempts, error, *twin),
-            )
-            return int(twin[0])
-
-        return await self._database.write(put_back)
+        twin = connection.execute(
+            "SELECT q.pk FROM jobs q JOIN jobs j ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe"
+            " WHERE j.pk = :pk AND j.claims = :claims AND j.state = 'running' AND q.state = 'queued'",
+            mine,
+        ).fetchone()
+        if twin is None:
+            changed = connection.execute(
+                "UPDATE jobs SET state = 'queued', leased_until = NULL, run_at = :run_at, attempts = :attempts,"
+                " error = :error WHERE pk = :pk AND claims = :claims AND state = 'running'",
+                {**mine, "run_at": run_at, "attempts": attempts, "error": error},
+            ).rowcount
+            return job.job_id if changed else None
+        connection.execute("DELETE FROM jobs WHERE pk = :pk", mine)
+        if causes := job.payload.get(CAUSES):
+            add_causes(connection, twin[0], causes)
+        # The twin takes over the wait, or a job that keeps failing would never back off.
+        connection.execute(
+            "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ? WHERE pk = ?",
+            (run_at, attempts, error, *twin),
+        )
+        return int(twin[0])
 
     async def bury(self, job: Job, *, attempts: int, error: str) -> bool:
         """The job failed too often: it is set aside until a person looks."""

@@ -7,7 +7,7 @@ from typing import Any
 from recollect.domain.identity import turn_number
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
 from recollect.errors import AlreadyExists, NotFound
-from recollect.infra.journal.database import Database, QueueingStore
+from recollect.infra.journal.database import Database, QueueingStore, read_transaction
 from recollect.infra.journal.forgetting import forget_turns
 from recollect.infra.journal.rows import (
     THREAD_COLUMNS,
@@ -121,8 +121,10 @@ class SqlThreadStore(QueueingStore):
         sql += " ORDER BY pinned DESC, updated DESC, thread_id DESC LIMIT :limit"
         return [thread_of(row) for row in await self._database.read(sql, bound)]
 
-    async def get_history(
+    @read_transaction
+    def get_history(
         self,
+        connection: sqlite3.Connection,
         thread_id: str,
         max_turns: int | None = None,
         *,
@@ -134,13 +136,9 @@ class SqlThreadStore(QueueingStore):
         `before` pages backwards: only turns that stand before that turn.
         """
         limit = _EVERYTHING if max_turns is None else min(max(0, max_turns), 2**62)
-
-        def read(connection: sqlite3.Connection) -> list[Turn]:
-            position = 2**62 if before is None else _position(connection, space, thread_id, before)
-            bound = {"space": space, "thread_id": thread_id, "limit": limit, "before": position}
-            return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
-
-        return await self._database.query(read)
+        position = 2**62 if before is None else _position(connection, space, thread_id, before)
+        bound = {"space": space, "thread_id": thread_id, "limit": limit, "before": position}
+        return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
 
     async def turns_around(
         self, thread_id: str, place: int, before: int, onwards: int, *, space: str = DEFAULT_SPACE

@@ -228,8 +228,9 @@ class RecallSource:
         # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
         search = Search(query, selection=selection, now=now, embed_seconds=self._deadline / 2)
         found = await self._recall.search(caller, search)
-        passed_over: dict[str, str] = {}
-        new = _not_known(found.hits, thread, known, passed_over)[:TOP_K]
+        reasons = {hit.row.row_id: _why_not(hit.row, thread, known) for hit in found.hits}
+        passed_over = {row_id: reason for row_id, reason in reasons.items() if reason is not None}
+        new = [hit for hit in found.hits if reasons[hit.row.row_id] is None][:TOP_K]
         similarity = await self._alike(thread, found.vector, new)
         words = read_query(query, now).words
         asked = [(text, read_query(text, now).words) for text in said]
@@ -263,18 +264,8 @@ def _needless(query: str, max_tokens: int) -> str | None:
     return None
 
 
-def _not_known(hits: Sequence[Hit], thread: Thread, known: Known, passed_over: dict[str, str]) -> list[Hit]:
-    """Hits that say something, and that the prompt does not hold as they are now."""
-    new: list[Hit] = []
-    for hit in hits:
-        if (reason := _why_not(hit.row, thread, known)) is None:
-            new.append(hit)
-        else:
-            passed_over[hit.row.row_id] = reason
-    return new
-
-
 def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
+    """None where it says something that the prompt does not hold as it is now."""
     if (row.thread_id, row.position) in known.window or _is_of_window(row, thread, known):
         return "in the window"
     if (

@@ -165,10 +165,6 @@ LivePrompt = Callable[[str, str, int], Awaitable[ChatPrefix | None]]
 epoch has ended, or another backend does the background work."""
 
 
-async def no_live_prompt(space: str, thread_id: str, epoch: int) -> None:
-    """For backends that keep no prefixes."""
-
-
 class SummaryFailed(Exception):
     """The model gave no summary; this counts as an attempt."""
 
@@ -181,7 +177,7 @@ class Summariser:
     summaries: SqlChatStore
     model: BackgroundModel | None
     """None: nothing is ever summed up."""
-    live_prompt: LivePrompt = no_live_prompt
+    live_prompt: LivePrompt | None = None
 
     async def handle(self, job: Job) -> None:
         """The handler of summary jobs: the turns at `places`, all before `cut`, leave `epoch`."""
@@ -209,7 +205,7 @@ class Summariser:
     async def _sum_up(
         self, model: BackgroundModel, space: str, thread_id: str, epoch: int, leaving: Sequence[Turn]
     ) -> str:
-        prefix = await self.live_prompt(space, thread_id, epoch)
+        prefix = await self.live_prompt(space, thread_id, epoch) if self.live_prompt else None
         earlier = await self.summaries.opening(space, thread_id, epoch)
         answer = await model.ask(
             [instruction(leaving)] if prefix else summary_prompt(leaving, earlier),

@@ -45,13 +45,24 @@ def run_post_response_tasks(finished: FinishedTurn) -> tuple[JobSpec, ...]:
     Work on skills shares memory's lane and so runs behind it. Titles and summaries have a lane of their own, as
     memory waits for pauses. Nothing follows a turn of an incognito thread.
     """
-    if finished.thread.incognito:
+    thread, answer = finished.thread, finished.answer.turn_id
+    if thread.incognito:
         return ()
-    return (
-        *([_skills(finished)] if _wants_skills(finished) else []),
-        *([_title(finished)] if _wants_title(finished) else []),
-        *([_summary(finished, finished.leaving)] if finished.leaving else []),
-    )
+    key = thread_key(thread.space, thread.thread_id)
+    turns = [finished.question.turn_id, *(turn.turn_id for turn in finished.since_question)]
+    jobs: list[JobSpec] = []
+
+    def add(kind: str, lane: str, payload: JsonObject, dedupe: str = "") -> None:
+        jobs.append(JobSpec(kind, lane, thread.space, thread.thread_id, payload, dedupe=dedupe))
+
+    if _wants_skills(finished):
+        add(SKILLS, cells_lane(key), {"turns": turns}, answer)
+    if _wants_title(finished):
+        add(TITLE, chat_lane(key), {"turns": [turns[0], answer]})
+    if (leaving := finished.leaving) is not None:
+        payload = {"epoch": leaving.epoch, "cut": leaving.cut, "places": list(leaving.places)}
+        add(SUMMARY, chat_lane(key), payload, f"{leaving.epoch}:{leaving.cut}")
+    return tuple(jobs)
 
 
 def _wants_skills(finished: FinishedTurn) -> bool:
@@ -65,31 +76,6 @@ def _wants_skills(finished: FinishedTurn) -> bool:
 def _wants_title(finished: FinishedTurn) -> bool:
     answered = finished.answer.status == "complete" and bool(finished.answer.content)
     return finished.first_answer and answered and not finished.thread.title
-
-
-def _skills(finished: FinishedTurn) -> JobSpec:
-    turns = [finished.question.turn_id, *(turn.turn_id for turn in finished.since_question)]
-    thread = finished.thread
-    lane = cells_lane(thread_key(thread.space, thread.thread_id))
-    return JobSpec(
-        SKILLS, lane, thread.space, thread.thread_id, {"turns": turns}, dedupe=finished.answer.turn_id
-    )
-
-
-def _title(finished: FinishedTurn) -> JobSpec:
-    turns = [finished.question.turn_id, finished.answer.turn_id]
-    thread = finished.thread
-    lane = chat_lane(thread_key(thread.space, thread.thread_id))
-    return JobSpec(TITLE, lane, thread.space, thread.thread_id, {"turns": turns})
-
-
-def _summary(finished: FinishedTurn, leaving: Leaving) -> JobSpec:
-    thread = finished.thread
-    lane = chat_lane(thread_key(thread.space, thread.thread_id))
-    payload: JsonObject = {"epoch": leaving.epoch, "cut": leaving.cut, "places": list(leaving.places)}
-    return JobSpec(
-        SUMMARY, lane, thread.space, thread.thread_id, payload, dedupe=f"{leaving.epoch}:{leaving.cut}"
-    )
 
 
 SkillStrategy = Callable[[Job], Awaitable[JsonObject]]

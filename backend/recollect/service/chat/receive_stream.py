@@ -114,13 +114,13 @@ async def _receive_while_wanted(
             def end() -> None:
                 limit.reschedule(loop.time())
 
-            watching = _Watching(store, live, patience, outcome, end)
+            watching = asyncio.create_task(_watch(store, live, patience, outcome, end))
             live.when_stopped(end)
             try:
                 await _receive(backend, call, live, outcome)
             finally:
                 live.when_stopped(None)
-                watching.stop()
+                watching.cancel()
     except TimeoutError:
         if not limit.expired():
             raise
@@ -129,48 +129,19 @@ async def _receive_while_wanted(
             raise ModelTooSlow(f"the answer took longer than {patience.answer_seconds:g} s") from None
 
 
-class _Watching:
-    """Saves what has come, every second, and ends the answer when nobody has listened for long.
-
-    An answer that is quicker than that costs no more than a timer.
-    """
-
-    def __init__(
-        self,
-        store: SqlChatStore,
-        live: LiveTurn,
-        patience: Patience,
-        outcome: Outcome,
-        end: Callable[[], None],
-    ) -> None:
-        self._store, self._live, self._patience = store, live, patience
-        self._outcome, self._end = outcome, end
-        self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(self._seconds(), self._start)
-
-    def stop(self) -> None:
-        self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-
-    def _start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
-
-    async def _watch(self) -> None:
-        saved = 0
-        while True:
-            if not self._live.listeners and self._live.seconds_alone() >= self._patience.orphan_seconds:
-                self._outcome.why = "everybody who listened went away"
-                self._end()
-                return
-            saved = await _saved(self._store, self._live, saved)
-            await asyncio.sleep(self._seconds())
-
-    def _seconds(self) -> float:
-        """Until it is worth a look."""
-        if self._live.listeners:
-            return self._patience.save_seconds
-        return min(self._patience.save_seconds, self._patience.orphan_seconds - self._live.seconds_alone())
+async def _watch(
+    store: SqlChatStore, live: LiveTurn, patience: Patience, outcome: Outcome, end: Callable[[], None]
+) -> None:
+    """Save what has come, every second, and end the answer when nobody has listened for long."""
+    saved = 0
+    while True:
+        left = patience.orphan_seconds - live.seconds_alone()
+        await asyncio.sleep(patience.save_seconds if live.listeners else min(patience.save_seconds, left))
+        if not live.listeners and live.seconds_alone() >= patience.orphan_seconds:
+            outcome.why = "everybody who listened went away"
+            end()
+            return
+        saved = await _saved(store, live, saved)
 
 
 async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Outcome) -> None:

@@ -18,7 +18,6 @@ from recollect.service.recall.embedding_queue import EmbeddingQueue, Refusals
 from recollect.service.recall.generations import Generations, IndexInspector
 from recollect.service.recall.words import WordIndexer, WordQueue
 
-_PAGE = 200
 _log = logging.getLogger("recollect.index")
 
 
@@ -261,15 +260,12 @@ class Indexer:
         return owner in self._note_owners or owner == self._owner_in_work or owner in self._corpora.notes_lost
 
     async def _scan(self) -> None:
-        after = 0
-        while page := await self._ledger.behind(self.live.name, after, _PAGE):
-            after = page[-1].thread_pk
-            for progress in page:
-                thread = progress.thread
-                if progress.words_behind:
-                    self._behind.add(thread.space, thread.thread_id)
-                if progress.vectors_behind:
-                    self._unembedded.add_threads([(thread.space, thread.thread_id)])
+        async for progress in self._ledger.all_behind(self.live.name):
+            thread = progress.thread
+            if progress.words_behind:
+                self._behind.add(thread.space, thread.thread_id)
+            if progress.vectors_behind:
+                self._unembedded.add_threads([(thread.space, thread.thread_id)])
         owners = dict.fromkeys(await self._ledger.note_owners(self.live.name))
         self._note_owners.update(owners)
         self._unembedded.add_notes_of(owners)

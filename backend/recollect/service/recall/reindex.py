@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -183,21 +183,17 @@ class Reindexer:
         self, building: Generation, progress: Progress, *, by_meaning: bool
     ) -> tuple[Generation, int]:
         """Once through all threads; returns how many there was something to do for."""
-        behind = [each async for each in self._behind(building.name, by_meaning=by_meaning)]
+        behind = [
+            each.thread
+            async for each in self.ledger.all_behind(building.name)
+            if each.words_behind or (by_meaning and each.vectors_behind)
+        ]
         for start in range(0, len(behind), _PAGE):
             building = await self._fill_threads(
                 building, behind[start : start + _PAGE], by_meaning=by_meaning
             )
             progress(min(start + _PAGE, len(behind)), len(behind))
         return building, len(behind)
-
-    async def _behind(self, generation: str, *, by_meaning: bool) -> AsyncIterator[Thread]:
-        after = 0
-        while page := await self.ledger.behind(generation, after, _PAGE):
-            after = page[-1].thread_pk
-            for each in page:
-                if each.words_behind or (by_meaning and each.vectors_behind):
-                    yield each.thread
 
     async def _fill_threads(
         self, building: Generation, threads: Sequence[Thread], *, by_meaning: bool

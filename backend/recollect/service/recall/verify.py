@@ -1,7 +1,6 @@
 """Verify the index: every text of the vault stands in it as it is, and nothing else does."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from recollect.domain.markdown.transcript import parse_part
@@ -20,7 +19,6 @@ from recollect.service.recall.indexer import Indexer
 UNPROVEN = "files cannot be read, and what the index holds of them is not proven"
 """How a problem ends that is the vault's, and not the index's."""
 
-_PAGE = 500
 _LOOKS = 3
 """An owner who is being written to is looked at again before anything is called wrong."""
 
@@ -55,7 +53,8 @@ class IndexVerifier:
         problems: list[str] = []
         owners: set[str] = set()
         for space in await self.counts.spaces():
-            users = {thread.user_id async for thread in self._all_threads(space) if not thread.incognito}
+            threads = await self.threads.list_threads(space=space)
+            users = {thread.user_id for thread in threads if not thread.incognito}
             for user_id in sorted(users):
                 owner = owner_folder(space, user_id)
                 owners.add(owner)
@@ -71,13 +70,6 @@ class IndexVerifier:
         except IndexUnavailable as error:
             return [f"index: {error.message}"]
         return [f"index: rows of {len(strangers)} users who have nothing in the vault"] if strangers else []
-
-    async def _all_threads(self, space: str) -> AsyncIterator[Thread]:
-        after: str | None = None
-        while page := await self.threads.list_threads(space=space, limit=_PAGE, after=after):
-            for thread in page:
-                yield thread
-            after = page[-1].thread_id
 
     async def _owner_problems(self, generation: str, owner: str, user: tuple[str, str] | None) -> list[str]:
         problems: list[str] = []

@@ -110,19 +110,9 @@ class WordIndexer:
         stored = await self.store.load(generation, owner)
         placed = await self.turns.turns(thread.space, thread.thread_id, 1, seen.words_to)
         wanted = _rows(seen, placed)
-        old = {row.row_id: row for row in stored.rows}
-        kept = {row.row_id for row in wanted}
-        gone = [
-            row.row_id for row in stored.rows if row.thread_id == thread.thread_id and row.row_id not in kept
-        ]
-        changed = [row for row in wanted if old.get(row.row_id) != row]
-        if gone:
-            await self.store.remove(generation, owner, gone)
-        words = await self._put(generation, owner, changed)
-        await self._keep_vectors(generation, owner, stored, changed)
+        before = [row for row in stored.rows if row.thread_id == thread.thread_id]
+        await self._replace(generation, owner, stored, before, wanted, live=live)
         vectors_to = min([seen.vectors_to, *(row.position - 1 for row in _unembedded(stored, wanted))])
-        if live:
-            await self.corpora.extend(owner, changed, words, gone)
         recorded = await self.ledger.record_words(generation, seen, seen.words_to, vectors_to)
         return recorded and seen.words_to >= seen.last_position
 
@@ -201,7 +191,11 @@ class WordIndexer:
                     generation, owner, outdated, {row.row_id for row in rows}
                 )
                 wanted = _one_of_each(stored, outdated, rows)
-                await self._replace(generation, owner, stored, outdated, wanted, live=live)
+                before = [row for row in stored.rows if row.type != TURN and row.path in outdated]
+                if await self._replace(generation, owner, stored, before, wanted, live=live):
+                    await self.store.compact(
+                        generation, owner
+                    )  # No text that is gone stays in an old version.
                 counts = Counter(row.path for row in wanted)
                 await self.ledger.record_notes(generation, owner, list(read), removed, counts=counts)
             return len(changed) - len(read)
@@ -211,29 +205,24 @@ class WordIndexer:
         generation: str,
         owner: str,
         stored: StoredRows,
-        paths: Collection[str],
+        before: Sequence[IndexRow],
         wanted: Sequence[IndexRow],
         *,
         live: bool,
-    ) -> None:
-        """Have the wanted rows in the place of those that stand there of these files."""
+    ) -> bool:
+        """Put the wanted rows in the place of those before. Returns whether a text went or changed."""
         old = {row.row_id: row for row in stored.rows}
         kept = {row.row_id for row in wanted}
-        gone = [
-            row.row_id
-            for row in stored.rows
-            if row.type != TURN and row.path in paths and row.row_id not in kept
-        ]
+        gone = [row.row_id for row in before if row.row_id not in kept]
         changed = [row for row in wanted if old.get(row.row_id) != row]
         if gone:
             await self.store.remove(generation, owner, gone)
             self.fail_points.reach("index.removed")
         words = await self._put(generation, owner, changed)
         await self._keep_vectors(generation, owner, stored, changed)
-        if gone or any(row.row_id in old and old[row.row_id].text != row.text for row in changed):
-            await self.store.compact(generation, owner)  # No text that is gone stays in an old version.
         if live:
             await self.corpora.extend(owner, changed, words, gone)
+        return bool(gone) or any(row.row_id in old and old[row.row_id].text != row.text for row in changed)
 
     async def _rows_of_note(self, note: Note) -> list[IndexRow] | None:
         """None where its file is not there or cannot be read: that is no deletion."""
