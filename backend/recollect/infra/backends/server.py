@@ -137,7 +137,7 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 _NO_BYTE = "without sending a response"
 KEEP_ALIVE_SECONDS = 4
-"""Servers close idle connections after 5 seconds and more: older ones are not used again."""
+"""Servers close idle connections after 5 seconds and more: ours are closed before that."""
 
 
 class StatusError(Exception):
@@ -177,13 +177,19 @@ class ModelServer:
         self._monotonic = monotonic
         self._now = now
         self._dead_until = 0.0
+        self._requests = 0
+        """In flight."""
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        limits = httpx2.Limits(
+            max_connections=None, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_SECONDS
+        )
+        if transport is None and not trust_proxies:
+            transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
+        self._transport = transport
+        timeout = httpx2.Timeout(None, connect=self._patience.connect)
         self._client = httpx2.AsyncClient(
-            transport=transport,
-            trust_env=trust_proxies,
-            timeout=httpx2.Timeout(None, connect=self._patience.connect),
-            limits=httpx2.Limits(
-                max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_SECONDS
-            ),
+            transport=transport, trust_env=trust_proxies, timeout=timeout, limits=limits
         )
 
     def idle_seconds(self) -> float:
@@ -191,6 +197,10 @@ class ModelServer:
         return 0.0 if self._heard_at is None else self._monotonic() - self._heard_at
 
     async def aclose(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._closing is not None:
+            await self._closing
         await self._client.aclose()
 
     async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
@@ -232,6 +242,7 @@ class ModelServer:
         """An answer whose head has come and says 200; its body is still to come. Other statuses raise StatusError."""
         if self._monotonic() < self._dead_until:
             raise self._down("it did not answer a moment ago")
+        self._requests += 1
         try:
             async with aclosing(await self._sent(self._request(route, headers, body))) as response:
                 self._dead_until = 0.0
@@ -245,6 +256,21 @@ class ModelServer:
         except httpx2.RequestError as error:
             told = self.quoter.quote(str(error) or type(error).__name__).rstrip(".")
             raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
+        finally:
+            self._requests -= 1
+            self._close_idle_later()
+
+    def _close_idle_later(self) -> None:
+        """The pool closes expired connections only at its next request: after the last one, they are closed here."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._idle_timer = loop.call_later(KEEP_ALIVE_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        if self._transport is not None and self._requests == 0:
+            # It opens new ones when it is used again.
+            self._closing = asyncio.create_task(self._transport.aclose())
 
     def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
