@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recollect import __version__
 from recollect.app import App
+from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.errors import (
     for_either_door,
     render_http,
@@ -78,10 +79,11 @@ def create_server(app: App) -> Guard:
     api = create_api()
     settings = app.settings
     local = is_loopback(settings.host)
+    routed = Shortcut(api, [*memory.router.routes, *openai.router.routes])
 
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
         scope["recollect.app"], scope["recollect.on_loopback"] = app, local
-        await api(scope, receive, send)
+        await routed(scope, receive, send)
 
     inner: ASGIApp = at_home
     if settings.allowed_origins:

@@ -12,6 +12,7 @@ from recollect.entrypoints.http.answers import (
     SearchAnswer,
 )
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.people_schemas import (
     ForgottenNoteAnswer,
@@ -28,7 +29,6 @@ from recollect.service.threads import flush_thread, memorize
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
 
 
-@router.post("/add", status_code=202, responses=documented(404))
 async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> AddAnswer:
     """Store messages. When the answer comes they are durable; memory is made of them later."""
     limit = home.settings.limits.messages
@@ -55,6 +55,16 @@ def _turns_named(receipts: list[Receipt]) -> str | None:
     """`t-4`, or `t-4..t-9`, for the log."""
     ids = [receipt.turn_id for receipt in receipts if receipt.turn_id is not None]
     return None if not ids else ids[0] if len(ids) == 1 else f"{ids[0]}..{ids[-1]}"
+
+
+router.add_api_route(
+    "/add",
+    add,
+    methods=["POST"],
+    status_code=202,
+    responses=documented(404),
+    route_class_override=DirectRoute,
+)
 
 
 @router.post("/search", responses=documented(404, 503))

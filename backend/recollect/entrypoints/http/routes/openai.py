@@ -7,10 +7,12 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.datastructures import Headers
 
 from recollect.domain.llm import Delta
 from recollect.entrypoints.http import sse
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
+from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import (
     DO_NOT_RETRY,
     ROOT,
@@ -39,10 +41,11 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its chunks."}
 }
 MAX_HEADER = 5000
+MAX_KEY = 200
 Pieces = AsyncGenerator[list[Delta]]
 
 
-def _asking(
+def _headers(
     x_recollect_thread: Annotated[
         str | None, Header(max_length=MAX_HEADER, description="The thread, percent-encoded.")
     ] = None,
@@ -53,50 +56,61 @@ def _asking(
         str | None, Header(max_length=100, description="`off`: no memory for this call.")
     ] = None,
     idempotency_key: Annotated[
-        str | None, Header(max_length=200, description="Sent again, it joins the turn there is.")
+        str | None, Header(max_length=MAX_KEY, description="Sent again, it joins the turn there is.")
     ] = None,
-) -> Asking:
-    memory = (x_recollect_memory or "on").lower()
+) -> None:
+    """What `_asking` reads, for the description alone."""
+
+
+def _asking(headers: Headers) -> Asking:
+    memory = (headers.get("X-Recollect-Memory") or "on").lower()
     if memory not in ("on", "off"):
         raise InvalidInput("X-Recollect-Memory: must be on or off", field="X-Recollect-Memory")
-    thread_id = _named("X-Recollect-Thread", x_recollect_thread)
+    key = headers.get("Idempotency-Key")
+    if key is not None and len(key) > MAX_KEY:
+        raise InvalidInput(
+            f"Idempotency-Key: must have at most {MAX_KEY} characters", field="Idempotency-Key"
+        )
+    thread_id = _named("X-Recollect-Thread", headers)
     if thread_id in {".", ".."}:
         raise InvalidInput("X-Recollect-Thread: must not be . or ..", field="X-Recollect-Thread")
     return Asking(
         thread_id=thread_id,
-        user_id=_named("X-Recollect-User", x_recollect_user),
+        user_id=_named("X-Recollect-User", headers),
         memory=memory == "on",
-        key=idempotency_key,
+        key=key,
     )
 
 
-def _named(header: str, given: str | None) -> str | None:
+def _named(header: str, headers: Headers) -> str | None:
     """An id out of a header; an empty one names nobody."""
+    given = headers.get(header)
     name = unquote(given, errors="replace") if given else None
     if name is not None and (len(name) > 512 or "\x00" in name):
         raise InvalidInput(f"{header}: this is no id", field=header)
     return name
 
 
-@router.post(
-    "/chat/completions",
-    response_model=Completion,
-    responses={**documented_for_openai(429, 502, 504), **_STREAM},
-)
-async def complete_chat(
-    home: Home,
-    caller: Calling,
-    asking: Annotated[Asking, Depends(_asking)],
-    body: CompletionBody,
-    request: Request,
-) -> Response:
+async def complete_chat(home: Home, caller: Calling, body: CompletionBody, request: Request) -> Response:
     """One chat turn of a client that keeps its history itself."""
+    asking = _asking(request.headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
     resent = body.resent(asking, backend, model, home.clock())
     note(request, user=resent.request.user_id)
     live = await home.resent.handle(caller, resent)
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))
+
+
+router.add_api_route(
+    "/chat/completions",
+    complete_chat,
+    methods=["POST"],
+    response_model=Completion,
+    responses={**documented_for_openai(429, 502, 504), **_STREAM},
+    dependencies=[Depends(_headers)],
+    route_class_override=DirectRoute,
+)
 
 
 @router.get("/models", responses=documented_for_openai())
