@@ -51,6 +51,29 @@ def test_a_word_in_a_short_text_counts_more_than_in_a_long_one() -> None:
     assert order(corpus_of(rows), "dog")[0] == "t2:2"
 
 
+@pytest.mark.parametrize(
+    ("message", "first"),
+    [
+        ("and who are they?", "t1:1"),  # no word of its own: the message before it tells what is meant
+        ("where does the tortoise sleep?", "t2:2"),  # another subject
+        ("when does it eat?", "t3:3"),  # of the same subject the row with its own word
+    ],
+)
+def test_words_of_the_exchange_before_count_less_than_the_messages_own(message: str, first: str) -> None:
+    rows = [
+        apart(1, "dogs bark"),
+        apart(2, "the tortoise sleeps"),
+        apart(3, "dogs eat"),
+        apart(4, "cats purr"),
+    ]
+    corpus, query = (
+        corpus_of(rows),
+        read_query(message, T0, ("tell me about the dogs that bark", "cats purr")),
+    )
+    total = score(corpus, corpus.view(), query, None).total
+    assert corpus.rows[int(np.argmax(total))].row_id == first
+
+
 def test_meaning_finds_what_the_words_do_not() -> None:
     rows = [apart(1, "A hound barked"), apart(2, "Rain fell"), apart(3, "Snow fell")]
     vectors = {"t1:1": unit(1, 0, 0), "t2:2": unit(0, 1, 0), "t3:3": unit(0, 0, 1)}

@@ -14,6 +14,7 @@ from recollect.domain.entries.entry import digest_of_text
 from recollect.domain.model import Thread
 from recollect.domain.prompt import render_memories
 from recollect.domain.recall.hits import Hit
+from recollect.domain.recall.query import Exchange
 from recollect.domain.recall.rows import IndexRow, Vectors
 from recollect.errors import IndexUnavailable
 from recollect.service.chat.context import Known, Recalled, RecallSource, careful_tokens
@@ -81,10 +82,12 @@ async def recall(
     by: RecallSource | None = None,
     thread: Thread = THREAD,
     max_tokens: int = 400,
-    said: tuple[str, ...] = (),
+    before: Exchange = ("", ""),
 ) -> Recalled:
     by = by or source(memories)
-    return await by.recall(thread, query, known=known or Known(), max_tokens=max_tokens, now=NOW, said=said)
+    return await by.recall(
+        thread, query, known=known or Known(), max_tokens=max_tokens, now=NOW, before=before
+    )
 
 
 def texts(recalled: Recalled) -> list[str]:
@@ -203,11 +206,11 @@ async def test_only_what_is_near_enough_is_quoted(
     assert recalled.passed_over == ({} if passes else {"not near enough": 1})
 
 
-@pytest.mark.parametrize("after", [(), EXCHANGE])
+@pytest.mark.parametrize("before", [("", ""), EXCHANGE])
 @pytest.mark.parametrize("message", ["hello!", "thanks", "ok", "   ", "?!"])
-async def test_small_talk_costs_no_search(message: str, after: tuple[str, ...]) -> None:
+async def test_small_talk_costs_no_search(message: str, before: Exchange) -> None:
     memories = Memories(row())
-    recalled = await recall(memories, "\n".join([message, *after]), said=(message, *after[:1]))
+    recalled = await recall(memories, message, before=before)
     assert recalled.left_out == "there is nothing to look for in the message"
     assert memories.asked == []
 
@@ -217,59 +220,33 @@ async def test_small_talk_costs_no_search(message: str, after: tuple[str, ...]) 
     [
         ("and my brother Tom?", "My brother Tom lives in Lisbon.", None, True),  # near the message alone
         ("and my brother Tom?", "My brother Tom lives in Lisbon.", 0.3, True),
-        ("how old is she?", "My sister Marta was born in 1980.", None, True),  # near the one before it
-        ("how old is she?", "My sister Marta was born in 1980.", 0.3, True),
+        (
+            "how old is she?",
+            "My sister Marta was born in 1980.",
+            None,
+            True,
+        ),  # shares words with the one before it
+        ("how old is she?", "My sister Marta was born in 1980.", 0.1, True),
         ("how old is she?", "We go to the chess club on evenings.", 0.3, False),  # near the answer alone
         ("how old is she?", "She is forty-four by now.", 0.6, True),
     ],
 )
-async def test_a_memory_is_held_against_each_message_of_the_user_in_a_query_with_the_exchange(
+async def test_a_memory_is_near_the_message_or_shares_words_with_the_users_message_before_it(
     message: str, text: str, alike: float | None, passes: bool
 ) -> None:
     memories = Memories(row(text), alike=alike)
-    query = "\n".join([message, *EXCHANGE])
-    recalled = await recall(memories, query, said=(message, EXCHANGE[0]))
-    assert [search.query for _, search in memories.asked] == [message, query]
+    recalled = await recall(memories, message, before=EXCHANGE)
+    assert [(search.query, search.before) for _, search in memories.asked] == [(message, EXCHANGE)]
     assert texts(recalled) == ([text] if passes else [])
     assert recalled.passed_over == ({} if passes else {"not near enough": 1})
-
-
-async def test_what_the_message_and_the_exchange_find_comes_by_turns() -> None:
-    class ByQuery(Memories):
-        """To the message alone the brother's rows, to the whole the sister's, and one that both find."""
-
-        async def search(self, caller: Caller, search: Search) -> Found:
-            found = await super().search(caller, search)
-            first = "sister" if EXCHANGE[0] in search.query else "brother"
-            return replace(found, hits=[hit for hit in found.hits if first in hit.row.text])
-
-    told = [
-        "My brother is a baker.", "My brother lives in Lisbon.", "My sister and my brother are twins.",
-        "My sister is a nurse.", "My sister lives in Porto.",
-    ]  # fmt: skip
-    memories = ByQuery(*(row(text, number) for number, text in enumerate(told)))
-    message = "and my brother?"
-    recalled = await recall(memories, "\n".join([message, *EXCHANGE]), said=(message, EXCHANGE[0]))
-    assert texts(recalled) == [told[0], told[2], told[1], told[3], told[4]]
-    assert recalled.passed_over == {}
 
 
 async def test_what_the_user_says_now_or_said_just_before_is_not_quoted_from_elsewhere() -> None:
     said = ("repeat that, but shorter", "I would like to hear about my sister Marta.")
     memories = Memories(row(said[0], 1), row(said[1], 2), row(position=3))
-    recalled = await recall(memories, "\n".join(said), said=said)
+    recalled = await recall(memories, said[0], before=(said[1], ""))
     assert texts(recalled) == [MARTA]
     assert recalled.passed_over == {"says the same": 2}
-
-
-async def test_one_search_of_two_that_fails_is_a_search_that_failed() -> None:
-    class Fragile(Memories):
-        async def search(self, caller: Caller, search: Search) -> Found:
-            self.failure = IndexUnavailable("broken") if search.query == QUERY else None
-            return await super().search(caller, search)
-
-    recalled = await recall(Fragile(row()), "\n".join([QUERY, *EXCHANGE]), said=(QUERY, EXCHANGE[0]))
-    assert recalled.left_out == "memory could not be searched: broken"
 
 
 async def test_a_context_that_is_too_small_gets_no_memories() -> None:

@@ -21,6 +21,7 @@ RECENT = [
     Turn("t-2", "m2", "assistant", "bot", "The 45th president.", 2),
 ]
 QUESTION = "who are his children?"
+EXCHANGE = ("Who is Donald Trump?", "The 45th president.")
 JOINED = "who are his children?\nWho is Donald Trump?\nThe 45th president."
 
 
@@ -59,11 +60,12 @@ async def test_the_models_query_is_used_on_a_backend_that_is_not_local() -> None
 async def test_the_model_is_not_asked_where_it_would_cost_the_chat(given: dict[str, Any]) -> None:
     model = model_of()
     done = await ask(model, **given)
-    assert (done.query, done.by, done.left_out) == (JOINED, "exchange", None)
+    assert (done.query, done.before, done.by, done.left_out) == (QUESTION, EXCHANGE, "exchange", None)
+    assert done.as_receipt()["query"] == JOINED
     assert model.calls == []
 
 
-async def test_the_users_new_words_come_first_and_the_users_messages_are_told_apart() -> None:
+async def test_the_last_message_of_the_user_and_the_last_answer_join() -> None:
     recent = [
         *RECENT,
         Turn("t-3", "m3", "user", "ann", " where was he born? ", 3),
@@ -73,28 +75,27 @@ async def test_the_users_new_words_come_first_and_the_users_messages_are_told_ap
         Turn("t-7", "m7", "assistant", "bot", "  ", 7),
     ]
     done = await rewriter().rewrite(QUESTION, recent)
-    assert done.query == f"{QUESTION}\nwhere was he born?\nIn Queens."
-    assert done.said == (QUESTION, "where was he born?")
+    assert (done.query, done.before) == (QUESTION, ("where was he born?", "In Queens."))
 
 
 async def test_a_message_without_an_answer_joins_by_itself() -> None:
     done = await rewriter().rewrite(QUESTION, RECENT[:1])
-    assert (done.query, done.by) == (f"{QUESTION}\nWho is Donald Trump?", "exchange")
+    assert (done.before, done.by) == (("Who is Donald Trump?", ""), "exchange")
 
 
 async def test_of_a_long_exchange_the_beginnings_join() -> None:
     long = [replace(turn, content=turn.content + " and so on" * 1_000) for turn in RECENT]
     done = await rewriter().rewrite(QUESTION, long)
     asked, answered = (turn.content[:EXCHANGE_CHARS] for turn in long)
-    assert done.query == f"{QUESTION}\n{asked}\n{answered}"
+    assert done.before == (asked, answered)
 
 
 @pytest.mark.parametrize(("length", "by"), [(LONGEST_FOLLOW_UP, "exchange"), (LONGEST_FOLLOW_UP + 1, "none")])
 async def test_a_long_message_is_searched_for_alone(length: int, by: str) -> None:
     message = "x" * length
     done = await rewriter().rewrite(message, RECENT)
-    assert done.by == by
-    assert (done.query == message) is (by == "none")
+    assert (done.query, done.by) == (message, by)
+    assert any(done.before) is (by == "exchange")
 
 
 async def test_a_first_message_costs_no_call() -> None:
@@ -120,14 +121,14 @@ async def test_the_last_exchange_stands_in_for_an_answer_that_is_of_no_use(
     answer: str | Exception, reason: str
 ) -> None:
     done = await ask(model_of(answer))
-    assert (done.query, done.by) == (JOINED, "exchange")
+    assert (done.before, done.by) == (EXCHANGE, "exchange")
     assert reason in (done.left_out or "")
 
 
 async def test_the_last_exchange_stands_in_for_a_model_that_is_silent() -> None:
     model = silent()
     done = await ask(model, rewriter(deadline=0.02))
-    assert (done.query, done.by) == (JOINED, "exchange")
+    assert (done.before, done.by) == (EXCHANGE, "exchange")
     assert done.left_out == "the model did not answer within 0.02 s"
     assert (model.in_flight, model.dropped) == (0, 1)
 
@@ -150,7 +151,7 @@ async def test_a_backend_that_keeps_failing_is_left_alone_and_tried_again_later(
     refused = await ask(model, by)
     assert len(model.calls) == 3
     assert "3 times in a row" in (refused.left_out or "")
-    assert refused.query == JOINED
+    assert refused.before == EXCHANGE
     assert by.breakers == {"cloud": "open"}
     clock.now += 30
     assert (await ask(model, by)).by == "model"

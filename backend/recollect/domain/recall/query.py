@@ -50,6 +50,9 @@ _STOP_WORDS = frozenset(
     ).split()
 )
 
+Exchange = tuple[str, str]
+"""A user's message and its answer; either may be empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -71,10 +74,13 @@ class Query:
     """Of all that somebody has done: it matters more who speaks."""
     of_assistant: bool = False
     """About what the assistant said."""
+    asked_before: tuple[str, ...] = ()
+    answered_before: tuple[str, ...] = ()
+    """Words of the exchange that a follow-up comes after."""
 
 
-def read_query(text: str, now: int) -> Query:
-    """Take a query apart. `now` is the moment it is asked, for "yesterday"."""
+def read_query(text: str, now: int, before: Exchange = ("", "")) -> Query:
+    """Take a query apart. `now` is the moment it is asked, for "yesterday"; `before` what it may refer to."""
     focus = _focus(text)
     words = _telling(focus)
     timeless = _without_stop_words(without_times(focus, now)) or words
@@ -88,6 +94,8 @@ def read_query(text: str, now: int) -> Query:
         wants_order=_order(text) is not None,
         about_a_past=_lasting(focus) is not None,
         of_assistant=_of_assistant(text) is not None,
+        asked_before=_without_stop_words(before[0]),
+        answered_before=_without_stop_words(before[1]),
     )
 
 

@@ -26,6 +26,10 @@ class Weights:
 
     words: float = 0.4
     meaning: float = 0.6
+    asked_before: float = 0.5
+    answered_before: float = 0.1
+    """A word of the exchange before a follow-up, beside a word of its own. With less, a follow-up without a telling word
+    finds nothing; with more, one that changes the subject finds the old one."""
     near_people: float = 0.5
     """The neighbourhood's words and meaning, where people talk to each other."""
     near_assistant: float = 0.15
@@ -135,7 +139,7 @@ def _relevance(
     assisted = corpus.context(view).with_assistant
     near: Floats = np.where(assisted, weights.near_assistant, weights.near_people).astype(np.float32)
     near[view.is_entry] = 0
-    words, near_words = _by_words(corpus, view, query)
+    words, near_words = _by_words(corpus, view, query, weights)
     parts: dict[str, Floats] = {"words": np.float32(weights.words) * words, "near_words": near * near_words}
     if vector is not None and view.embedded.any():
         meaning, near_meaning = _by_meaning(corpus, view, vector, centred=weights.centred)
@@ -197,7 +201,7 @@ def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total
     return inherited
 
 
-def _by_words(corpus: Corpus, view: View, query: Query) -> tuple[Floats, Floats]:
+def _by_words(corpus: Corpus, view: View, query: Query, weights: Weights) -> tuple[Floats, Floats]:
     """BM25 of every row, and of every row's neighbourhood taken together."""
     size, counted = view.size, view.counted
     count = int(counted.sum())
@@ -206,16 +210,19 @@ def _by_words(corpus: Corpus, view: View, query: Query) -> tuple[Floats, Floats]
     words = np.zeros(size, np.float32)
     near = np.zeros(size, np.float32)
     at_the_time = (within(corpus.times[:size], _meant(query)) & view.there).any()
-    for word in query.words if at_the_time else query.words + query.day_words:
+    counted_for = dict.fromkeys(query.answered_before, np.float32(weights.answered_before))
+    counted_for |= dict.fromkeys(query.asked_before, np.float32(weights.asked_before))
+    counted_for |= dict.fromkeys(query.words if at_the_time else query.words + query.day_words, np.float32(1))
+    for word, share in counted_for.items():
         found = corpus.postings.get(word)
         if found is None:
             continue
         rows, counts, head_counts = _holding(found, view)
         here = counted[rows]
         holding = int(here.sum()) or len(rows)
-        words[rows] += _bm25(counts, corpus.lengths[rows], mean_lengths[rows], holding, count)
+        words[rows] += share * _bm25(counts, corpus.lengths[rows], mean_lengths[rows], holding, count)
         around, sums = context.spread(rows[here], head_counts[here])
-        near[around] += _bm25(
+        near[around] += share * _bm25(
             sums, context.near_lengths[around], context.mean_near_length, len(around), count
         )
     return _share_of_the_best(words, view), _scaled(near, view)

@@ -3,10 +3,9 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
 
 from recollect.domain.access import Caller
 from recollect.domain.breaker import Breaker
@@ -17,7 +16,7 @@ from recollect.domain.paths import thread_folder
 from recollect.domain.prompt import Memory, render_memories
 from recollect.domain.recall.hits import Hit, Scope, Selection, tokens
 from recollect.domain.recall.passages import Floor, best_passage, is_small_talk, tells_nothing
-from recollect.domain.recall.query import read_query
+from recollect.domain.recall.query import Exchange, read_query
 from recollect.domain.recall.rows import IndexRow, Vectors
 from recollect.errors import RecollectError
 from recollect.service.chat.always_on_memories import (
@@ -87,16 +86,6 @@ class Recalled:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """What one search brought."""
-
-    memories: Sequence[Memory]
-    passed_over: Mapping[str, str]
-    """Of each other hit the reason, by its id."""
-    degraded: Sequence[str]
-
-
 class RecallSource:
     """Searches in the name of the thread's owner. Slow or broken, it says so, and the turn goes on without."""
 
@@ -129,23 +118,20 @@ class RecallSource:
         known: Known,
         max_tokens: int,
         now: int,
-        said: tuple[str, ...] = (),
+        before: Exchange = ("", ""),
     ) -> Recalled:
         """What to quote beside a message of this thread, the best first, within `max_tokens`.
 
-        `said` are the user's messages in a query that holds more than the new one, that one first. It is searched for
-        alone too: it may be about something else. The words that a memory shares are counted against each message.
-        Never raises for what goes wrong in a search.
+        `before` is the exchange that the message may refer to. Never raises for what goes wrong in a search.
         """
         started = self._clock()
         query = query[:_LONGEST_QUERY]
-        said = said or (query,)
-        if (idle := _needless(said[0], max_tokens)) is not None:
+        if (idle := _needless(query, max_tokens)) is not None:
             recalled = Recalled(left_out=idle)
         elif (refused := self.breaker.refuses()) is not None:
             recalled = Recalled(left_out=f"memory was not searched: {refused}")
         else:
-            recalled = await self._in_time(self._found(thread, query, said, known, max_tokens, now))
+            recalled = await self._in_time(self._found(thread, query, before, known, max_tokens, now))
         return replace(recalled, ms=round((self._clock() - started) * 1000, 1))
 
     async def close(self) -> None:
@@ -179,11 +165,11 @@ class RecallSource:
         return recalled
 
     async def _found(
-        self, thread: Thread, query: str, said: Sequence[str], known: Known, max_tokens: int, now: int
+        self, thread: Thread, query: str, before: Exchange, known: Known, max_tokens: int, now: int
     ) -> Recalled:
         try:
             async with asyncio.timeout(_STRAGGLER_SECONDS):
-                return await self._searched(thread, query, said, known, max_tokens, now)
+                return await self._searched(thread, query, before, known, max_tokens, now)
         except RecollectError as error:
             problem = error.message
         except Exception as error:  # noqa: BLE001 - a turn goes on without, and the receipt says so
@@ -192,32 +178,8 @@ class RecallSource:
         return Recalled(left_out=f"memory could not be searched: {problem}")
 
     async def _searched(
-        self, thread: Thread, query: str, said: Sequence[str], known: Known, max_tokens: int, now: int
+        self, thread: Thread, query: str, before: Exchange, known: Known, max_tokens: int, now: int
     ) -> Recalled:
-        queries = dict.fromkeys((said[0], query))
-        searches = [self._near(thread, each, said, known, max_tokens, now) for each in queries]
-        found: list[_Near] = []
-        for each in await asyncio.gather(*searches, return_exceptions=True):
-            if isinstance(each, BaseException):
-                raise each
-            found.append(each)
-        # By turns: neither search crowds out what the other one found.
-        by_turns = chain.from_iterable(zip_longest(*(each.memories for each in found)))
-        hits = {memory.id: memory for memory in by_turns if memory is not None}
-        reasons = {row_id: why for each in found for row_id, why in each.passed_over.items()}
-        passed_over = Counter(why for row_id, why in reasons.items() if row_id not in hits)
-        always_on = AlwaysOn()
-        if self._always_on is not None:
-            always_on = await self._always_on.of(thread, known.injected, now)
-        offered = [*always_on.corrections, *without_repeats(always_on.corrections, tuple(hits.values()))]
-        rest = without_repeats(offered, (*always_on.due, *always_on.profile))
-        memories = _fitting(offered, rest, max_tokens, passed_over)
-        degraded = dict.fromkeys(chain.from_iterable(each.degraded for each in found))
-        return Recalled(tuple(memories), degraded=tuple(degraded), passed_over=dict(passed_over))
-
-    async def _near(
-        self, thread: Thread, query: str, said: Sequence[str], known: Known, max_tokens: int, now: int
-    ) -> _Near:
         crowd = len(known.window) + len(known.injected)
         selection = Selection(
             scope=Scope(tags=frozenset(thread.tags), but_not=frozenset([CASES])),
@@ -226,27 +188,45 @@ class RecallSource:
         )
         caller = Caller(space=thread.space, user_id=thread.user_id)
         # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
-        search = Search(query, selection=selection, now=now, embed_seconds=self._deadline / 2)
+        search = Search(query, selection=selection, now=now, before=before, embed_seconds=self._deadline / 2)
         found = await self._recall.search(caller, search)
-        reasons = {hit.row.row_id: _why_not(hit.row, thread, known) for hit in found.hits}
-        passed_over = {row_id: reason for row_id, reason in reasons.items() if reason is not None}
-        new = [hit for hit in found.hits if reasons[hit.row.row_id] is None][:TOP_K]
+        reasons = [(hit, _why_not(hit.row, thread, known)) for hit in found.hits]
+        passed_over = Counter(reason for _, reason in reasons if reason is not None)
+        new = [hit for hit, reason in reasons if reason is None][:TOP_K]
         similarity = await self._alike(thread, found.vector, new)
-        words = read_query(query, now).words
-        asked = [(text, read_query(text, now).words) for text in said]
-        repeated = {text_key(text) for text in said}
-        near = []
-        for hit in new:
-            alike = similarity.get(hit.row.row_id)
-            if text_key(hit.row.text) in repeated:
-                passed_over[hit.row.row_id] = "says the same"
-            elif any(
-                self._floor.lets_pass(alike, text, its_words, hit.row.text) for text, its_words in asked
+        near = self._near(new, query, before[0], similarity, now, passed_over)
+        words = read_query("\n".join((query, *before)), now).words
+        hits = tuple(_memory(hit, words, known, max_tokens) for hit in near)
+        always_on = AlwaysOn()
+        if self._always_on is not None:
+            always_on = await self._always_on.of(thread, known.injected, now)
+        offered = [*always_on.corrections, *without_repeats(always_on.corrections, hits)]
+        rest = without_repeats(offered, (*always_on.due, *always_on.profile))
+        memories = _fitting(offered, rest, max_tokens, passed_over)
+        return Recalled(tuple(memories), degraded=tuple(found.degraded), passed_over=dict(passed_over))
+
+    def _near(
+        self,
+        hits: Sequence[Hit],
+        query: str,
+        asked_before: str,
+        similarity: Mapping[str, float],
+        now: int,
+        passed_over: Counter[str],
+    ) -> Iterator[Hit]:
+        """What has to do with the message, or shares words with the user's message before it."""
+        words, words_before = read_query(query, now).words, read_query(asked_before, now).words
+        repeated = {text_key(query), text_key(asked_before)}
+        for hit in hits:
+            text, alike = hit.row.text, similarity.get(hit.row.row_id)
+            if text_key(text) in repeated:
+                passed_over["says the same"] += 1
+            elif self._floor.lets_pass(alike, query, words, text) or (
+                asked_before and self._floor.lets_pass(None, asked_before, words_before, text)
             ):
-                near.append(hit)
+                yield hit
             else:
-                passed_over[hit.row.row_id] = "not near enough"
-        return _Near([_memory(hit, words, known, max_tokens) for hit in near], passed_over, found.degraded)
+                passed_over["not near enough"] += 1
 
     async def _alike(self, thread: Thread, vector: Vectors | None, hits: Sequence[Hit]) -> dict[str, float]:
         """Nothing where the search itself could not go by meaning: its vectors may be another model's."""

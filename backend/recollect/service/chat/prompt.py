@@ -116,7 +116,7 @@ class PromptMaker:
         recalled = await self._recall.recall(
             thread,
             rewritten.query,
-            said=rewritten.said,
+            before=rewritten.before,
             known=Known(frozenset(shown), injected, first_new(wanted.accepted)),
             max_tokens=max(0, room),
             now=wanted.now,

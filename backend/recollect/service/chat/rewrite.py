@@ -9,7 +9,7 @@ from typing import Literal
 from recollect.domain.breaker import Breaker
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, json_quoted
 from recollect.domain.model import JsonObject, Role, Turn
-from recollect.domain.recall.query import read_query
+from recollect.domain.recall.query import Exchange, read_query
 from recollect.errors import RecollectError
 from recollect.service.ports import Backend
 
@@ -20,7 +20,7 @@ LONGEST_MESSAGE = 2_000
 LONGEST_FOLLOW_UP = 300
 """Characters. No exchange joins a longer message."""
 EXCHANGE_CHARS = 200
-"""Of each of the two messages that join. A small embedding model reads about so much, with the longest follow-up."""
+"""Of each of the two messages that join: what they are about is at their beginning."""
 _TURNS_SHOWN = 6
 _TURN_CHARS = 600
 PROMPT = """\
@@ -36,17 +36,17 @@ class Rewritten:
 
     query: str
     by: Literal["model", "exchange", "none"] = "none"
-    """`exchange`: the message, alone and with the last exchange after it. `none`: the message as it is."""
+    """`exchange`: the words of the last exchange count too. `none`: the message as it is."""
     why: str = ""
     ms: float = 0.0
     left_out: str | None = None
     """Why the model was not asked, or its answer not used, where it could have been."""
-    said: tuple[str, ...] = ()
-    """Where the last exchange joined: the message, and the user's message before it."""
+    before: Exchange = ("", "")
+    """The last exchange, where it joined."""
 
     def as_receipt(self) -> JsonObject:
         return {
-            "query": self.query,
+            "query": "\n".join(filter(None, (self.query, *self.before))),
             "by": self.by,
             "why": self.why,
             "ms": self.ms,
@@ -130,15 +130,13 @@ class _NoUse(Exception):
 
 
 def with_exchange(message: str, recent: Sequence[Turn]) -> Rewritten:
-    """The message, and after it the user's last message and the last answer."""
+    """The message, with the user's last message and the last answer."""
     asked, answered = _last(recent, "user"), _last(recent, "assistant")
     if not asked and not answered:
         return Rewritten(message, why="nothing was said before it")
     if len(message) > LONGEST_FOLLOW_UP:
         return Rewritten(message, why="it is too long for a follow-up")
-    query = "\n".join(text for text in (message, asked, answered) if text)
-    said = (message, asked) if asked else (message,)
-    return Rewritten(query, "exchange", "the last exchange joined it", said=said)
+    return Rewritten(message, "exchange", "the last exchange joined it", before=(asked, answered))
 
 
 def _last(recent: Sequence[Turn], role: Role) -> str:

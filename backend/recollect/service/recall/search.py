@@ -14,7 +14,7 @@ from recollect.domain.model import Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.hits import STRETCH, Chosen, Hit, Ranked, Selection, lengthen, tokens
-from recollect.domain.recall.query import Query, read_query
+from recollect.domain.recall.query import Exchange, Query, read_query
 from recollect.domain.recall.rank import Scores, Weights, score
 from recollect.domain.recall.rows import TURN, Vectors
 from recollect.errors import EmbedderUnavailable, InvalidInput
@@ -46,6 +46,8 @@ class Search:
     neighbours: int = 0
     now: int | None = None
     """The moment of asking, for "yesterday"; None: now."""
+    before: Exchange = ("", "")
+    """What was said before it, where it may be a follow-up: its words count a little too."""
     embed_seconds: float | None = None
     """How long the embedding model may take, where that is less than it may take for anybody."""
 
@@ -106,7 +108,7 @@ class Recall:
             await owned_thread(self._threads, caller, thread_id, user_id)
         started = time.perf_counter()
         now = self._clock() if search.now is None else search.now
-        query = read_query(search.query, now)
+        query = read_query(search.query, now, search.before)
         found = Found()
         vector = found.vector = await self._vector(query, search, found)
         embedded_at = time.perf_counter()
