@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from recollect.errors import StorageUnavailable, Unavailable
+from recollect.infra.vault_read import sync
 
 DESCRIPTION_FILE = "recollect.json"
 _POLL_SECONDS = 0.2
@@ -120,11 +121,11 @@ class PublishedModel(ABC):
         (made / DESCRIPTION_FILE).write_text(json.dumps(described, indent=1))
         progress.step("putting in place")
         for path in (*made.iterdir(), made):
-            _sync(path)
+            sync(path)
         if folder.exists():
             folder.rename(temporary / "replaced")
         made.rename(folder)
-        _sync(folder.parent)
+        sync(folder.parent)
 
     def _download(self, into: Path, watch: Callable[[int], None]) -> Path:
         """The downloaded file; `watch` is told now and then how many bytes have come.
@@ -196,15 +197,6 @@ def _temporary_folder_beside(folder: Path) -> Iterator[Path]:
 
 def _temporary_prefix(folder: Path) -> str:
     return f".{folder.name}-"
-
-
-def _sync(path: Path) -> None:
-    """A file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sha256_of(file: Path) -> str:
