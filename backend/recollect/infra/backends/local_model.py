@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import os
 import shutil
 import sys
 import zipfile
@@ -62,7 +61,6 @@ SMOLLM2 = GgufModel(
 _LOG = logging.getLogger(__name__)
 
 SLOTS = 2
-CONTEXT_TOKENS = 4096
 CACHE_MB = 512
 _STOP_SECONDS = 5.0
 _LAST_LINES = 20
@@ -80,28 +78,18 @@ class LocalModel:
         models: Path,
         *,
         source: GgufModel = SMOLLM2,
-        threads: int | None = None,
         start_seconds: float = 60.0,
     ) -> None:
         self._file = models / source.name / source.file_name
         self._source = source
-        self._threads = threads or os.cpu_count() or 1
         self._start_seconds = start_seconds
         self._starting: asyncio.Task[_Child] | None = None
         self._child: _Child | None = None
 
     @property
-    def label(self) -> str:
-        return self._source.label
-
-    @property
     def pid(self) -> int | None:
         """Of the child that runs, if one does."""
         return self._child.process.pid if self._child is not None and self._child.is_alive() else None
-
-    def is_set_up(self) -> bool:
-        """Whether its file is there; cheap."""
-        return self._file.is_file()
 
     async def address(self) -> str:
         """Where it answers, as soon as it is ready. Raises ModelUnavailable with what to do.
@@ -139,7 +127,7 @@ class LocalModel:
                 "or set RECOLLECT_LLM__BASE_URL to a model of your own"
             )
         _LOG.info("starting the small model (%s)", self._source.label)
-        child = await _launch(self._file, self._threads, self._start_seconds)
+        child = await _launch(self._file, self._start_seconds)
         _LOG.info("the small model answers at %s", child.address)
         return child
 
@@ -191,18 +179,9 @@ class _Child:
                 self._lines.append(text)
 
 
-async def _launch(file: Path, threads: int, seconds: float) -> _Child:
-    command = [
-        sys.executable,
-        "-m",
-        "recollect.infra.backends.local_model_server",
-        "--model",
-        str(file),
-        "--port",
-        "0",
-    ]
-    command += ["--slots", str(SLOTS), "--context", str(CONTEXT_TOKENS), "--cache-mb", str(CACHE_MB)]
-    command += ["--threads", str(threads)]
+async def _launch(file: Path, seconds: float) -> _Child:
+    command = [sys.executable, "-m", "recollect.infra.backends.local_model_server", "--model", str(file)]
+    command += ["--slots", str(SLOTS), "--cache-mb", str(CACHE_MB)]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     child = _Child(process)
     assert process.stdout is not None
