@@ -208,13 +208,11 @@ class ServerFacts:
         server: ModelServer,
         ask: Ask,
         *,
-        on_success: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
         self._server = server
         self._ask = ask
-        self._on_success = on_success
         self._monotonic = monotonic
         self._asking = asyncio.Lock()
         self._known: BackendFacts | None = None
@@ -224,15 +222,21 @@ class ServerFacts:
         self._asked_at = 0.0
         self.takes_extras = True
         """Until it refuses them; one that was restarted or replaced is offered them again."""
+        self.problem: str | None = None
+        """What is wrong with the server, as far as its last call showed."""
 
     async def get(self) -> BackendFacts:
         """Raises what keeps the server from telling."""
         if self._known is None or self._is_stale or self._is_due():
             async with self._asking:
-                if self._known is None or self._is_stale:
-                    return await self._ask_patiently()
-                if self._is_due():
-                    return await self._check(self._known)
+                try:
+                    if self._known is None or self._is_stale:
+                        return await self._ask_patiently()
+                    if self._is_due():
+                        return await self._check(self._known)
+                except ModelUnavailable as error:
+                    self.after(error)
+                    raise
         return self._known
 
     async def ask_again(self) -> BackendFacts:
@@ -241,6 +245,7 @@ class ServerFacts:
 
     def after(self, error: ModelUnavailable) -> None:
         """A call failed: whoever answers at this address next may be another engine."""
+        self.problem = error.message
         self._is_stale = self._is_stale or isinstance(error, BackendDown | StreamBroken)
         if isinstance(error, BackendDown):
             self.takes_extras = True
@@ -277,15 +282,11 @@ class ServerFacts:
                     raise
 
     async def _ask_all(self) -> BackendFacts:
-        try:
-            facts, is_settled = await fingerprint(self._endpoint, self._ask)
-        except ModelUnavailable as error:
-            self.after(error)
-            raise
+        facts, is_settled = await fingerprint(self._endpoint, self._ask)
         before = self._known
         if before is not None and (before.kind, before.models) != (facts.kind, facts.models):
             self.takes_extras = True
         self._known, self._is_stale = facts, False
         self._is_settled, self._asked_at = is_settled, self._monotonic()
-        self._on_success()
+        self.problem = None
         return facts
