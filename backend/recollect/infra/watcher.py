@@ -30,7 +30,6 @@ class VaultWatcher:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._stop = threading.Event()
-        self._stopped: asyncio.Event | None = None
         self._problem: str | None = None
 
     def problem(self) -> str | None:
@@ -39,8 +38,6 @@ class VaultWatcher:
     def stop(self) -> None:
         """End `changes`, soon."""
         self._stop.set()
-        if self._stopped is not None:
-            self._stopped.set()
 
     async def changes(self) -> AsyncIterator[set[str]]:
         """Sets of changed paths, relative to the vault, until `stop`; `""` whenever a watch begins.
@@ -48,7 +45,6 @@ class VaultWatcher:
         A path that is no Markdown file's is that of a folder that came, went or was renamed, or of something that went.
         """
         self._stop.clear()
-        self._stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, thread_name_prefix="vault-watcher") as executor:
             try:
@@ -57,18 +53,10 @@ class VaultWatcher:
                     while (paths := await loop.run_in_executor(executor, next, watch, None)) is not None:
                         if paths:
                             yield paths
-                    await self._wait_before_retry()
+                    seconds = _RETRY_SECONDS if self._problem is None else _RETRY_LIMIT_SECONDS
+                    await loop.run_in_executor(executor, self._stop.wait, seconds)
             finally:
                 self._stop.set()
-
-    async def _wait_before_retry(self) -> None:
-        assert self._stopped is not None
-        seconds = _RETRY_SECONDS if self._problem is None else _RETRY_LIMIT_SECONDS
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
-        except TimeoutError:
-            return
 
     def _watch(self) -> Iterator[set[str]]:
         """Everything up to the moment at which the vault is another one, or gone. Runs in a thread of its own."""
