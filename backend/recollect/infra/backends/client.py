@@ -154,23 +154,20 @@ class HttpBackend:
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
         outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
-        if dialect.takes_choices or call.choices == 1:
+        requests = 1 if dialect.takes_choices else call.choices
+        if requests > 1:
+            outgoing = replace(outgoing, call=replace(call, choices=1))
+        ends: list[Finished] = []
+        for choice in range(requests):
             async with aclosing(self._answer(dialect, outgoing)) as events:
                 async for event in events:
-                    yield event
-            return
-        ends: list[Finished] = []
-        single = replace(outgoing, call=replace(call, choices=1))
-        for choice in range(call.choices):
-            async with aclosing(self._answer(dialect, single)) as events:
-                async for event in events:
-                    if isinstance(event, Delta):
-                        yield replace(event, choice=choice)
-                    elif isinstance(event, Finished):
+                    if isinstance(event, Finished):
                         ends.append(event)
+                    elif isinstance(event, Delta):
+                        yield replace(event, choice=choice) if requests > 1 else event
                     elif choice == 0:
                         yield event
-        yield merged(ends)
+        yield merged(ends) if requests > 1 else ends[0]
 
     async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
         """A server that refuses the extras is asked once more without them."""

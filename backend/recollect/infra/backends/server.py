@@ -216,12 +216,8 @@ class ModelServer:
         """The pieces of a body as they come; `patience` says how long the next one may take."""
         async with aclosing(response.aiter_bytes()) as pieces:
             while True:
-                seconds = patience()
-                try:
-                    async with asyncio.timeout(seconds):
-                        piece = await anext(pieces, None)
-                except TimeoutError:
-                    raise ModelTooSlow(self._silence(seconds)) from None
+                async with self._within(patience()):
+                    piece = await anext(pieces, None)
                 if piece is None:
                     return
                 self._heard()
@@ -229,11 +225,8 @@ class ModelServer:
 
     async def whole(self, response: httpx2.Response) -> Any:
         """The JSON of a body that is no stream."""
-        try:
-            async with asyncio.timeout(self._patience.first_token):
-                return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
-        except TimeoutError:
-            raise ModelTooSlow(self._silence(self._patience.first_token)) from None
+        async with self._within(self._patience.first_token):
+            return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
 
     @asynccontextmanager
     async def open(
@@ -294,18 +287,14 @@ class ModelServer:
             is_new_connection = is_new_connection or event.startswith("connection.connect_")
 
         request.extensions = {**request.extensions, "trace": trace}
-        seconds = self._patience.first_token
-        try:
-            async with asyncio.timeout(seconds):
-                try:
-                    return await self._client.send(request, stream=True)
-                except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
-                    taken_in = request.method == "POST" and is_new_connection
-                    if taken_in or not _came_nothing(error):
-                        raise
-                    return await self._client.send(request, stream=True)
-        except TimeoutError:
-            raise ModelTooSlow(self._silence(seconds)) from None
+        async with self._within(self._patience.first_token):
+            try:
+                return await self._client.send(request, stream=True)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
+                taken_in = request.method == "POST" and is_new_connection
+                if taken_in or not _came_nothing(error):
+                    raise
+                return await self._client.send(request, stream=True)
 
     def _heard(self) -> None:
         self.last_activity = self._now()
@@ -337,8 +326,16 @@ class ModelServer:
             f"It is asked again after {self._patience.dead:g} s; is it running?"
         )
 
-    def _silence(self, seconds: float) -> str:
-        return f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
+    @asynccontextmanager
+    async def _within(self, seconds: float) -> AsyncGenerator[None]:
+        """Raises ModelTooSlow where the block takes longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise ModelTooSlow(
+                f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
+            ) from None
 
 
 def _came_nothing(error: httpx2.RequestError) -> bool:
