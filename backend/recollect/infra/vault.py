@@ -19,8 +19,7 @@ from recollect.infra.vault_read import (
     copy_beside,
     discard,
     in_thread,
-    leftovers_below,
-    leftovers_in,
+    leftovers,
     make_folder,
     name_for_exchange,
     name_while_written,
@@ -77,7 +76,7 @@ class Vault:
             _log.error("the vault %s is missing; nothing is written to it until it is back", self.root)
             return
         try:
-            self._settle_leftovers(leftovers_below(self.root), self._opened)
+            self._settle_leftovers(leftovers(self.root), self._opened)
         except OSError as error:
             _log.warning("leftovers of interrupted writes cannot be looked for: %s", error)
 
@@ -190,7 +189,7 @@ class Vault:
         replaced = False
         try:
             make_folder(target.parent)
-            self._settle_leftovers(leftovers_in(target.parent), time.time() - _LEFTOVER_SECONDS)
+            self._settle_leftovers(leftovers(target.parent, below=False), time.time() - _LEFTOVER_SECONDS)
             write_synced(beside, text.encode(), self._fail_points)
             found = read_file(self.root, path)
             seen = None if found is None else found.digest
@@ -313,14 +312,14 @@ class Vault:
 
         What this process wrote just now is left: it may be about to be put in place.
         """
-        for path in leftovers_below(self.writable(f"{folder}/")):
+        for path in leftovers(self.writable(f"{folder}/")):
             with suppress(FileNotFoundError):  # It was put in place just now.
                 if path.lstat().st_ctime < max(self._opened, time.time() - _LEFTOVER_SECONDS):
                     discard(path)
 
-    def _settle_leftovers(self, leftovers: Iterable[Path], before: float) -> None:
+    def _settle_leftovers(self, found: Iterable[Path], before: float) -> None:
         """Remove those that are older than a time; what a person had saved is kept as a conflict file."""
-        for path in leftovers:
+        for path in found:
             with suppress(FileNotFoundError):  # It was put in place just now.
                 if path.lstat().st_ctime >= before:
                     continue
