@@ -123,16 +123,6 @@ def listed_models(listing: JsonObject) -> list[dict[str, Any]]:
     return [entry for entry in dicts_in(listing.get("data")) if text_or_none(entry.get("id"))]
 
 
-def model_ids(listing: JsonObject) -> tuple[str, ...]:
-    return tuple(entry["id"] for entry in listed_models(listing))
-
-
-def owner_of(listing: JsonObject) -> str:
-    """Who the server says its first model belongs to; engines put their own name there."""
-    entries = listed_models(listing)
-    return str(entries[0].get("owned_by") or "").lower() if entries else ""
-
-
 _REFUSES = re.compile(r"raise_exception\([^)]*\balternat", re.IGNORECASE)
 _STRIPS = re.compile(r"split\(\s*(['\"])\s*</think>\s*\1")
 _ALTERNATING_NAMES = re.compile(r"gemma|mistral|mixtral|ministral|codestral|devstral|magistral")
@@ -281,10 +271,7 @@ class ToolCalls:
         if not isinstance(told, dict):
             raise StrangeAnswerError("a tool call that is none")
         call: JsonObject = {name: value for name, value in told.items() if value is not None}
-        if "id" in call:
-            call["id"] = str(call["id"])
-        if "type" in call:
-            call["type"] = str(call["type"])
+        call |= {name: str(call[name]) for name in ("id", "type") if name in call}
         if "function" in call:
             call["function"] = _function(call["function"])
         place = self._place(call)

@@ -7,7 +7,6 @@ import shutil
 import sys
 import zipfile
 from asyncio.subprocess import PIPE, Process
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +62,6 @@ _LOG = logging.getLogger(__name__)
 SLOTS = 2
 CACHE_MB = 512
 _STOP_SECONDS = 5.0
-_LAST_LINES = 20
 
 
 class LocalModel:
@@ -144,20 +142,19 @@ class LocalModel:
 
 
 class _Child:
-    """A running server, and the last lines it wrote."""
+    """A running server, and the last line it wrote."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
         self.address = ""
-        self._lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._last_line = "it said nothing"
         self._reading = asyncio.create_task(self._read())
 
     def is_alive(self) -> bool:
         return self.process.returncode is None
 
     def exit_report(self) -> str:
-        said = self._lines[-1] if self._lines else "it said nothing"
-        return f"exit code {self.process.returncode}, {said}"
+        return f"exit code {self.process.returncode}, {self._last_line}"
 
     async def end(self) -> None:
         """Closing its standard input tells it to end."""
@@ -176,7 +173,7 @@ class _Child:
         assert self.process.stderr is not None
         async for line in self.process.stderr:
             if text := line.decode(errors="replace").strip():
-                self._lines.append(text)
+                self._last_line = text
 
 
 async def _launch(file: Path, seconds: float) -> _Child:
