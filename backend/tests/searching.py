@@ -1,6 +1,5 @@
 """Searching a server in tests, and waiting for its index."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,6 @@ def with_server(base_url: str, **embedding: str) -> dict[str, str]:
     """Settings of a quick server that asks another for its embeddings."""
     given = {"KIND": "openai", "BASE_URL": base_url, "MODEL": "stand-in", **embedding}
     return {**QUICK, **{f"RECOLLECT_EMBEDDING__{name}": value for name, value in given.items()}}
-
-
-def delete_index(home: Path) -> None:
-    """Of a server that runs and may be writing to it: out of its way at once, so that nothing can be added meanwhile."""
-    aside = home.with_name(f"{home.name}-deleted-index")
-    (home / "index").rename(aside)
-    shutil.rmtree(aside)
 
 
 def search(client: httpx2.Client, query: str, **fields: Any) -> Json:

@@ -1,7 +1,5 @@
 """Images as files of the vault: written beside, synced and renamed, so that one is whole or not there."""
 
-from pathlib import Path
-
 from recollect.domain.images import images_folder, is_image_name
 from recollect.failpoints import FailPoints
 from recollect.infra.vault import Vault
@@ -18,8 +16,9 @@ class ImageFiles:
     @in_thread("kept", "an image")
     def keep(self, space: str, user_id: str, name: str, content: bytes) -> None:
         """Durable when this returns. A file that has the name and another content is replaced."""
-        file = self._vault.writable(_path(space, user_id, name))
-        if self._read(file) == content:
+        path = _path(space, user_id, name)
+        file = self._vault.writable(path)
+        if self._read(path) == content:
             sync(file)  # It may have come from a backup, or from a person.
             sync(file.parent)
             return
@@ -36,11 +35,11 @@ class ImageFiles:
     @in_thread("read", "an image")
     def read(self, space: str, user_id: str, name: str) -> bytes | None:
         """None where there is none."""
-        return self._read(self._vault.root / _path(space, user_id, name))
+        return self._read(_path(space, user_id, name))
 
-    def _read(self, file: Path) -> bytes | None:
+    def _read(self, path: str) -> bytes | None:
         try:
-            return None if self._leads_away(file) else file.read_bytes()
+            return None if self._vault.leads_away(path) else (self._vault.root / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
@@ -48,11 +47,11 @@ class ImageFiles:
     def names(self, space: str, user_id: str) -> set[str]:
         """Of all images of a user. Whatever else is in the folder is a person's."""
         self._vault.refuse_if_missing()
-        folder = self._vault.root / images_folder(space, user_id)
+        folder = images_folder(space, user_id)
         try:
-            if self._leads_away(folder):
+            if self._vault.leads_away(folder):
                 return set()
-            return {file.name for file in folder.iterdir() if is_image_name(file.name)}
+            return {file.name for file in (self._vault.root / folder).iterdir() if is_image_name(file.name)}
         except (FileNotFoundError, NotADirectoryError):
             return set()
 
@@ -64,9 +63,6 @@ class ImageFiles:
             file.unlink(missing_ok=True)
         if files and files[0].parent.is_dir():
             sync(files[0].parent)
-
-    def _leads_away(self, file: Path) -> bool:
-        return self._vault.leads_away(file.relative_to(self._vault.root).as_posix())
 
 
 def _path(space: str, user_id: str, name: str) -> str:

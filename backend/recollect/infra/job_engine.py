@@ -4,8 +4,8 @@ import asyncio
 import logging
 import random
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 from recollect.domain.job import Job, NotYet, Preempted, Unfinished
@@ -71,7 +71,6 @@ class JobEngine:
         self._lost_checked = 0
         self.finished = 0
         self.failed = 0
-        self.preempted = 0
 
     async def start(self, pools: Pools) -> None:
         self._pools = pools
@@ -271,7 +270,6 @@ class JobEngine:
             due = self._clock() + early.delay_ms
             await self._put_back(job, due, attempts=job.attempts, error=job.error)
         except Preempted:
-            self.preempted += 1
             # Due since when it was: among the jobs of its kind it keeps its place.
             await self._put_back(job, job.run_at, attempts=job.attempts, error=job.error)
         except Unavailable as error:
@@ -312,7 +310,8 @@ class JobEngine:
         reason = f"{type(error).__name__}: {error}"
         if attempts >= self._max_attempts:
             _log.error("job %d (%s) is dead after %d attempts: %s", job.job_id, job.kind, attempts, reason)
-            await self._bury(job, attempts=attempts, reason=reason)
+            with self._outage_logged(job):
+                await self._store.bury(job, attempts=attempts, error=reason)
         else:
             _log.warning(
                 "job %d (%s) failed, attempt %d: %s", job.job_id, job.kind, attempts, reason, exc_info=error
@@ -320,29 +319,20 @@ class JobEngine:
             delay = self._jittered(min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS * 2 ** min(attempts, 20)))
             await self._put_back(job, self._clock() + delay, attempts=attempts, error=reason)
 
-    async def _bury(self, job: Job, *, attempts: int, reason: str) -> None:
-        try:
-            await self._store.bury(job, attempts=attempts, error=reason)
-        except Unavailable as outage:
-            _log.error(
-                "job %d could not be set aside; it runs again when the journal can be written: %s",
-                job.job_id,
-                outage,
-            )
-
     async def _put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> None:
-        try:
+        with self._outage_logged(job):
             waits = await self._store.put_back(job, run_at, attempts=attempts, error=error)
+            if waits is not None and waits != job.job_id and job.job_id in self._waiting:
+                self._heirs[job.job_id] = waits
+            self.notify(run_at)
+
+    @contextmanager
+    def _outage_logged(self, job: Job) -> Iterator[None]:
+        """While the journal cannot be written a job stays marked as running; `_free_lost_jobs` finds it later."""
+        try:
+            yield
         except Unavailable as outage:
-            _log.error(
-                "job %d could not be put back; it runs again when the journal can be written: %s",
-                job.job_id,
-                outage,
-            )
-            return
-        if waits is not None and waits != job.job_id and job.job_id in self._waiting:
-            self._heirs[job.job_id] = waits
-        self.notify(run_at)
+            _log.error("job %d runs again when the journal can be written: %s", job.job_id, outage)
 
     def _jittered(self, delay_ms: int) -> int:
         return int(delay_ms * (0.75 + 0.5 * self._jitter()))

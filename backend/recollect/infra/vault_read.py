@@ -294,17 +294,10 @@ def name_for_exchange(target: Path, new: str | None, old: str | None) -> Path:
     return target.with_name(f"{target.name}.{marks}{BESIDE}")
 
 
-def leftovers_below(folder: Path) -> Iterator[Path]:
+def leftovers(folder: Path, *, below: bool = True) -> Iterator[Path]:
     """Files with names that only our own writes give: a person may have files that end like ours."""
-    return filter(_is_ours, folder.rglob(f"*{BESIDE}"))
-
-
-def leftovers_in(folder: Path) -> Iterator[Path]:
-    return filter(_is_ours, folder.glob(f"*{BESIDE}"))
-
-
-def _is_ours(path: Path) -> bool:
-    return bool(_is_unfinished(path.name) or _exchanged(path.name))
+    found = folder.rglob(f"*{BESIDE}") if below else folder.glob(f"*{BESIDE}")
+    return (path for path in found if _is_unfinished(path.name) or _exchanged(path.name))
 
 
 def persons_save(path: Path) -> tuple[Path, str] | None:

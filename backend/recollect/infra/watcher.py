@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,13 +23,13 @@ _log = logging.getLogger("recollect.vault")
 class VaultWatcher:
     """Tells which files and folders changed. What it can't watch is left to the sweep, and `problem` says so.
 
+    A change is told by the file's own path; the sweep finds it under the paths of links to it.
     A vault that goes and comes back, as a disk that is mounted again, is watched again.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._stop = threading.Event()
-        self._stopped: asyncio.Event | None = None
         self._problem: str | None = None
 
     def problem(self) -> str | None:
@@ -39,8 +38,6 @@ class VaultWatcher:
     def stop(self) -> None:
         """End `changes`, soon."""
         self._stop.set()
-        if self._stopped is not None:
-            self._stopped.set()
 
     async def changes(self) -> AsyncIterator[set[str]]:
         """Sets of changed paths, relative to the vault, until `stop`; `""` whenever a watch begins.
@@ -48,7 +45,6 @@ class VaultWatcher:
         A path that is no Markdown file's is that of a folder that came, went or was renamed, or of something that went.
         """
         self._stop.clear()
-        self._stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, thread_name_prefix="vault-watcher") as executor:
             try:
@@ -57,18 +53,10 @@ class VaultWatcher:
                     while (paths := await loop.run_in_executor(executor, next, watch, None)) is not None:
                         if paths:
                             yield paths
-                    await self._wait_before_retry()
+                    seconds = _RETRY_SECONDS if self._problem is None else _RETRY_LIMIT_SECONDS
+                    await loop.run_in_executor(executor, self._stop.wait, seconds)
             finally:
                 self._stop.set()
-
-    async def _wait_before_retry(self) -> None:
-        assert self._stopped is not None
-        seconds = _RETRY_SECONDS if self._problem is None else _RETRY_LIMIT_SECONDS
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
-        except TimeoutError:
-            return
 
     def _watch(self) -> Iterator[set[str]]:
         """Everything up to the moment at which the vault is another one, or gone. Runs in a thread of its own."""
@@ -127,11 +115,10 @@ def _changes(root: Path, stop: threading.Event) -> Iterator[set[str]]:
     """
     from watchfiles import watch
 
-    names = _Names(os.path.realpath(root))
-    folders = names.folders("")
-    one_by_one = names.lead_astray
+    top = os.path.realpath(root)
+    folders, one_by_one = _folders(top)
     for changes in watch(
-        *(names.place(folder) for folder in (folders if one_by_one else [""])),
+        *(folders if one_by_one else [top]),
         watch_filter=None,
         debounce=_GROUP_MS,
         step=_QUIET_MS,
@@ -143,109 +130,45 @@ def _changes(root: Path, stop: threading.Event) -> Iterator[set[str]]:
         # With True the library passes over every error, and what it would have watched after it.
         ignore_permission_denied=False,
     ):
-        paths = {path for _, path in changes if not path.endswith(BESIDE)}
-        came = [path for path in paths if names.learn(path)]
-        yield {name for path in paths for name in names.told(path)}
-        if one_by_one and came:
+        places = (place for _, place in changes if not place.endswith(BESIDE))
+        names = {name for place in places if (name := _name(top, place)) is not None}
+        yield names
+        if one_by_one and any(name and _is_folder(f"{top}/{name}") for name in names):
             return
 
 
-class _Names:
-    """By which names things in the vault go: beside their own, those of the links to them that are followed."""
-
-    def __init__(self, root: str) -> None:
-        """`root` is a real path."""
-        self._root = root
-        self._links: dict[str, str] = {}
-        """The links that are followed, and where what they lead to really lies."""
-        self.lead_astray = False
-        """Whether a link leads to a folder, and is not followed."""
-
-    def place(self, path: str) -> str:
-        return f"{self._root}/{path}" if path else self._root
-
-    def folders(self, folder: str) -> list[str]:
-        """A folder and all below it that are neither hidden nor links. Learns the links there."""
-        found = [folder]
-        try:
-            entries = list(os.scandir(self.place(folder)))
-        except OSError:
-            return found  # It went, or cannot be read: whoever watches it is told.
-        for entry in entries:
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.name.startswith("."):
-                continue
-            if entry.is_symlink():
-                self._learn_link(path)
-            elif entry.is_dir(follow_symlinks=False):
-                found += self.folders(path)
-        return found
-
-    def _learn_link(self, path: str) -> None:
-        if (real := self._followed(path)) is not None:
-            self._links[path] = real
-        elif stat.S_ISDIR(_mode(self.place(path))):
-            self.lead_astray = True
-
-    def _followed(self, path: str) -> str | None:
-        try:
-            return real_path(Path(self._root), path)
-        except OSError:
-            return None  # The sweep tells why it cannot be read.
-
-    def learn(self, place: str) -> bool:
-        """Something happened there. True: a folder is there now."""
-        if not (path := self._own_name(place)) or _is_hidden(path):
-            return False
-        for link in [link for link in self._links if _is_at(link, path)]:
-            del self._links[link]
-        mode = _mode(place, of_link=True)
-        if stat.S_ISLNK(mode):
-            self._learn_link(path)
-        elif stat.S_ISDIR(mode):
-            self.folders(path)
-        return stat.S_ISDIR(mode)
-
-    def told(self, place: str) -> set[str]:
-        """The names of what changed there: of Markdown files, folders, links, and of what is gone; `""` is the vault."""
-        if (own := self._own_name(place)) is None:
-            return set()
-        names, new = {own}, [own]
-        while new:
-            name = new.pop()
-            for link, real in self._links.items():
-                if not _is_at(name, real):
-                    continue
-                alias = link + name.removeprefix(real)
-                if alias not in names and self._followed(alias) is not None:
-                    names.add(alias)
-                    new.append(alias)
-        return {
-            name
-            for name in names
-            if not _is_hidden(name) and (is_markdown(name) or not stat.S_ISREG(_mode(self.place(name))))
-        }
-
-    def _own_name(self, place: str) -> str | None:
-        """The name that goes through no link, whatever the library tells; None outside of the vault."""
-        if place == self._root:
-            return ""
-        folder, _, name = place.rpartition("/")
-        real = f"{os.path.realpath(folder)}/{name}"
-        return real.removeprefix(f"{self._root}/") if _is_at(real, self._root) else None
+def _folders(top: str) -> tuple[list[str], bool]:
+    """All folders that are neither hidden nor links, and whether a link leads to a folder and is not followed."""
+    found, leads_away = [], False
+    for folder, below, _ in os.walk(top):
+        below[:] = [name for name in below if not name.startswith(".")]
+        found.append(folder)
+        links = (f"{folder}/{name}" for name in below if not _is_folder(f"{folder}/{name}"))
+        leads_away = leads_away or any(_leads_away(top, link) for link in links)
+    return found, leads_away
 
 
-def _mode(place: str, *, of_link: bool = False) -> int:
-    """The file mode; 0 where nothing is there, or it cannot be told."""
+def _leads_away(top: str, link: str) -> bool:
     try:
-        return Path(place).stat(follow_symlinks=not of_link).st_mode
+        return real_path(Path(top), link.removeprefix(f"{top}/")) is None
     except OSError:
-        return 0
+        return True
 
 
-def _is_at(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+def _name(top: str, place: str) -> str | None:
+    """The path of what changed, through no link: a Markdown file, a folder, a link, or something that is gone.
+
+    `""` is the vault; None is all else.
+    """
+    if place == top:
+        return ""
+    folder, _, name = place.rpartition("/")
+    real = f"{os.path.realpath(folder)}/{name}"
+    path = real.removeprefix(f"{top}/")
+    if path == real or any(part.startswith(".") for part in path.split("/")):
+        return None
+    return path if is_markdown(path) or not Path(real).is_file() else None
 
 
-def _is_hidden(path: str) -> bool:
-    return any(part.startswith(".") for part in path.split("/"))
+def _is_folder(place: str) -> bool:
+    return Path(place).is_dir() and not Path(place).is_symlink()

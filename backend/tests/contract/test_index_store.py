@@ -1,8 +1,8 @@
 """What the index store promises, with LanceDB on disk."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,32 +22,19 @@ AWKWARD_IDS = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Opened:
-    store: LanceIndex
-    reopen: Callable[[], LanceIndex]
-    """As another process would see it."""
+@pytest.fixture
+async def empty(tmp_path: Path) -> AsyncIterator[LanceIndex]:
+    store = LanceIndex(tmp_path / "index")
+    yield store
+    await store.close()
 
 
 @pytest.fixture
-async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
-    stores: list[LanceIndex] = []
-
-    def reopen() -> LanceIndex:
-        stores.append(LanceIndex(tmp_path / "index"))
-        return stores[-1]
-
-    yield Opened(reopen(), reopen)
-    for store in stores:
-        await store.close()
-
-
-@pytest.fixture
-async def store(opened: Opened) -> LanceIndex:
+async def store(empty: LanceIndex) -> LanceIndex:
     """With an empty generation, live, that has no model yet."""
-    await opened.store.create(Generation(G, 1))
-    await opened.store.promote(G)
-    return opened.store
+    await empty.create(Generation(G, 1))
+    await empty.promote(G)
+    return empty
 
 
 def row(row_id: str, text: str = "hello", **fields: object) -> IndexRow:
@@ -268,14 +255,9 @@ async def test_many_writers_and_readers_of_one_owner_lose_nothing(store: LanceIn
     assert stored.vectors[:, 0].tolist() == list(range(12))
 
 
-async def test_nothing_is_live_at_first(opened: Opened) -> None:
-    assert await opened.store.live() is None
-    assert await opened.store.generations() == []
-    assert await opened.store.size() == (0, 0)
-
-
-async def test_a_generation_is_live_only_when_it_is_promoted(opened: Opened) -> None:
-    store = opened.store
+async def test_a_generation_is_live_only_when_it_is_promoted(empty: LanceIndex) -> None:
+    store = empty
+    assert (await store.live(), await store.generations(), await store.size()) == (None, [], (0, 0))
     await store.create(Generation("g1", 1))
     assert await store.live() is None
     await store.promote("g1")
@@ -304,9 +286,9 @@ async def test_a_generation_is_created_twice_without_harm(store: LanceIndex) -> 
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "/etc"])
-async def test_a_name_that_is_no_folder_is_refused(opened: Opened, name: str) -> None:
+async def test_a_name_that_is_no_folder_is_refused(empty: LanceIndex, name: str) -> None:
     with pytest.raises(ValueError, match="name"):
-        await opened.store.create(Generation(name, 1))
+        await empty.create(Generation(name, 1))
 
 
 async def test_a_discarded_generation_is_gone_and_refuses_work(store: LanceIndex) -> None:

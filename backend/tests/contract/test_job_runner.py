@@ -1,6 +1,6 @@
 """What the engine promises of durable jobs. The clock stands still."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,10 +25,8 @@ class Bench:
     """A runner, a way to queue jobs for it, and what its handlers saw. Kinds: a, b, c."""
 
     runner: JobEngine
-    queue_one: Callable[[NewJob], Awaitable[int]]
-    give: Callable[[str, str], Awaitable[object]]
-    """Makes a user the owner of a thread."""
-    seen: list[str]
+    database: Database
+    seen: list[str] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
     first_failures: dict[str, Exception] = field(default_factory=dict)
     """What a handler raises the first time alone."""
@@ -45,7 +43,9 @@ class Bench:
     ) -> int:
         """A job that the handler sees by its name, in a lane of its own unless one is given."""
         job = NewJob(kind or "a", lane or name, space, name, START + due)
-        return await self.queue_one(job)
+        job_id = await queue_now(self.database, job, START)
+        self.runner.notify(job.run_at)
+        return job_id
 
     async def handle(self, job: Job) -> None:
         assert job.state == "running"
@@ -59,37 +59,18 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    clock = FakeClock()
-    seen: list[str] = []
     database = Database(tmp_path / "journal.db")
     await database.open()
     engine = JobEngine(
         SqlJobStore(database),
-        clock=clock,
+        clock=FakeClock(),
         workers=2,
         lease_seconds=60,
         max_attempts=1,
         stop_seconds=1,
         fail_points=FailPoints(),
     )
-
-    async def queue(job: NewJob) -> int:
-        job_id = await queue_now(database, job, clock())
-        engine.notify(job.run_at)
-        return job_id
-
-    def give(thread_id: str, user_id: str) -> Awaitable[int]:
-        return database.write(
-            lambda connection: (
-                connection.execute(
-                    "INSERT INTO threads (space, thread_id, user_id, created, updated)"
-                    " VALUES ('default', ?, ?, 0, 0)",
-                    (thread_id, user_id),
-                ).rowcount
-            )
-        )
-
-    bench = Bench(engine, queue, give, seen)
+    bench = Bench(engine, database)
     await engine.start([dict.fromkeys("abc", bench.handle)])
     yield bench
     await engine.stop()
@@ -172,8 +153,11 @@ async def test_jobs_are_listed_oldest_first_by_space_and_state(bench: Bench) -> 
 
 
 async def test_a_users_jobs_are_those_of_the_users_threads(bench: Bench) -> None:
-    await bench.give("one", "ann")
-    await bench.give("two", "bob")
+    insert = (
+        "INSERT INTO threads (space, thread_id, user_id, created, updated) VALUES ('default', ?, ?, 0, 0)"
+    )
+    owned = [("one", "ann"), ("two", "bob")]
+    await bench.database.write(lambda connection: connection.executemany(insert, owned).rowcount)
     ids = [await bench.queue(name, due=60_000) for name in ("one", "two", "nobodys")]
     listed = await bench.runner.list_jobs(space="default", user_id="ann")
     assert [job.job_id for job in listed] == ids[:1]

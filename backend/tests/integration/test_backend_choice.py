@@ -12,6 +12,7 @@ from recollect.domain.llm import ChatCall, Delta
 from recollect.errors import BackendDown, HomeUnusable, InvalidInput
 from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.discovery import FoundBackend
+from recollect.infra.backends.local_model import SMOLLM2
 from recollect.infra.backends.server import Endpoint
 from recollect.settings import load_settings
 from tests.standin_engines import StandInEngine
@@ -213,19 +214,18 @@ async def test_where_none_is_found_the_small_model_is_used_until_there_is_one(
     backend = FoundBackend(
         DEFAULT.model_copy(update={"model": "named-for-another-server"}),
         small_model=small_model,
-        small_model_label="a taste",
         addresses=[address],
         seconds=PLENTY,
         monotonic=lambda: now,
     )
     assert (started, backend.label) == (0, None)
     assert await answer_of(backend) == "You said: Hello there"
-    assert (started, backend.uses_small_model, backend.label) == (1, True, "a taste")
+    assert (started, backend.label) == (1, SMOLLM2.label)
     assert backend.server == llama.base_url.removeprefix("http://")
     with StandInEngine("vllm", port=int(address.rpartition(":")[2])):
         now = 31.0
         assert (await backend.facts()).kind == "vllm"
-        assert (backend.uses_small_model, backend.label) == (False, None)
+        assert backend.label is None
         assert backend.server == address.removeprefix("http://")
     await backend.aclose()
 

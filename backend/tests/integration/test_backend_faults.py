@@ -1,8 +1,6 @@
 """Every way in which a model's server can fail, and what a user is told."""
 
 import asyncio
-import socket
-import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -45,35 +43,14 @@ async def failure_of(backend: HttpBackend) -> ModelUnavailable:
     return raised.value
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 # --- nobody there ---------------------------------------------------------------------------------------------
-
-
-async def test_a_dead_server_is_not_asked_for_two_seconds_and_then_found_again(engines: Engines) -> None:
-    now = 100.0
-    port = free_port()
-    backend = engines.backend_at(f"http://127.0.0.1:{port}", clocks={"monotonic": lambda: now})
-    began = time.monotonic()
-    assert isinstance(await failure_of(backend), BackendDown)
-    assert time.monotonic() - began < 1
-    with StandInEngine("llama.cpp", port=port) as engine:
-        now += 1.9
-        assert isinstance(await failure_of(backend), BackendDown)
-        assert engine.requests() == []
-        now += 0.2
-        assert await chat(backend)
-        assert backend.problem() is None
 
 
 async def test_the_time_of_the_last_activity_is_known(engines: Engines) -> None:
     moment = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
     with StandInEngine("llama.cpp") as llama:
         backend = engines.backend_at(
-            llama.base_url, patience=Patience(dead=0, question=10), clocks={"now": lambda: moment}
+            llama.base_url, patience=Patience(question=10), clocks={"now": lambda: moment}
         )
         assert backend.last_activity is None
         await chat(backend)
@@ -222,7 +199,7 @@ async def test_a_server_that_answers_in_one_piece_is_understood(kind: str, engin
 
 async def test_a_server_that_dies_in_its_answer_is_told_and_found_again(engines: Engines) -> None:
     with StandInEngine("llama.cpp") as llama:
-        backend = engines.backend_at(llama.base_url, patience=Patience(dead=0, question=10))
+        backend = engines.backend_at(llama.base_url, patience=Patience(question=10))
         llama.control("die")
         assert isinstance(await failure_of(backend), StreamBroken)
     assert isinstance(await failure_of(backend), BackendDown)

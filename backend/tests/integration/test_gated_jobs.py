@@ -99,7 +99,7 @@ async def test_a_chat_that_streams_on_the_same_backend_is_never_joined_by_a_job(
     assert all([await bench.engine.wait_for(job_id, SOON) for job_id in ids])
     assert sorted(bench.done) == ["t0", "t1", "t2"]
     assert bench.backend.most_in_flight == 1
-    assert (bench.engine.failed, bench.engine.preempted) == (0, 5)
+    assert (bench.engine.failed, bench.gate.state().preempted) == (0, 5)
     assert {(job.attempts, job.interruptions, job.error) for job in bench.started} == {(0, 0, None)}
 
 

@@ -128,35 +128,6 @@ async def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> No
     await index.close()
 
 
-@pytest.mark.parametrize("place", ["index", f"index/{G}"])
-async def test_what_stands_in_the_place_of_a_folder_is_moved_aside(tmp_path: Path, place: str) -> None:
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    (tmp_path / place).write_text("somebody's")
-    index = LanceIndex(tmp_path / "index")
-    assert await index.live() is None
-    await index.create(Generation(G, 1))
-    await index.promote(G)
-    assert await index.live() == Generation(G, 1)
-    (aside,) = (tmp_path / place).parent.glob("*.damaged-*")
-    assert aside.read_text() == "somebody's"
-    await index.close()
-
-
-@pytest.mark.parametrize("place", ["live.json", f"{G}/generation.json"])
-async def test_a_folder_in_the_place_of_a_file_is_moved_aside(tmp_path: Path, place: str) -> None:
-    (tmp_path / place).mkdir(parents=True)
-    (tmp_path / place / "kept").write_text("somebody's")
-    index = LanceIndex(tmp_path)
-    assert await index.live() is None
-    await index.create(Generation(G, 1))
-    await index.promote(G)
-    assert await index.live() == Generation(G, 1)
-    assert await index.generations() == [Generation(G, 1)]
-    (aside,) = (tmp_path / place).parent.glob(".*.damaged-*")
-    assert (aside / "kept").read_text() == "somebody's"
-    await index.close()
-
-
 async def test_what_a_killed_rebuild_left_is_listed_and_can_be_discarded(
     index: LanceIndex, tmp_path: Path
 ) -> None:
@@ -165,14 +136,6 @@ async def test_what_a_killed_rebuild_left_is_listed_and_can_be_discarded(
     assert (await index.generations())[1].format == 0
     await index.discard("g2")
     assert [generation.name for generation in await index.generations()] == [G]
-
-
-async def test_a_link_to_nowhere_in_the_place_of_the_index_is_moved_aside(tmp_path: Path) -> None:
-    (tmp_path / "index").symlink_to("gone")
-    index = LanceIndex(tmp_path / "index")
-    await index.create(Generation(G, 1))
-    assert await index.generations() == [Generation(G, 1)]
-    await index.close()
 
 
 # What others did to the files of a table is not believed.

@@ -88,13 +88,6 @@ async def test_what_a_killed_first_put_left_is_removed_by_compaction(
     assert files_with(tmp_path, SECRET) == []
 
 
-async def test_a_discarded_generation_leaves_no_file(index: LanceIndex, tmp_path: Path) -> None:
-    await index.create(Generation("g2", 1))
-    await index.put("g2", ANN, rows_of({"a": SECRET}), [""])
-    await index.discard("g2")
-    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == [G, "live.json"]
-
-
 async def test_a_generation_is_discarded_while_it_is_still_being_written(
     index: LanceIndex, tmp_path: Path
 ) -> None:

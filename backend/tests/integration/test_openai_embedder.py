@@ -128,17 +128,6 @@ async def test_a_text_that_is_refused_is_told_from_a_server_that_fails(
     assert (embedder.problem() is None) == is_refusal
 
 
-async def test_it_tells_of_a_failure_until_a_call_succeeds(server: Server, embedder: OpenAiEmbedder) -> None:
-    assert embedder.problem() is None
-    server.status = 500
-    with pytest.raises(EmbedderUnavailable):
-        await embedder.embed(TEXTS)
-    assert embedder.problem() == "the embedding server answered 500"
-    server.status = 200
-    await embedder.embed(TEXTS)
-    assert embedder.problem() is None
-
-
 async def test_a_change_of_dimensions_is_a_lie_that_names_both(
     server: Server, embedder: OpenAiEmbedder
 ) -> None:
@@ -181,6 +170,8 @@ async def test_after_three_failures_it_fails_at_once_and_asks_again_after_five_s
     with pytest.raises(EmbedderUnavailable, match="answered 500"):
         await embedder.embed(TEXTS)
     assert len(server.bodies) == 4
+    assert embedder.problem() == "the embedding server answered 500"
     server.status = 200
     clock.now += 5
     assert len(await embedder.embed(TEXTS)) == len(TEXTS)
+    assert embedder.problem() is None

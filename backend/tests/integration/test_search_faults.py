@@ -11,7 +11,7 @@ import pytest
 
 from tests.http_client import add, coverage, message
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
-from tests.searching import delete_index, health, indexed, search, texts, with_server
+from tests.searching import health, indexed, search, texts, with_server
 
 pytestmark = pytest.mark.slow
 
@@ -203,17 +203,3 @@ def test_an_index_that_cannot_be_written_is_a_problem_that_health_names(
         shutil.move(filled / "elsewhere", filled / "index")
         indexed(server.client, embedded=True, seconds=60)
         wait_until(lambda: health(server.client) == "", "health is well")
-
-
-def test_a_file_in_the_place_of_a_running_servers_index_is_kept_and_the_index_made_anew(
-    filled: Path, model: StandInModel
-) -> None:
-    with Server(filled, settings(model)) as server:
-        delete_index(filled)
-        (filled / "index").write_text("no folder", encoding="utf-8")
-        add(server.client, "of ann", [message("found all the same", 9)], user_id="ann")
-        wait_until(lambda: texts(server.client, "found same", user_id="ann", mode="keyword"), "found")
-        wait_until(lambda: list(filled.glob("index.damaged-*")), "it is kept")
-        indexed(server.client, embedded=True, seconds=60)
-        wait_until(lambda: health(server.client) == "", "health is well")
-        assert [path.read_text(encoding="utf-8") for path in filled.glob("index.damaged-*")] == ["no folder"]

@@ -106,14 +106,6 @@ def test_a_thread_that_streams_for_long_is_not_idle(slots: SlotMap, clock: FakeC
     assert slots.take("b", begins=True) not in (taken, None)
 
 
-def test_the_slot_that_was_left_first_is_given_away_first(clock: FakeClock) -> None:
-    slots = SlotMap(3, clock=clock)
-    given = [call(slots, thread, begins=True) for thread in "abc"]
-    slots.release("b")
-    slots.release("a")
-    assert call(slots, "d", begins=True) == given[1]
-
-
 def test_another_number_of_slots_empties_the_map(slots: SlotMap) -> None:
     call(slots, "a", begins=True)
     slots.disturbed()

@@ -40,13 +40,13 @@ def api_root(base_url: str) -> str:
     root = base_url.rstrip("/")
     if not re.match(r"https?://[^/]", root):
         raise ValueError("the address of a model's server must begin with http:// or https://")
-    return root if _VERSION.search(_path(root)) else f"{root}/v1"
+    return root if _VERSION.search(urlsplit(root).path) else f"{root}/v1"
 
 
 def server_root(base_url: str) -> str:
     """The root of routes without a version: what precedes the version in the path."""
     root = api_root(base_url)
-    path = _path(root)
+    path = urlsplit(root).path
     version = _VERSION.search(path)
     assert version is not None
     return root[: len(root) - len(path) + version.start()]
@@ -80,7 +80,3 @@ def cloud_kind(base_url: str) -> BackendKind | None:
     """The kind of a well-known cloud host; None for all others."""
     host = (urlsplit(base_url).hostname or "").lower().rstrip(".")
     return _CLOUD_HOSTS.get(host)
-
-
-def _path(url: str) -> str:
-    return urlsplit(url).path

@@ -69,6 +69,9 @@ _NAME_REQUIRED = frozenset({"ollama", "anthropic", "openai", "openrouter"})
 class HttpBackend:
     """A model's server. Calls may run at the same time; `aclose` ends its use."""
 
+    label: str | None = None
+    """A note shown with its answers; None for a model that people chose."""
+
     def __init__(
         self,
         endpoint: Endpoint,
@@ -77,34 +80,17 @@ class HttpBackend:
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self.name = endpoint.name
+        self.server = endpoint.address
+        """Host and port: the same for all names that one server has."""
+        self.gate_group = endpoint.gate_group or endpoint.address
         self._endpoint = endpoint
         # A proxy of the environment is for the world outside: it could not reach what is local.
         outside = not local_of(endpoint, endpoint.kind or cloud_kind(endpoint.base_url))
         self._server = ModelServer(
             endpoint, trust_proxies=outside, transport=transport, monotonic=monotonic, now=now
         )
-        self._facts = ServerFacts(
-            endpoint, self._server, self._ask, on_success=self._is_well, monotonic=monotonic
-        )
-        self._problem: str | None = None
-
-    @property
-    def name(self) -> str:
-        return self._endpoint.name
-
-    @property
-    def gate_group(self) -> str:
-        return self._endpoint.gate_group or self._endpoint.address
-
-    @property
-    def server(self) -> str:
-        """Host and port: the same for all names that one server has."""
-        return self._endpoint.address
-
-    @property
-    def label(self) -> str | None:
-        """A note shown with its answers; None for a model that people chose."""
-        return None
+        self._facts = ServerFacts(endpoint, self._server, self._ask, monotonic=monotonic)
 
     @property
     def last_activity(self) -> datetime | None:
@@ -112,18 +98,14 @@ class HttpBackend:
         return self._server.last_activity
 
     def problem(self) -> str | None:
-        return self._problem
+        return self._facts.problem
 
     async def aclose(self) -> None:
         await self._server.aclose()
 
     async def facts(self) -> BackendFacts:
         """Asked once, then remembered until something shows that the server is no longer what it was."""
-        try:
-            return await self._facts.get()
-        except ModelUnavailable as error:
-            self._problem = error.message
-            raise
+        return await self._facts.get()
 
     async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
         """Sent, Deltas, Finished. Closing it drops the request at once.
@@ -147,12 +129,12 @@ class HttpBackend:
                     if facts.kind == before.kind:
                         raise
         except StatusError as refused:
-            self._problem = refused.error.message
+            self._facts.problem = refused.error.message
             raise refused.error from None
         except ModelUnavailable as error:
-            self._failed(error)
+            self._facts.after(error)
             raise
-        self._is_well()
+        self._facts.problem = None
 
     async def count_tokens(self, text: str) -> int:
         """By llama.cpp's tokenizer; a careful guess for other engines, and whenever it doesn't answer."""
@@ -162,11 +144,9 @@ class HttpBackend:
                 answer = await self._ask("/tokenize", {"content": text})
                 return len(answer["tokens"])
         except ModelUnavailable as error:
-            self._failed(error)
+            self._facts.after(error)
         except (StatusError, LookupError, TypeError):
-            return guess_tokens(
-                text
-            )  # It has no tokenizer, or is another server by now: the next chat tells.
+            pass  # It has no tokenizer, or is another server by now: the next chat tells.
         return guess_tokens(text)
 
     async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
@@ -174,23 +154,20 @@ class HttpBackend:
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
         outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
-        if dialect.takes_choices or call.choices == 1:
+        requests = 1 if dialect.takes_choices else call.choices
+        if requests > 1:
+            outgoing = replace(outgoing, call=replace(call, choices=1))
+        ends: list[Finished] = []
+        for choice in range(requests):
             async with aclosing(self._answer(dialect, outgoing)) as events:
                 async for event in events:
-                    yield event
-            return
-        ends: list[Finished] = []
-        single = replace(outgoing, call=replace(call, choices=1))
-        for choice in range(call.choices):
-            async with aclosing(self._answer(dialect, single)) as events:
-                async for event in events:
-                    if isinstance(event, Delta):
-                        yield replace(event, choice=choice)
-                    elif isinstance(event, Finished):
+                    if isinstance(event, Finished):
                         ends.append(event)
+                    elif isinstance(event, Delta):
+                        yield replace(event, choice=choice) if requests > 1 else event
                     elif choice == 0:
                         yield event
-        yield merged(ends)
+        yield merged(ends) if requests > 1 else ends[0]
 
     async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
         """A server that refuses the extras is asked once more without them."""
@@ -237,10 +214,3 @@ class HttpBackend:
             names = ", ".join(nearest_names(wanted, facts.models))
             raise UnknownModel(f"{self._server.who} has no model {wanted!r}. It has: {names}", field="model")
         return found
-
-    def _is_well(self) -> None:
-        self._problem = None
-
-    def _failed(self, error: ModelUnavailable) -> None:
-        self._problem = error.message
-        self._facts.after(error)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from recollect.errors import InvalidInput
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.discovery import PROBE_SECONDS, USUAL_ADDRESSES, FoundBackend, SmallModel
-from recollect.infra.backends.local_model import SMOLLM2
 from recollect.infra.backends.server import Endpoint, Patience
 from recollect.settings import BackendSettings, Settings, TasksSettings
 
@@ -56,7 +55,6 @@ class Backends:
             self._by_name[DEFAULT] = FoundBackend(
                 _endpoint(DEFAULT, settings.llm, "http://127.0.0.1", patience),
                 small_model=small_model,
-                small_model_label=SMOLLM2.label,
                 addresses=addresses if settings.llm.discover else (),
                 seconds=probe_seconds,
             )

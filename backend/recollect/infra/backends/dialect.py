@@ -41,8 +41,7 @@ class JsonLines:
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit
-        self._rest: list[bytes] = []
-        self._size = 0
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The events that this piece completes."""
@@ -54,21 +53,18 @@ class JsonLines:
         """What the stream's end completes."""
         yield from self.feed(b"\n")
 
-    def _lines(self, chunk: bytes) -> Iterator[bytes]:
-        head, *others = chunk.split(b"\n")
-        self._keep(head)
-        for following in others:
-            line = b"".join(self._rest)
-            self._rest, self._size = [], 0
-            yield line
-            self._keep(following)
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        self._rest += chunk
+        if b"\n" not in chunk:
+            self._refuse_above_limit(self._rest)
+            return []
+        *lines, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
+        return lines
 
-    def _keep(self, piece: bytes) -> None:
-        if piece:
-            self._rest.append(piece)
-            self._size += len(piece)
-            if self._size > self._limit:
-                raise EndlessLineError
+    def _refuse_above_limit(self, unfinished: bytearray) -> None:
+        if len(unfinished) > self._limit:
+            raise EndlessLineError
 
 
 class ServerSentEvents(JsonLines):
@@ -76,34 +72,23 @@ class ServerSentEvents(JsonLines):
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         super().__init__(limit)
-        self._data: list[bytes] = []
-        self._data_size = 0
+        self._data = bytearray()
+        """Of an event that is not complete; a line break before each line."""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         for line in self._lines(chunk):
             stripped = line.rstrip(b"\r")
-            if not stripped:
-                yield from self._event()
+            if not stripped and self._data:
+                yield bytes(self._data[1:])
+                self._data.clear()
             elif stripped.startswith(b"data:"):
-                self._add(stripped[5:].strip())
+                self._data += b"\n" + stripped[5:].strip()
             elif stripped.startswith(b"error:"):  # llama.cpp names a fault in mid-stream so.
-                self._add(b'{"error": ' + stripped[6:].strip() + b"}")
+                self._data += b'\n{"error": ' + stripped[6:].strip() + b"}"
+            self._refuse_above_limit(self._data)
 
     def flush(self) -> Iterator[bytes]:
-        yield from self.feed(b"\n")
-        yield from self._event()
-
-    def _event(self) -> Iterator[bytes]:
-        if self._data:
-            event = b"\n".join(self._data)
-            self._data, self._data_size = [], 0
-            yield event
-
-    def _add(self, data: bytes) -> None:
-        self._data.append(data)
-        self._data_size += len(data)
-        if self._data_size > self._limit:
-            raise EndlessLineError
+        yield from self.feed(b"\n\n")
 
 
 _MOST = 2**53
@@ -136,16 +121,6 @@ def dicts_in(value: Any) -> list[dict[str, Any]]:
 def listed_models(listing: JsonObject) -> list[dict[str, Any]]:
     """The entries of `/v1/models`."""
     return [entry for entry in dicts_in(listing.get("data")) if text_or_none(entry.get("id"))]
-
-
-def model_ids(listing: JsonObject) -> tuple[str, ...]:
-    return tuple(entry["id"] for entry in listed_models(listing))
-
-
-def owner_of(listing: JsonObject) -> str:
-    """Who the server says its first model belongs to; engines put their own name there."""
-    entries = listed_models(listing)
-    return str(entries[0].get("owned_by") or "").lower() if entries else ""
 
 
 _REFUSES = re.compile(r"raise_exception\([^)]*\balternat", re.IGNORECASE)
@@ -296,10 +271,7 @@ class ToolCalls:
         if not isinstance(told, dict):
             raise StrangeAnswerError("a tool call that is none")
         call: JsonObject = {name: value for name, value in told.items() if value is not None}
-        if "id" in call:
-            call["id"] = str(call["id"])
-        if "type" in call:
-            call["type"] = str(call["type"])
+        call |= {name: str(call[name]) for name in ("id", "type") if name in call}
         if "function" in call:
             call["function"] = _function(call["function"])
         place = self._place(call)

@@ -11,6 +11,7 @@ from recollect.domain.llm import BackendFacts, ChatCall, StreamEvent
 from recollect.errors import BackendDown, ModelUnavailable
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.dialect import guess_tokens
+from recollect.infra.backends.local_model import SMOLLM2
 from recollect.infra.backends.server import Endpoint, Patience
 
 USUAL_ADDRESSES = ("http://127.0.0.1:11434", "http://127.0.0.1:1234", "http://127.0.0.1:8080")
@@ -43,18 +44,15 @@ class FoundBackend:
         configured: Endpoint,
         *,
         small_model: SmallModel | None = None,
-        small_model_label: str | None = None,
         addresses: Sequence[str] = USUAL_ADDRESSES,
         seconds: float = PROBE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`configured` has everything but the address; the label is shown with the small model's answers.
-
-        A server is looked for at `addresses`, each probed for at most `seconds`.
-        """
+        """`configured` has everything but the address. Each of `addresses` is probed for at most `seconds`."""
+        self.name = configured.name
+        self.gate_group = configured.gate_group or THIS_MACHINE
         self._configured = configured
         self._small_model = small_model
-        self._small_model_label = small_model_label
         self._addresses = tuple(addresses)
         self._patience = Patience(connect=seconds, question=seconds, introduction=seconds)
         self._monotonic = monotonic
@@ -62,29 +60,16 @@ class FoundBackend:
         self._found: str | None = None
         """The address found by the last search, which is repeated after `_REMEMBERED_SECONDS`."""
         self._looked_at: float | None = None
-        self._backends: dict[tuple[str, bool], HttpBackend] = {}
+        self._backends: dict[tuple[str, str | None], HttpBackend] = {}
         self._current: HttpBackend | None = None
         self._problem: str | None = None
-        self.uses_small_model = False
-        """Whether the last call went to the small model."""
-
-    @property
-    def name(self) -> str:
-        return self._configured.name
-
-    @property
-    def gate_group(self) -> str:
-        return self._configured.gate_group or THIS_MACHINE
+        self.label: str | None = None
+        """Shown with the small model's answers, if the last call went to that."""
 
     @property
     def server(self) -> str:
         """Host and port of the one that is used now."""
         return self._current.server if self._current is not None else THIS_MACHINE
-
-    @property
-    def label(self) -> str | None:
-        """Shown with its answers if they come from the small model."""
-        return self._small_model_label if self.uses_small_model else None
 
     @property
     def last_activity(self) -> datetime | None:
@@ -137,11 +122,11 @@ class FoundBackend:
     async def _choose(self) -> HttpBackend:
         found = await self._look()
         if found is not None:
-            self.uses_small_model = False
+            self.label = None
             return self._at(base_url=found)
         if self._small_model is not None:
             address = await self._small_model()
-            self.uses_small_model = True
+            self.label = SMOLLM2.label
             return self._at(base_url=address, model=None, models=[])
         looked = (
             ", and none was found running on this machine (Ollama, LM Studio, llama.cpp)"
@@ -163,7 +148,7 @@ class FoundBackend:
 
     def _at(self, **given: Any) -> HttpBackend:
         """One per address: streams from other addresses go on."""
-        key = (given["base_url"], self.uses_small_model)
+        key = (given["base_url"], self.label)
         if key not in self._backends:
             self._backends[key] = HttpBackend(self._configured.model_copy(update=given))
         return self._backends[key]

@@ -1,7 +1,6 @@
 """Which engine a server is and what it can do, found by asking it."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,8 +14,6 @@ from recollect.infra.backends.dialect import (
     dicts_in,
     drops_reasoning,
     listed_models,
-    model_ids,
-    owner_of,
     positive_int,
     text_or_none,
     wants_alternation,
@@ -36,6 +33,7 @@ _ROUTES: dict[BackendKind, tuple[str, ...]] = {
     "vllm": ("/version", MODELS),
     "sglang": (SGLANG_MODEL, MODELS),
 }
+_ALL_ROUTES = tuple(dict.fromkeys(route for routes in _ROUTES.values() for route in routes))
 _OWNERS: dict[str, BackendKind] = {"llamacpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}
 _CONTEXT_LENGTHS = (
     "loaded_context_length", "max_context_length", "max_model_len", "context_length", "context_window",
@@ -65,7 +63,7 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]
     Raises what kept every question from being answered.
     """
     known = endpoint.kind or cloud_kind(endpoint.base_url)
-    routes = _routes(known)
+    routes = _ALL_ROUTES if known is None else _ROUTES.get(known, (MODELS,))
     told = dict(zip(routes, await asyncio.gather(*(_ask_one(route, ask) for route in routes)), strict=True))
     _raise_for(told, is_enough_known=known is not None and endpoint.model is not None)
     answers = {route: dict_of(answer) for route, answer in told.items()}
@@ -80,12 +78,6 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]
         context_tokens=endpoint.context_tokens or facts.context_tokens,
     )
     return facts, is_told and not missing
-
-
-def _routes(known: BackendKind | None) -> tuple[str, ...]:
-    if known is not None:
-        return _ROUTES.get(known, (MODELS,))
-    return tuple(dict.fromkeys(route for routes in _ROUTES.values() for route in routes))
 
 
 def _raise_for(told: Mapping[str, Any], *, is_enough_known: bool) -> None:
@@ -127,8 +119,9 @@ def _recognise(answers: Answers) -> BackendKind:
         return "ollama"
     if any("state" in entry for entry in listed_models(answers[LM_STUDIO_MODELS])):
         return "lmstudio"
-    if owner := _OWNERS.get(owner_of(answers[MODELS])):
-        return owner
+    for entry in listed_models(answers[MODELS])[:1]:  # Engines name themselves as the owner of a model.
+        if owner := _OWNERS.get(str(entry.get("owned_by")).lower()):
+            return owner
     if text_or_none(answers[SGLANG_MODEL].get("model_path")):
         return "sglang"
     if text_or_none(answers["/version"].get("version")):
@@ -141,8 +134,10 @@ async def _facts(
 ) -> tuple[BackendFacts, bool]:
     """The facts, and whether a question that only this engine is asked was answered."""
     local = local_of(endpoint, kind)
+    listed = listed_models(answers.get(MODELS, {}))
     if kind == "llama.cpp":
-        return llama_cpp_facts(answers["/props"], model_ids(answers[MODELS]), local=local), True
+        models = tuple(entry["id"] for entry in listed)
+        return llama_cpp_facts(answers["/props"], models, local=local), True
     if kind == "ollama":
         tags = dicts_in(answers["/api/tags"].get("models"))
         models = tuple(tag["name"] for tag in tags if text_or_none(tag.get("name")))
@@ -150,7 +145,6 @@ async def _facts(
         shown = None if model is None else await _ask_one("/api/show", ask, {"model": model})
         facts = ollama_facts(models, model, dict_of(shown), local=local)
         return facts, not _may_pass(shown)
-    listed = listed_models(answers[MODELS])
     if kind == "lmstudio":
         listed = _lm_studio_chat_models(answers) or listed
     return _listed_facts(kind, endpoint, listed, local=local), True
@@ -203,18 +197,11 @@ class ServerFacts:
     """The facts of a server, cached until something suggests that they are stale."""
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        server: ModelServer,
-        ask: Ask,
-        *,
-        on_success: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
+        self, endpoint: Endpoint, server: ModelServer, ask: Ask, *, monotonic: Callable[[], float]
     ) -> None:
         self._endpoint = endpoint
         self._server = server
         self._ask = ask
-        self._on_success = on_success
         self._monotonic = monotonic
         self._asking = asyncio.Lock()
         self._known: BackendFacts | None = None
@@ -224,15 +211,21 @@ class ServerFacts:
         self._asked_at = 0.0
         self.takes_extras = True
         """Until it refuses them; one that was restarted or replaced is offered them again."""
+        self.problem: str | None = None
+        """What is wrong with the server, as far as its last call showed."""
 
     async def get(self) -> BackendFacts:
         """Raises what keeps the server from telling."""
         if self._known is None or self._is_stale or self._is_due():
             async with self._asking:
-                if self._known is None or self._is_stale:
-                    return await self._ask_patiently()
-                if self._is_due():
-                    return await self._check(self._known)
+                try:
+                    if self._known is None or self._is_stale:
+                        return await self._ask_patiently()
+                    if self._is_due():
+                        return await self._check(self._known)
+                except ModelUnavailable as error:
+                    self.after(error)
+                    raise
         return self._known
 
     async def ask_again(self) -> BackendFacts:
@@ -241,6 +234,7 @@ class ServerFacts:
 
     def after(self, error: ModelUnavailable) -> None:
         """A call failed: whoever answers at this address next may be another engine."""
+        self.problem = error.message
         self._is_stale = self._is_stale or isinstance(error, BackendDown | StreamBroken)
         if isinstance(error, BackendDown):
             self.takes_extras = True
@@ -277,15 +271,11 @@ class ServerFacts:
                     raise
 
     async def _ask_all(self) -> BackendFacts:
-        try:
-            facts, is_settled = await fingerprint(self._endpoint, self._ask)
-        except ModelUnavailable as error:
-            self.after(error)
-            raise
+        facts, is_settled = await fingerprint(self._endpoint, self._ask)
         before = self._known
         if before is not None and (before.kind, before.models) != (facts.kind, facts.models):
             self.takes_extras = True
         self._known, self._is_stale = facts, False
         self._is_settled, self._asked_at = is_settled, self._monotonic()
-        self._on_success()
+        self.problem = None
         return facts

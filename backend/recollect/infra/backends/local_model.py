@@ -3,12 +3,10 @@
 import asyncio
 import json
 import logging
-import os
 import shutil
 import sys
 import zipfile
 from asyncio.subprocess import PIPE, Process
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,10 +60,8 @@ SMOLLM2 = GgufModel(
 _LOG = logging.getLogger(__name__)
 
 SLOTS = 2
-CONTEXT_TOKENS = 4096
 CACHE_MB = 512
 _STOP_SECONDS = 5.0
-_LAST_LINES = 20
 
 
 class LocalModel:
@@ -80,28 +76,18 @@ class LocalModel:
         models: Path,
         *,
         source: GgufModel = SMOLLM2,
-        threads: int | None = None,
         start_seconds: float = 60.0,
     ) -> None:
         self._file = models / source.name / source.file_name
         self._source = source
-        self._threads = threads or os.cpu_count() or 1
         self._start_seconds = start_seconds
         self._starting: asyncio.Task[_Child] | None = None
         self._child: _Child | None = None
 
     @property
-    def label(self) -> str:
-        return self._source.label
-
-    @property
     def pid(self) -> int | None:
         """Of the child that runs, if one does."""
         return self._child.process.pid if self._child is not None and self._child.is_alive() else None
-
-    def is_set_up(self) -> bool:
-        """Whether its file is there; cheap."""
-        return self._file.is_file()
 
     async def address(self) -> str:
         """Where it answers, as soon as it is ready. Raises ModelUnavailable with what to do.
@@ -139,7 +125,7 @@ class LocalModel:
                 "or set RECOLLECT_LLM__BASE_URL to a model of your own"
             )
         _LOG.info("starting the small model (%s)", self._source.label)
-        child = await _launch(self._file, self._threads, self._start_seconds)
+        child = await _launch(self._file, self._start_seconds)
         _LOG.info("the small model answers at %s", child.address)
         return child
 
@@ -156,20 +142,19 @@ class LocalModel:
 
 
 class _Child:
-    """A running server, and the last lines it wrote."""
+    """A running server, and the last line it wrote."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
         self.address = ""
-        self._lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._last_line = "it said nothing"
         self._reading = asyncio.create_task(self._read())
 
     def is_alive(self) -> bool:
         return self.process.returncode is None
 
     def exit_report(self) -> str:
-        said = self._lines[-1] if self._lines else "it said nothing"
-        return f"exit code {self.process.returncode}, {said}"
+        return f"exit code {self.process.returncode}, {self._last_line}"
 
     async def end(self) -> None:
         """Closing its standard input tells it to end."""
@@ -188,21 +173,12 @@ class _Child:
         assert self.process.stderr is not None
         async for line in self.process.stderr:
             if text := line.decode(errors="replace").strip():
-                self._lines.append(text)
+                self._last_line = text
 
 
-async def _launch(file: Path, threads: int, seconds: float) -> _Child:
-    command = [
-        sys.executable,
-        "-m",
-        "recollect.infra.backends.local_model_server",
-        "--model",
-        str(file),
-        "--port",
-        "0",
-    ]
-    command += ["--slots", str(SLOTS), "--context", str(CONTEXT_TOKENS), "--cache-mb", str(CACHE_MB)]
-    command += ["--threads", str(threads)]
+async def _launch(file: Path, seconds: float) -> _Child:
+    command = [sys.executable, "-m", "recollect.infra.backends.local_model_server", "--model", str(file)]
+    command += ["--slots", str(SLOTS), "--cache-mb", str(CACHE_MB)]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     child = _Child(process)
     assert process.stdout is not None

@@ -28,7 +28,6 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="a GGUF file")
-    parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
     parser.add_argument("--slots", type=int, default=1, help="requests served at the same time")
     parser.add_argument("--context", type=int, default=4096, help="tokens that one request may hold")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
@@ -45,7 +44,7 @@ def _serve(arguments: argparse.Namespace) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = arguments.model
     params.hostnames = ["127.0.0.1"]
-    params.port = arguments.port
+    params.port = 0  # Any that is free.
     params.n_parallel = arguments.slots
     params.n_ctx = arguments.context * arguments.slots
     params.cpuparams.n_threads = arguments.threads

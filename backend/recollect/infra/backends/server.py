@@ -39,8 +39,6 @@ class Patience:
     """For requests other than chats: the engine, its models, a count of tokens."""
     introduction: float = 10.0
     """For a server that is not known yet: retries while it answers nothing."""
-    dead: float = 2.0
-    """How long a server that refused connections is not asked again."""
 
 
 class Endpoint(BackendSettings):
@@ -154,7 +152,7 @@ class NotJsonError(StreamBroken):
 
 
 class ModelServer:
-    """Calls may run concurrently. After a refused connection, calls fail at once for `patience.dead` seconds."""
+    """Calls may run concurrently."""
 
     def __init__(
         self,
@@ -176,7 +174,6 @@ class ModelServer:
         self._root = server_root(endpoint.base_url)
         self._monotonic = monotonic
         self._now = now
-        self._dead_until = 0.0
         self._requests = 0
         """In flight."""
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -205,23 +202,15 @@ class ModelServer:
 
     async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
         """The JSON that a route answers with, within `patience.question` seconds. Raises StatusError unless it says 200."""
-        seconds = self._patience.question
-        try:
-            async with asyncio.timeout(seconds), self.open(route, headers, body) as response:
-                return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
-        except TimeoutError:
-            raise ModelTooSlow(f"{self.who} did not answer within {seconds:g} s.") from None
+        async with self._within(self._patience.question), self.open(route, headers, body) as response:
+            return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
 
     async def chunks(self, response: httpx2.Response, patience: Callable[[], float]) -> AsyncGenerator[bytes]:
         """The pieces of a body as they come; `patience` says how long the next one may take."""
         async with aclosing(response.aiter_bytes()) as pieces:
             while True:
-                seconds = patience()
-                try:
-                    async with asyncio.timeout(seconds):
-                        piece = await anext(pieces, None)
-                except TimeoutError:
-                    raise ModelTooSlow(self._silence(seconds)) from None
+                async with self._within(patience()):
+                    piece = await anext(pieces, None)
                 if piece is None:
                     return
                 self._heard()
@@ -229,30 +218,24 @@ class ModelServer:
 
     async def whole(self, response: httpx2.Response) -> Any:
         """The JSON of a body that is no stream."""
-        try:
-            async with asyncio.timeout(self._patience.first_token):
-                return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
-        except TimeoutError:
-            raise ModelTooSlow(self._silence(self._patience.first_token)) from None
+        async with self._within(self._patience.first_token):
+            return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
 
     @asynccontextmanager
     async def open(
         self, route: str, headers: dict[str, str], body: JsonObject | None
     ) -> AsyncGenerator[httpx2.Response]:
         """An answer whose head has come and says 200; its body is still to come. Other statuses raise StatusError."""
-        if self._monotonic() < self._dead_until:
-            raise self._down("it did not answer a moment ago")
         self._requests += 1
         try:
             async with aclosing(await self._sent(self._request(route, headers, body))) as response:
-                self._dead_until = 0.0
                 self._heard()
                 if response.status_code != 200:
                     raise StatusError(response.status_code, await self._refusal(response))
                 yield response
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            self._dead_until = self._monotonic() + self._patience.dead
-            raise self._down(str(error) or "it did not answer in time") from error
+            cause = self.quoter.quote(str(error) or "it did not answer in time")
+            raise BackendDown(f"nobody answers for {self.who}: {cause}. Is it running?") from error
         except httpx2.RequestError as error:
             told = self.quoter.quote(str(error) or type(error).__name__).rstrip(".")
             raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
@@ -294,18 +277,14 @@ class ModelServer:
             is_new_connection = is_new_connection or event.startswith("connection.connect_")
 
         request.extensions = {**request.extensions, "trace": trace}
-        seconds = self._patience.first_token
-        try:
-            async with asyncio.timeout(seconds):
-                try:
-                    return await self._client.send(request, stream=True)
-                except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
-                    taken_in = request.method == "POST" and is_new_connection
-                    if taken_in or not _came_nothing(error):
-                        raise
-                    return await self._client.send(request, stream=True)
-        except TimeoutError:
-            raise ModelTooSlow(self._silence(seconds)) from None
+        async with self._within(self._patience.first_token):
+            try:
+                return await self._client.send(request, stream=True)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
+                taken_in = request.method == "POST" and is_new_connection
+                if taken_in or not _came_nothing(error):
+                    raise
+                return await self._client.send(request, stream=True)
 
     def _heard(self) -> None:
         self.last_activity = self._now()
@@ -331,14 +310,16 @@ class ModelServer:
                     raise StreamBroken(f"{self.who} sent an answer of more than {limit} bytes.")
         return bytes(body[:limit])
 
-    def _down(self, cause: str) -> BackendDown:
-        return BackendDown(
-            f"nobody answers for {self.who}: {self.quoter.quote(cause)}. "
-            f"It is asked again after {self._patience.dead:g} s; is it running?"
-        )
-
-    def _silence(self, seconds: float) -> str:
-        return f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
+    @asynccontextmanager
+    async def _within(self, seconds: float) -> AsyncGenerator[None]:
+        """Raises ModelTooSlow where the block takes longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise ModelTooSlow(
+                f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
+            ) from None
 
 
 def _came_nothing(error: httpx2.RequestError) -> bool:

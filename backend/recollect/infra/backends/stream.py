@@ -127,12 +127,10 @@ class Answer:
                 async for chunk in chunks:
                     if self._done:
                         return
-                    for data in self._framing.feed(chunk):
-                        for delta in self._read_event(data):
-                            yield delta
-            for data in self._framing.flush():
-                for delta in self._read_event(data):
-                    yield delta
+                    for delta in self._read_events(self._framing.feed(chunk)):
+                        yield delta
+            for delta in self._read_events(self._framing.flush()):
+                yield delta
         except EndlessLineError:
             raise StreamBroken(f"{self._server.who} sent a line without an end.") from None
         except ModelTooSlow:
@@ -146,11 +144,12 @@ class Answer:
             return REST_SECONDS
         return self._patience.stall if self._started else self._patience.first_token
 
-    def _read_event(self, data: bytes) -> Iterator[Delta]:
-        if data == b"[DONE]":
-            self._done = True
-        elif not self._done:
-            yield from self._deltas(parsed_json(data, self._server.who))
+    def _read_events(self, framed: Iterator[bytes]) -> Iterator[Delta]:
+        for data in framed:
+            if data == b"[DONE]":
+                self._done = True
+            elif not self._done:
+                yield from self._deltas(parsed_json(data, self._server.who))
 
     def _deltas(self, event: Any) -> Iterator[Delta]:
         if not isinstance(event, dict):

@@ -38,13 +38,7 @@ class OnnxEmbedder:
     a cancelled one stops after the current run.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        threads: int = 1,
-        batch: int = 16,
-    ) -> None:
+    def __init__(self, folder: Path, *, threads: int = 1, batch: int = 16) -> None:
         self._folder = folder
         self._named_at, self._name = _stamp(folder), self._known_name()
         self._threads = threads

@@ -4,13 +4,13 @@ import json
 import logging
 import os
 import shutil
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from recollect.domain.recall.rows import Generation
 from recollect.failpoints import FailPoints
+from recollect.infra.vault_read import sync
 
 UNKNOWN_FORMAT = 0
 """Of a folder whose `generation.json` is missing or damaged: what is in it can only be discarded."""
@@ -84,8 +84,7 @@ class GenerationFiles:
 
     def describe(self, generation: Generation) -> None:
         folder = self.path(generation.name)
-        for needed in (self.folder, folder):
-            _make_folder(needed)
+        folder.mkdir(parents=True, exist_ok=True)
         _replace(folder / _DESCRIPTION, asdict(generation))
         sync(self.folder)
 
@@ -119,32 +118,8 @@ class GenerationFiles:
         return files, total
 
 
-def _make_folder(folder: Path) -> None:
-    if os.path.lexists(folder) and not folder.is_dir():
-        _move_aside(folder, "folder")
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-def _move_aside(path: Path, wanted: str) -> None:
-    """What stands in the way of the index may be somebody's; the index can be rebuilt."""
-    # A folder is hidden: it would be taken for a generation, and discarded.
-    name = f".{path.name}" if path.is_dir() else path.name
-    aside = path.with_name(f"{name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
-    path.rename(aside)
-    _log.error("%s was no %s; it is kept as %s, and the index is rebuilt", path.name, wanted, aside.name)
-
-
 def _is_name(name: str) -> bool:
     return name == Path(name).name and name != "" and not name.startswith(".")
-
-
-def sync(path: Path) -> None:
-    """Have a file's content, or a folder's names, on the disk when this returns."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:
@@ -165,9 +140,6 @@ def _read_object(path: Path) -> dict[str, Any] | None:
 def _replace(path: Path, content: dict[str, Any]) -> None:
     """All or nothing, durable when this returns."""
     beside = path.with_name(path.name + _BESIDE)
-    for taken in (path, beside):
-        if taken.is_dir():
-            _move_aside(taken, "file")
     with beside.open("w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()

@@ -35,16 +35,15 @@ class Lanes:
     Threads are started on first use, and again after `close`.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(_THREADS, "index")
 
     async def run(self, lane: Hashable, work: Callable[[], T]) -> T:
         lock = self._locks.setdefault(lane, asyncio.Lock())
         await lock.acquire()
         try:
-            running = asyncio.get_running_loop().run_in_executor(self._open_pool(), work)
+            running = asyncio.get_running_loop().run_in_executor(self._pool, work)
         except BaseException:
             lock.release()
             raise
@@ -61,14 +60,8 @@ class Lanes:
 
     async def close(self) -> None:
         """Return when all that was begun is done."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await asyncio.to_thread(pool.shutdown)
-
-    def _open_pool(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=self._name)
-        return self._pool
+        pool, self._pool = self._pool, ThreadPoolExecutor(_THREADS, "index")
+        await asyncio.to_thread(pool.shutdown)
 
 
 def _tell_of_failure(done: "asyncio.Future[T]") -> None:
@@ -95,7 +88,7 @@ class LanceIndex:
     def __init__(self, folder: Path, *, fail_points: FailPoints | None = None) -> None:
         self._fail_points = fail_points or FailPoints()
         self._files = GenerationFiles(folder, self._fail_points)
-        self._lanes = Lanes("index")
+        self._lanes = Lanes()
         self._upkeep = Upkeep()
         self._tables: OrderedDict[tuple[str, str], OwnerTable] = OrderedDict()
         self._tables_lock = threading.Lock()

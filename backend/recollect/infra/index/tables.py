@@ -29,7 +29,8 @@ from recollect.infra.index.columns import (
     with_vectors,
     without_vectors,
 )
-from recollect.infra.index.generations import Upkeep, sync
+from recollect.infra.index.generations import Upkeep
+from recollect.infra.vault_read import sync
 
 SUFFIX: Final = ".lance"
 _IDS_AT_ONCE: Final = 500

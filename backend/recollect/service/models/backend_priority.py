@@ -62,7 +62,7 @@ class Gate:
 
     - Never while its thread streams, and one at a time per thread, on whatever backend.
     - On hardware that serves few requests at once (a `gate_group`): never while any chat streams there, and one at
-      a time. On any other: at most `at_once`.
+      a time. On any other: at most `AT_ONCE`.
     - Where a chat would pre-empt it, only after a moment without chats.
     - An arriving chat pre-empts the calls in its way, and waits up to half a second for them to end.
     - First come, first served; waiting long gives no priority.
@@ -71,12 +71,10 @@ class Gate:
     def __init__(
         self,
         *,
-        at_once: int = AT_ONCE,
         chat_wait_seconds: float = CHAT_WAIT_SECONDS,
         quiet_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._at_once = at_once
         self._chat_wait_seconds = chat_wait_seconds
         self._quiet_seconds = quiet_seconds
         self._clock = clock
@@ -155,8 +153,6 @@ class Gate:
             self._leave(call)
 
     async def _wait_for_a_place(self, call: _Call, patience: float) -> None:
-        if call.admitted.is_set():
-            return
         try:
             async with asyncio.timeout(patience):
                 await call.admitted.wait()
@@ -204,7 +200,7 @@ class Gate:
         beside = [other for other in self._running if other.group == call.group]
         if call.serves_few or any(other.serves_few for other in beside):
             return not beside
-        return len(beside) < self._at_once
+        return len(beside) < AT_ONCE
 
 
 def _yields(call: _Call, chat: _Chat) -> bool:

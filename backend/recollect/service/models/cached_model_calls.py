@@ -63,8 +63,7 @@ class Questions:
         kept = await self.answers.answer(question.space, question.subject, question.name, digest)
         if kept is not None:
             return kept, {}
-        asked: list[Answer] = []
-        answer = await self._ask(question, asked)
+        answer, asked = await self._ask(question)
         kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked))
         await self.answers.keep(
             question.space, question.thread_id, question.subject, question.name, digest, kept
@@ -72,28 +71,24 @@ class Questions:
         self.fail_points.reach(f"{question.stage}.answer_kept")
         return kept, dict(kept.usage)
 
-    async def _ask(self, question: Question, asked: list[Answer]) -> Answer:
+    async def _ask(self, question: Question) -> tuple[Answer, list[Answer]]:
         """An answer that can be read, at the second chance at the latest; one that lacks something where both do.
 
-        `asked` gets all that there were.
+        And all that there were.
         """
-        appended = question.appended
-        prefix = await appended.prefix() if appended is not None else None
-        messages = (
-            [appended.message] if prefix is not None and appended is not None else list(question.messages)
-        )
+        messages, prefix = list(question.messages), None
+        if question.appended is not None and (prefix := await question.appended.prefix()) is not None:
+            messages = [question.appended.message]
         first = await self._once(question, messages, prefix)
-        asked.append(first)
         wrong = await _wrong_with(question, first.text) or await asyncio.to_thread(question.lacks, first.text)
         if wrong is None:
-            return first
+            return first, [first]
         second = await self._once(question, repair_messages(messages, first.text, wrong), prefix)
-        asked.append(second)
         unusable = await _wrong_with(question, second.text)
         if unusable is None:
-            return second
+            return second, [first, second]
         if await _wrong_with(question, first.text) is None:
-            return first
+            return first, [first, second]
         raise ExtractionFailed(f"the model's answer can't be used: {unusable}")
 
     async def _once(

@@ -35,8 +35,6 @@ class SlotMap:
         self._clock = clock
         self._places: dict[str, _Place] = {}
         """Least recently used first."""
-        self._left: list[int] = list(range(slots))
-        """Free slots, the longest free first."""
         self._pins_hold = True
 
     @property
@@ -88,27 +86,25 @@ class SlotMap:
             return
         if place.calls > 0:
             place.is_gone = True
-            return
-        del self._places[thread]
-        if place.slot is not None:
-            self._left.append(place.slot)
+        else:
+            del self._places[thread]
 
     def resize(self, slots: int) -> None:
         """Another number of slots means that the server was restarted and its cache is empty."""
         if slots != self._slots:
             self._slots = slots
-            self._left = list(range(slots))
             self._places = {}
             self._pins_hold = True
 
     def _new_place(self, *, begins: bool) -> _Place:
-        certain = begins and self._pins_hold and all(each.slot is not None for each in self._places.values())
-        return _Place(self._left.pop(0) if certain and self._left else None, self._clock())
+        taken = {place.slot for place in self._places.values()}
+        certain = begins and self._pins_hold and None not in taken
+        free = (slot for slot in range(self._slots) if certain and slot not in taken)
+        return _Place(next(free, None), self._clock())
 
     def _unpin_all(self) -> None:
         for place in self._places.values():
             place.slot = None
-        self._left = list(range(self._slots))
 
     def _drop_idle(self) -> None:
         """Forget threads idle for long."""
