@@ -93,11 +93,6 @@ class Search:
     reindexer: Reindexer
     forgetter: IndexForgetter
 
-    @property
-    def embedded_texts(self) -> int:
-        """Since the start."""
-        return self.reindexer.meaning.embedded
-
 
 @dataclass(frozen=True, slots=True)
 class Talking:
@@ -269,62 +264,21 @@ class Assembly:
             self.index,
             self.ledger,
             self.transcripts,
-            self.notes,
             self.vault,
             locks,
             corpora,
             self.fail_points,
         )
-        meaning = MeaningIndexer(
-            self.index,
-            self.ledger,
-            self.transcripts,
-            words,
-            locks,
-            corpora,
-            embedder,
-            self.fail_points,
-        )
-        indexer = Indexer(
-            self.index,
-            self.ledger,
-            words,
-            meaning,
-            corpora,
-            embedder,
-            delay_seconds=self.settings.index.delay_ms / 1000,
-        )
-        verifier = IndexVerifier(
-            self.index,
-            self.ledger,
-            self.transcripts,
-            self.THREADS,
-            self.coverage,
-            self.notes,
-            self.vault,
-        )
+        indexer = Indexer(MeaningIndexer(words, embedder), delay_seconds=self.settings.index.delay_ms / 1000)
+        verifier = IndexVerifier(words, self.THREADS, self.coverage, self.notes)
         recall = Recall(
             indexer,
-            corpora,
-            self.ledger,
             self.THREADS,
-            self.transcripts,
-            embedder,
             clock=self.clock,
             embed_seconds=self.settings.embedding.query_seconds,
         )
-        reindexer = Reindexer(
-            indexer,
-            self.index,
-            self.ledger,
-            words,
-            meaning,
-            embedder,
-            verifier.problems,
-            self.fail_points,
-        )
-        forgetter = IndexForgetter(words, indexer, indexer.generations.in_use)
-        return Search(embedder, corpora, indexer, verifier, recall, reindexer, forgetter)
+        reindexer = Reindexer(indexer, verifier.problems)
+        return Search(embedder, corpora, indexer, verifier, recall, reindexer, IndexForgetter(indexer))
 
     def build_talking(self) -> Talking:
         """New backends for every start: connections that were closed stay closed."""

@@ -43,73 +43,79 @@ class IndexForgetter:
     Every step can be cut short and run again: a table is compacted even where no row of it has to go.
     """
 
-    words: WordIndexer
     indexer: Indexer
-    generations: Callable[[], Sequence[str]]
-    """Those that are in use."""
+
+    @property
+    def words(self) -> WordIndexer:
+        return self.indexer.words
+
+    async def forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
+        """What the thread holds by now, if its id was given to another, is indexed again."""
+        await self._forget_rows(
+            owner_folder(space, user_id),
+            lambda row: row.type == TURN and row.thread_id == thread_id,
+            thread=(space, thread_id),
+        )
+        self.indexer.thread_changed(space, thread_id)
 
     async def forget_turns(self, space: str, user_id: str, thread_id: str, numbers: Sequence[int]) -> None:
-        """No byte of these turns is left when this returns; the rest of the thread stays indexed as it is."""
-        await self.indexer.ensure_live()
-        owner, gone = owner_folder(space, user_id), frozenset(numbers)
-        try:
-            async with self.words.locks.of(owner):
-                for generation in self.generations():
-                    stored = await self.words.store.load(generation, owner)
-                    ids = [
-                        row.row_id
-                        for row in stored.rows
-                        if row.type == TURN and row.thread_id == thread_id and row.position in gone
-                    ]
-                    await self._remove(generation, owner, ids)
-        except IndexUnavailable:
-            await self.indexer.forget_thread(space, user_id, thread_id)
+        """The rest of the thread stays indexed as it is."""
+        gone = frozenset(numbers)
+        await self._forget_rows(
+            owner_folder(space, user_id),
+            lambda row: row.type == TURN and row.thread_id == thread_id and row.position in gone,
+        )
         self.indexer.thread_changed(space, thread_id)
 
     async def forget_entries(self, owner: str, entry_ids: Sequence[str]) -> None:
         """Their files no longer hold them; what else is in these files is looked at again."""
         wanted = frozenset(entry_ids)
-        await self._forget_rows(owner, lambda row: row.row_id in wanted)
+        await self._forget_rows(owner, lambda row: row.type != TURN and row.row_id in wanted)
+        self.indexer.notes_changed([owner])
 
     async def forget_note(self, owner: str, path: str) -> None:
         """All that stood in the file. What stands there now is looked at again."""
-        await self._forget_rows(owner, lambda row: row.path == path)
+        await self._forget_rows(owner, lambda row: row.type != TURN and row.path == path)
+        self.indexer.notes_changed([owner])
 
     async def forget_user(self, space: str, user_id: str) -> None:
         """Their tables go, whatever is in them."""
         await self.indexer.ensure_live()
         owner = owner_folder(space, user_id)
         async with self.words.locks.of(owner):
-            for generation in self.generations():
+            for generation in self.indexer.generations.in_use():
                 await self.words.start_over(generation, owner, space, user_id)
             self.words.corpora.drop(owner)
         self.indexer.notes_changed([owner])
         self.indexer.catch_up()
 
-    async def _forget_rows(self, owner: str, is_gone: Callable[[IndexRow], bool]) -> None:
-        """Of notes and files of entries."""
+    async def _forget_rows(
+        self, owner: str, is_gone: Callable[[IndexRow], bool], *, thread: tuple[str, str] | None = None
+    ) -> None:
+        """With `thread`, a space and a thread's id, nothing of that thread counts as indexed any more."""
         await self.indexer.ensure_live()
-        async with self.words.locks.of(owner):
-            for generation in self.generations():
+        words = self.words
+        async with words.locks.of(owner):
+            for generation in self.indexer.generations.in_use():
                 try:
-                    stored = await self.words.store.load(generation, owner)
+                    stored = await words.store.load(generation, owner)
                 except IndexUnavailable:
                     await self._start_over(generation, owner)
                     continue
-                gone = [row for row in stored.rows if row.type != TURN and is_gone(row)]
-                paths = list(dict.fromkeys(row.path for row in gone))
+                gone = [row for row in stored.rows if is_gone(row)]
+                paths = list(dict.fromkeys(row.path for row in gone if row.type != TURN))
                 # In this order: rows that nobody knows of are put again; rows that are not there would be missed.
-                await self.words.ledger.record_notes(generation, owner, [], paths)
-                await self._remove(generation, owner, [row.row_id for row in gone])
-        self.indexer.notes_changed([owner])
-
-    async def _remove(self, generation: str, owner: str, ids: Sequence[str]) -> None:
-        if ids:
-            await self.words.store.remove(generation, owner, ids)
-            self.words.fail_points.reach("index.removed")
-        await self.words.store.compact(generation, owner)
-        if generation == self.indexer.live.name:
-            await self.words.corpora.extend(owner, [], [], ids)
+                await words.ledger.record_notes(generation, owner, [], paths)
+                ids = [row.row_id for row in gone]
+                if ids:
+                    await words.store.remove(generation, owner, ids)
+                    words.fail_points.reach("index.removed")
+                await words.store.compact(generation, owner)
+                if generation == self.indexer.live.name:
+                    await words.corpora.extend(owner, [], [], {*ids, *words.corpora.ids(owner, is_gone)})
+                if thread is not None and (seen := await words.ledger.progress(generation, *thread)):
+                    await words.ledger.reset_thread(generation, seen.thread_pk)
+                    words.corpora.drop(owner)
 
     async def _start_over(self, generation: str, owner: str) -> None:
         """All of an owner's rows go where they cannot be read; they are put again from journal and vault."""
