@@ -62,7 +62,7 @@ from recollect.service.remember.boundaries import QuietThreads
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
 from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
-from recollect.service.skills.view import SkillEntries, SkillView
+from recollect.service.skills.view import SkillEntries
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.images import Images
 from recollect.service.vault.notes import Notes
@@ -237,10 +237,9 @@ class Assembly:
             ],
         )
         self.user_notes = Notes(self.notes, self.vault, self.hand_edits.look_at)
-        self.skills = SkillView(
-            self.entry_store, self.THREADS, self.transcripts, self.vault, self.skill_files
+        self.skills = SkillEntries(
+            self.entry_store, self.THREADS, self.transcripts, self.shelf, skill_graves, forget_words
         )
-        self.skill_entries = SkillEntries(self.skills, self.shelf, skill_graves, forget_words)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()

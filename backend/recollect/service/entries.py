@@ -35,7 +35,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import OwnerLocks
-from recollect.service.sources import EntryView, Quote, Reason, why
+from recollect.service.sources import EntryView, Quote, Reason
 
 
 async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryChange:
@@ -224,12 +224,6 @@ class Entries:
         await _retried(attempt)
         return await self.get_entry(caller, entry_id, user_id)
 
-    async def pin(
-        self, caller: Caller, entry_id: str, user_id: str | None = None, *, pinned: bool = True
-    ) -> ShownEntry:
-        """Pin it, or let it go. Its words stay extraction's."""
-        return await self.edit_entry(caller, entry_id, user_id, EntryEdit(pinned=pinned))
-
     async def what_goes(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
         """What `delete_entry` would do now. Changes nothing."""
         view = self._view(caller, user_id)
@@ -295,9 +289,8 @@ class Entries:
         return await self.get_entry(caller, entry_id, user_id)
 
     async def why(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Reason:
-        """The chain from the entry to the words it came from."""
         view = self._view(caller, user_id)
-        return await why(view, self.transcripts, await view.get(entry_id))
+        return await view.why(await view.get(entry_id))
 
     def _view(self, caller: Caller, user_id: str | None) -> EntryView:
         return EntryView(self.store, self.threads, self.transcripts, caller, user_id)
