@@ -63,6 +63,7 @@ from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
 from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
 from recollect.service.skills.view import SkillEntries
+from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.images import Images
 from recollect.service.vault.notes import Notes
@@ -198,16 +199,15 @@ class Assembly:
         self.notes = SqlNoteStore(self.database)
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
         self.memory_locks = OwnerLocks()
-        self.entry_files = EntryFiles(
+        taker = EntryTaker(
             self.entry_file_store,
             self.entry_store,
             self.vault,
-            self.notes,
             self.transcriber.reports,
-            on_changed=self._notes_changed,
-            follow_up=self._after_a_person,
-            locks=self.memory_locks,
+            self._after_a_person,
+            self.memory_locks,
         )
+        self.entry_files = EntryFiles(taker, self.notes, self._notes_changed)
         self.entries = Entries(
             self.entry_store, self.THREADS, self.transcripts, self._after_a_person, self.memory_locks
         )

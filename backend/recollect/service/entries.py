@@ -107,11 +107,6 @@ FollowUp = Callable[[EntryChange, frozenset[str]], Sequence[EntryJob]]
 """The work that a person's change brings about, by what changes and of which kinds."""
 
 
-def nothing_follows(change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
-    """For a home without strategies."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
     """Which entries somebody wants to see. `agent_id`: that agent's instead of the user's.
@@ -161,7 +156,7 @@ class Entries:
     store: SqlEntryStore
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
-    follow_up: FollowUp = nothing_follows
+    follow_up: FollowUp = lambda change, kinds: ()
     """What it asks for is queued with the change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held by whatever makes memories of an owner's while it writes them."""

@@ -249,17 +249,6 @@ class Purges:
         else:
             await self.threads.handle(job)
 
-    @property
-    def _transcripts(self) -> SqlTranscriptStore:
-        return self.threads.store
-
-    @property
-    def _vault(self) -> Vault:
-        return self.threads.vault
-
-    def _reach(self, fail_point: str) -> None:
-        self.threads.fail_points.reach(fail_point)
-
     async def _purge_turns(self, job: Job) -> None:
         """The index, the tombstones, then the transcript: its parts are rendered without what is forgotten."""
         space, user_id, thread_id = job.space, str(job.payload["user_id"]), str(job.thread_id)
@@ -268,16 +257,16 @@ class Purges:
             await self.index.forget_turns(space, user_id, thread_id, numbers)
         finally:
             # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
-            await _write_tombstones(self._transcripts, self._vault, space, user_id, thread_id)
-            self._reach("forget.tombstones_written")
+            await _write_tombstones(self.threads.store, self.threads.vault, space, user_id, thread_id)
+            self.threads.fail_points.reach("forget.tombstones_written")
             await self._rewrite(space, user_id, thread_id, frozenset(numbers))
-        self._reach("forget.transcript_rewritten")
+        self.threads.fail_points.reach("forget.transcript_rewritten")
         await self.threads.forget_images(space, user_id)
-        await self._transcripts.fold_log()
+        await self.threads.store.fold_log()
 
     async def _rewrite(self, space: str, user_id: str, thread_id: str, numbers: frozenset[int]) -> None:
-        for part in await self._transcripts.parts(space, thread_id):
-            state = await self._transcripts.state(space, thread_id)
+        for part in await self.threads.store.parts(space, thread_id):
+            state = await self.threads.store.state(space, thread_id)
             if state is None or state.thread.user_id != user_id or state.thread.incognito:
                 return
             if any(part.first_position <= number <= part.last_position for number in numbers):
@@ -288,12 +277,12 @@ class Purges:
     async def _remove_copies(self, space: str, user_id: str, thread_id: str) -> None:
         """Versions that were kept beside may hold the words in any place: they go whole."""
         folder = thread_folder(space, user_id, thread_id)
-        parts = await self._transcripts.parts(space, thread_id)
+        parts = await self.threads.store.parts(space, thread_id)
         ours = {transcript_path(space, user_id, thread_id, part.part) for part in parts}
-        for path in await self._vault.list_files(folder):
-            if path not in ours and (found := await self._vault.look(path)) is not None:
-                await self._vault.remove_file(path, frozenset([found.digest]))
-        await self._vault.remove_leftovers(folder)
+        for path in await self.threads.vault.list_files(folder):
+            if path not in ours and (found := await self.threads.vault.look(path)) is not None:
+                await self.threads.vault.remove_file(path, frozenset([found.digest]))
+        await self.threads.vault.remove_leftovers(folder)
 
     async def _purge_note(self, job: Job) -> None:
         """The file, then the index. A second job waits for whoever still worked for the user, then purges prompts."""
@@ -306,14 +295,14 @@ class Purges:
         await self.store.forget_quotes(task.space, task.user_id, path)
         if job.payload.get("waits"):
             await self.store.queue_overwriting(task.space)
-        await self._transcripts.fold_log()
+        await self.threads.store.fold_log()
 
     async def _remove_note(self, path: str, digest: str) -> None:
         """Another text that was put there since is another note."""
-        found = await self._vault.look(path)
+        found = await self.threads.vault.look(path)
         if found is not None and found.digest == digest:
-            await self._vault.remove_file(path, frozenset([digest]))
-        if await self._vault.look(path, 1) is None:
+            await self.threads.vault.remove_file(path, frozenset([digest]))
+        if await self.threads.vault.look(path, 1) is None:
             await self.notes.gone([path])
 
     async def _purge_user(self, job: Job) -> None:
@@ -333,18 +322,18 @@ class Purges:
             await self._forget_entries(task)
             await self.rework.queue_all(task.space, task.derived)
             await self.store.queue_overwriting(task.space)
-        await self._transcripts.fold_log()
+        await self.threads.store.fold_log()
 
     async def _empty_folder(self, space: str, user_id: str) -> None:
-        await self._vault.remove_folder(owner_folder(space, user_id))
-        self._reach("forget.folder_removed")
+        await self.threads.vault.remove_folder(owner_folder(space, user_id))
+        self.threads.fail_points.reach("forget.folder_removed")
         for key, messages in (await self.store.tombstones_of(space, user_id)).items():
-            await _put_tombstones(self._vault, TombstoneFile(space, user_id, key, tuple(messages)))
-        self._reach("forget.tombstones_written")
+            await _put_tombstones(self.threads.vault, TombstoneFile(space, user_id, key, tuple(messages)))
+        self.threads.fail_points.reach("forget.tombstones_written")
 
     async def _write_again(self, space: str, user_id: str) -> None:
         for thread in await self.thread_store.list_threads(space=space, user_id=user_id):
-            await self._transcripts.forget_parts(space, user_id, thread.thread_id)
+            await self.threads.store.forget_parts(space, user_id, thread.thread_id)
             await self.transcriber.transcribe(space, thread.thread_id)
         owner = owner_folder(space, user_id)
         for file in await self.entry_files.files():
@@ -356,11 +345,11 @@ class Purges:
         task = task_of(job)
         await self._wait(task)
         await self.store.forget_late(task)
-        self._reach("forget.late_ones_gone")
+        self.threads.fail_points.reach("forget.late_ones_gone")
         await self._forget_entries(task)
         await self.rework.queue_all(task.space, task.derived)
         await self.store.queue_overwriting(task.space)
-        self._reach("forget.settled")
+        self.threads.fail_points.reach("forget.settled")
 
     async def _wait(self, task: Task) -> None:
         """Raises NotYet while anybody may still write down what they read before."""
@@ -369,25 +358,25 @@ class Purges:
 
     async def _forget_entries(self, task: Task) -> None:
         """Entries whose sections are gone from their files go from the index, and from versions kept beside."""
-        gone = [path for path in task.derived.paths if await self._vault.look(path, 1) is None]
+        gone = [path for path in task.derived.paths if await self.threads.vault.look(path, 1) is None]
         await self.notes.gone(gone)
         for owner, ids in task.derived.entries.items():
             await self.index.forget_entries(owner, ids)
             await self._remove_copies_of_entries(owner, ids)
-            await self._vault.remove_leftovers(owner)
+            await self.threads.vault.remove_leftovers(owner)
 
     async def _remove_copies_of_entries(self, owner: str, ids: tuple[str, ...]) -> None:
-        for path in await self._vault.list_files(owner):
+        for path in await self.threads.vault.list_files(owner):
             if ".conflict-" not in path.rpartition("/")[2]:
                 continue
-            found = await self._vault.look(path)
+            found = await self.threads.vault.look(path)
             if found is not None and any(entry_id in found.text for entry_id in ids):
-                await self._vault.remove_file(path, frozenset([found.digest]))
+                await self.threads.vault.remove_file(path, frozenset([found.digest]))
 
     async def _overwrite(self, job: Job) -> None:
         """The last step: the journal's free space, and its log."""
         if await self.store.skills_are_waiting():
             raise NotYet("skills are being made again", _PATIENCE_MS)
         await self.store.overwrite()
-        self._reach("forget.overwritten")
-        await self._transcripts.fold_log()
+        self.threads.fail_points.reach("forget.overwritten")
+        await self.threads.store.fold_log()
