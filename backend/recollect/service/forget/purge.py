@@ -162,14 +162,6 @@ def _now(job: EntryJob) -> EntryJob:
     return replace(job, delay_ms=0, restart=False, every=1)
 
 
-async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
-    """For a home without an index."""
-
-
-async def _no_images(space: str, user_id: str) -> None:
-    """For a home without images."""
-
-
 @dataclass(frozen=True, slots=True)
 class ThreadPurger:
     """The index, tombstones and then the transcript, images, then the log of the journal."""
@@ -177,9 +169,9 @@ class ThreadPurger:
     store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
-    forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
+    forget_index: Callable[[str, str, str], Awaitable[None]]
     """Removes what the index holds of a space's user's thread."""
-    forget_images: Callable[[str, str], Awaitable[None]] = _no_images
+    forget_images: Callable[[str, str], Awaitable[None]]
     """Removes those of a space's user that nothing refers to any more."""
 
     async def handle(self, job: Job) -> None:

@@ -24,20 +24,14 @@ class Indexer:
     and a vault that cannot be read notes alone.
     """
 
-    def __init__(
-        self,
-        meaning: MeaningIndexer,
-        *,
-        delay_seconds: float,
-        retry_seconds: float = 3600,
-    ) -> None:
+    def __init__(self, meaning: MeaningIndexer, *, delay_seconds: float) -> None:
         self.words, self.meaning = meaning.words, meaning
         self._store, self._ledger, self._corpora = self.words.store, self.words.ledger, self.words.corpora
         self._embedder = meaning.embedder
         self._model = ModelCheck(meaning.embedder)
         self._inspector = IndexInspector(self.words)
         self._unembedded = EmbeddingQueue(meaning, live=lambda: self.live, adopt=self._take_model)
-        self._retry_seconds = retry_seconds
+        self._retry_seconds = 3600.0
         self._retry: asyncio.TimerHandle | None = None
         self._delay = delay_seconds
         self.generations = Generations(meaning)
@@ -168,15 +162,6 @@ class Indexer:
         self.remaking = True
         self._words_loop.wake()
 
-    async def _refill(self, owner: str) -> None:
-        space, user_id = self._damaged[owner]
-        async with self.words.locks.of(owner):
-            await self.words.start_over(self.live.name, owner, space, user_id)
-            del self._damaged[owner]
-        for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
-            self.thread_changed(space, progress.thread.thread_id)
-        self.notes_changed([owner])
-
     async def settled(self) -> None:
         """Returns when all is indexed, as far as notes can be read, and embedded, as far as the model lets it."""
         while not self._is_settled():
@@ -255,16 +240,24 @@ class Indexer:
 
     async def _refill_damaged(self) -> list[IndexUnavailable]:
         problems = []
-        for owner in list(self._damaged):
+        for owner, (space, user_id) in list(self._damaged.items()):
             try:
-                await self._refill(owner)
+                async with self.words.locks.of(owner):
+                    await self.words.start_over(self.live.name, owner, space, user_id)
+                    del self._damaged[owner]
             except IndexUnavailable as error:
                 problems.append(error)
+                continue
+            for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
+                self.thread_changed(space, progress.thread.thread_id)
+            self.notes_changed([owner])
         return problems
 
     async def _suspect(self, owner: str) -> None:
         """Something could not be written. What cannot be read either is damaged; else it is tried again as it is."""
-        if not await self.words.is_readable(self.live.name, owner):
+        try:
+            await self._store.load(self.live.name, owner)
+        except IndexUnavailable:
             known = await self._ledger.owners(self.live.name)
             self.owner_damaged(owner, *known.get(owner, ("", "")))
         # What is in memory cannot be kept up: whoever searches reads the rest from the journal.

@@ -136,13 +136,6 @@ class WordIndexer:
         await self.ledger.reset_owner(generation, owner, space, user_id)
         await self.store.drop(generation, owner)
 
-    async def is_readable(self, generation: str, owner: str) -> bool:
-        try:
-            await self.store.load(generation, owner)
-        except IndexUnavailable:
-            return False
-        return True
-
     async def index_notes(self, generation: str, owner: str, *, live: bool) -> int:
         """Make the index hold an owner's notes and entries as they are, touching only the rows that differ.
 
