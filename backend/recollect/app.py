@@ -63,8 +63,8 @@ class App(Assembly):
             await self.chat.start()
             await self.jobs.start(self._handlers())
             await self.hand_edits.start()
-            self.incognito.start()
-            self.quiet_threads.start()
+            self.incognito.start("incognito-ends")
+            self.quiet_threads.start("quiet-threads")
         except BaseException:
             await self._close()
             raise
@@ -176,7 +176,7 @@ class App(Assembly):
 
     async def _forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
         self.talking.slots.release(thread_key(space, thread_id))
-        await self.search.indexer.forget_thread(space, user_id, thread_id)
+        await self.search.forgetter.forget_thread(space, user_id, thread_id)
 
     async def warm_up(self) -> None:
         """Load what takes a second to load, so that the first message is found as soon as any other."""

@@ -62,7 +62,8 @@ from recollect.service.remember.boundaries import QuietThreads
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
 from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
-from recollect.service.skills.view import SkillEntries, SkillView
+from recollect.service.skills.view import SkillEntries
+from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.images import Images
 from recollect.service.vault.notes import Notes
@@ -92,11 +93,6 @@ class Search:
     recall: Recall
     reindexer: Reindexer
     forgetter: IndexForgetter
-
-    @property
-    def embedded_texts(self) -> int:
-        """Since the start."""
-        return self.reindexer.meaning.embedded
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,16 +199,15 @@ class Assembly:
         self.notes = SqlNoteStore(self.database)
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
         self.memory_locks = OwnerLocks()
-        self.entry_files = EntryFiles(
+        taker = EntryTaker(
             self.entry_file_store,
             self.entry_store,
             self.vault,
-            self.notes,
             self.transcriber.reports,
-            on_changed=self._notes_changed,
-            follow_up=self._after_a_person,
-            locks=self.memory_locks,
+            self._after_a_person,
+            self.memory_locks,
         )
+        self.entry_files = EntryFiles(taker, self.notes, self._notes_changed)
         self.entries = Entries(
             self.entry_store, self.THREADS, self.transcripts, self._after_a_person, self.memory_locks
         )
@@ -242,10 +237,9 @@ class Assembly:
             ],
         )
         self.user_notes = Notes(self.notes, self.vault, self.hand_edits.look_at)
-        self.skills = SkillView(
-            self.entry_store, self.THREADS, self.transcripts, self.vault, self.skill_files
+        self.skills = SkillEntries(
+            self.entry_store, self.THREADS, self.transcripts, self.shelf, skill_graves, forget_words
         )
-        self.skill_entries = SkillEntries(self.skills, self.shelf, skill_graves, forget_words)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()
@@ -269,62 +263,21 @@ class Assembly:
             self.index,
             self.ledger,
             self.transcripts,
-            self.notes,
             self.vault,
             locks,
             corpora,
             self.fail_points,
         )
-        meaning = MeaningIndexer(
-            self.index,
-            self.ledger,
-            self.transcripts,
-            words,
-            locks,
-            corpora,
-            embedder,
-            self.fail_points,
-        )
-        indexer = Indexer(
-            self.index,
-            self.ledger,
-            words,
-            meaning,
-            corpora,
-            embedder,
-            delay_seconds=self.settings.index.delay_ms / 1000,
-        )
-        verifier = IndexVerifier(
-            self.index,
-            self.ledger,
-            self.transcripts,
-            self.THREADS,
-            self.coverage,
-            self.notes,
-            self.vault,
-        )
+        indexer = Indexer(MeaningIndexer(words, embedder), delay_seconds=self.settings.index.delay_ms / 1000)
+        verifier = IndexVerifier(words, self.THREADS, self.coverage, self.notes)
         recall = Recall(
             indexer,
-            corpora,
-            self.ledger,
             self.THREADS,
-            self.transcripts,
-            embedder,
             clock=self.clock,
             embed_seconds=self.settings.embedding.query_seconds,
         )
-        reindexer = Reindexer(
-            indexer,
-            self.index,
-            self.ledger,
-            words,
-            meaning,
-            embedder,
-            verifier.problems,
-            self.fail_points,
-        )
-        forgetter = IndexForgetter(words, indexer, indexer.generations.in_use)
-        return Search(embedder, corpora, indexer, verifier, recall, reindexer, forgetter)
+        reindexer = Reindexer(indexer, verifier.problems)
+        return Search(embedder, corpora, indexer, verifier, recall, reindexer, IndexForgetter(indexer))
 
     def build_talking(self) -> Talking:
         """New backends for every start: connections that were closed stay closed."""

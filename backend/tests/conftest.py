@@ -10,11 +10,13 @@ server many times, kill it over and over, or ask a real model for minutes), runs
 import os
 import signal
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests.remembering import MortalModel
 from tests.stress.utils import Size
 
 LONG = "long"
@@ -31,6 +33,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("all", max_examples=200, deadline=None, database=None)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MortalModel]:
+    with MortalModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: MortalModel) -> MortalModel:
+    """The stand-in model of this module, polite again."""
+    running.control()
+    return running
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

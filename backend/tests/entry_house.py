@@ -12,6 +12,7 @@ from recollect.domain.markdown.entry_file import EntryFile, render_entries
 from recollect.domain.model import Entry, NewTurn
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.jobs import SqlJobStore
+from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.transcripts import EditReports
 from recollect.service.verify import entry_problems
@@ -52,9 +53,8 @@ class House:
         self.reports = EditReports()
         self.changed: list[set[str]] = []
         self.notes = journal.notes
-        self.files = EntryFiles(
-            self.store, self.entries, vault, self.notes, self.reports, self.changed.append
-        )
+        taker = EntryTaker(self.store, self.entries, vault, self.reports)
+        self.files = EntryFiles(taker, self.notes, self.changed.append)
 
     async def put(self, *known: KnownEntry, work: bool = True) -> None:
         await self.entries.apply(EntryChange("default", ANN, "extraction", "read", known))

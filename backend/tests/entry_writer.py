@@ -12,6 +12,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
+from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.transcripts import EditReports
 
@@ -41,13 +42,8 @@ async def write(home: Path, fail_point: str | None) -> None:
     await database.open()
     await vault.open(expected=False)
     entries = SqlEntryStore(database, clock=lambda: START)
-    files = EntryFiles(
-        SqlEntryFileStore(database, clock=lambda: START),
-        entries,
-        vault,
-        SqlNoteStore(database),
-        EditReports(),
-    )
+    taker = EntryTaker(SqlEntryFileStore(database, clock=lambda: START), entries, vault, EditReports())
+    files = EntryFiles(taker, SqlNoteStore(database))
     for step in range(STEPS):
         if await entries.get("default", f"fa-{step}-1-1") is None:
             await entries.apply(changes(step))

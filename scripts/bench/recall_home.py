@@ -91,7 +91,7 @@ class Doors:
         await self._client.call("POST", "/api/v1/memory/flush", json=body)
         await self._work_ends()
         await self._app.hand_edits.sweep()
-        await self._app.search.indexer.idle()
+        await self._app.search.indexer.settled()
         owned = await self._app.search.corpora.get(Caller().space, owner)
         view = owned.corpus.view()
         return int((view.is_entry & view.there).sum())

@@ -28,7 +28,24 @@ def no_progress(done: int, total: int) -> None:
     """Ignore progress."""
 
 
-class RetryLoop:
+class BackgroundLoop:
+    """Runs from `start` to `stop`."""
+
+    _task: asyncio.Task[None] | None = None
+
+    def start(self, name: str) -> None:
+        self._task = asyncio.create_task(self._run(), name=name)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        raise NotImplementedError
+
+
+class RetryLoop(BackgroundLoop):
     """Runs `step` once per burst of `wake`, with retries. `problem` holds the last error until a run succeeds."""
 
     def __init__(
@@ -50,17 +67,8 @@ class RetryLoop:
         self._on_change = on_change
         self._woken = asyncio.Event()
         self._begun_anew = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self.working = False
         self.problem: str | None = None
-
-    def start(self, name: str) -> None:
-        self._task = asyncio.create_task(self._run(), name=name)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     def wake(self) -> None:
         self._woken.set()
@@ -86,7 +94,7 @@ class RetryLoop:
 
     async def _until_it_succeeds(self) -> None:
         pause = _FIRST_PAUSE
-        longest = _LONGEST_PAUSE if self._patient else min(_LONGEST_PAUSE, _LONGEST_IMPATIENT_PAUSE)
+        longest = _LONGEST_PAUSE if self._patient else _LONGEST_IMPATIENT_PAUSE
         while True:
             self._begun_anew.clear()
             try:

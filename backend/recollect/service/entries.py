@@ -35,7 +35,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import OwnerLocks
-from recollect.service.sources import EntryView, Quote, Reason, why
+from recollect.service.sources import EntryView, Quote, Reason
 
 
 async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryChange:
@@ -107,11 +107,6 @@ FollowUp = Callable[[EntryChange, frozenset[str]], Sequence[EntryJob]]
 """The work that a person's change brings about, by what changes and of which kinds."""
 
 
-def nothing_follows(change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
-    """For a home without strategies."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
     """Which entries somebody wants to see. `agent_id`: that agent's instead of the user's.
@@ -161,7 +156,7 @@ class Entries:
     store: SqlEntryStore
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
-    follow_up: FollowUp = nothing_follows
+    follow_up: FollowUp = lambda change, kinds: ()
     """What it asks for is queued with the change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held by whatever makes memories of an owner's while it writes them."""
@@ -223,12 +218,6 @@ class Entries:
 
         await _retried(attempt)
         return await self.get_entry(caller, entry_id, user_id)
-
-    async def pin(
-        self, caller: Caller, entry_id: str, user_id: str | None = None, *, pinned: bool = True
-    ) -> ShownEntry:
-        """Pin it, or let it go. Its words stay extraction's."""
-        return await self.edit_entry(caller, entry_id, user_id, EntryEdit(pinned=pinned))
 
     async def what_goes(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
         """What `delete_entry` would do now. Changes nothing."""
@@ -295,9 +284,8 @@ class Entries:
         return await self.get_entry(caller, entry_id, user_id)
 
     async def why(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Reason:
-        """The chain from the entry to the words it came from."""
         view = self._view(caller, user_id)
-        return await why(view, self.transcripts, await view.get(entry_id))
+        return await view.why(await view.get(entry_id))
 
     def _view(self, caller: Caller, user_id: str | None) -> EntryView:
         return EntryView(self.store, self.threads, self.transcripts, caller, user_id)

@@ -102,10 +102,9 @@ async def rebuild_home(
         importer = SqlImporter(database, clock=now_ms)
         report = await rebuild(vault, importer, fail_points, progress)
         await rebuild_people(vault, SqlPeopleStore(database, clock=now_ms), report)
-        found = await import_entries(vault, SqlEntryFileStore(database, clock=now_ms))
-        report.entries = found.entries
+        report.entries, problems = await import_entries(vault, SqlEntryFileStore(database, clock=now_ms))
+        report.problems += problems
         await import_graves(vault, SqlEntryStore(database, clock=now_ms))
-        report.problems += found.problems
         await importer.add_keys(old.keys)
         await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
         await database.close()

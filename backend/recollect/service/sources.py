@@ -8,7 +8,7 @@ from recollect.domain.entries import links as entry_links
 from recollect.domain.entries.entry import KnownEntry, Source, is_agents
 from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES
 from recollect.domain.identity import turn_number
-from recollect.domain.model import Entry, Memcell, Thread, Turn
+from recollect.domain.model import Entry, Memcell, Turn
 from recollect.domain.paths import file_name, linked_turn, owner_folder
 from recollect.errors import NotFound
 from recollect.infra.journal.entries import SqlEntryStore
@@ -69,62 +69,32 @@ class Quote:
     turn: Turn | None
 
 
-class CitedTurns:
-    """Finds cited turns for the entries of one request: each thread is looked at once."""
-
-    def __init__(self, threads: SqlThreadStore, transcripts: SqlTranscriptStore, space: str) -> None:
-        self._threads = threads
-        self._transcripts = transcripts
-        self._space = space
-        self._known_threads: dict[str, Thread | None] = {}
-
-    async def user_of(self, thread_id: str) -> str | None:
-        """Whose the thread is; None for one that is gone."""
-        if thread_id not in self._known_threads:
-            found = await self._threads.get_thread(thread_id, space=self._space)
-            self._known_threads[thread_id] = found
-        thread = self._known_threads[thread_id]
-        return None if thread is None else thread.user_id
-
-    async def quotes(self, entries: Sequence[KnownEntry]) -> list[tuple[Quote, ...]]:
-        """What each of these entries cites, in its order."""
-        turns = await self._turns({source for known in entries for source in known.sources})
-        return [
-            tuple([Quote(source, await self._shown(known, source, turns)) for source in known.sources])
-            for known in entries
-        ]
-
-    async def _shown(self, known: KnownEntry, source: Source, turns: dict[Source, Turn]) -> Turn | None:
-        """A thread that was forgotten may be another user's by now: its words are none of this entry's."""
-        user_id = await self.user_of(source.thread_id)
-        if user_id is None or (
-            not is_agents(known.owner) and owner_folder(self._space, user_id) != known.owner
-        ):
-            return None
-        return turns.get(source)
-
-    async def _turns(self, sources: Iterable[Source]) -> dict[Source, Turn]:
-        places: dict[str, set[int]] = {}
-        for source in sources:
-            if (number := turn_number(source.turn_id)) is not None:
-                places.setdefault(source.thread_id, set()).add(number)
-        found: dict[Source, Turn] = {}
-        for thread_id, numbers in places.items():
-            for first, last in _stretches(numbers):
-                for placed in await self._transcripts.turns(self._space, thread_id, first, last):
-                    found[Source(thread_id, placed.turn.turn_id)] = placed.turn
-        return found
+_MOST = 200
+"""Entries in a chain: a skill may have been made of many cases."""
+_DEEPEST = 8
+_LONGEST_CELL = 2_000
 
 
-def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    ordered = sorted(numbers)
-    first = last = ordered[0]
-    for number in ordered[1:]:
-        if number - last > _NEAR:
-            yield first, last
-            first = number
-        last = number
-    yield first, last
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an entry is there: what made it, of which memcell and turns, or of which entries."""
+
+    known: KnownEntry
+    memcell: Memcell | None
+    """None for what came of no memcell, or of one that is gone."""
+    quotes: tuple[Quote, ...]
+    made_of: tuple["Reason", ...] = ()
+    left_out: int = 0
+    """Origins that are told already, are gone, or would make the chain too long."""
+
+    @property
+    def strategy(self) -> str:
+        return self.known.strategy or self.known.entry.by.partition(", ")[0]
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote it, or `rules`; None where it does not say."""
+        return self.known.entry.by.partition(", ")[2] or None
 
 
 _DEEPEST_ORIGIN = 3
@@ -146,7 +116,9 @@ class EntryView:
         user_id: str | None,
     ) -> None:
         self._store = store
-        self._cited = CitedTurns(threads, transcripts, caller.space)
+        self._threads = threads
+        self._transcripts = transcripts
+        self._users: dict[str, str | None] = {}
         self.space = caller.space
         self.acting = caller.acting_for(user_id)
 
@@ -166,7 +138,7 @@ class EntryView:
             return False
         if known.sources:
             threads = {source.thread_id for source in known.sources}
-            return all([await self._cited.user_of(thread_id) == self.acting for thread_id in threads])
+            return all([await self._user_of(thread_id) == self.acting for thread_id in threads])
         named = entry_links.origin_ids(known.entry)
         origins = await self.named(known, named)
         if depth == 0 or not named or len(origins) < len(named):
@@ -198,68 +170,80 @@ class EntryView:
             ]
         )
 
+    async def _user_of(self, thread_id: str) -> str | None:
+        """Whose the thread is; None for one that is gone."""
+        if thread_id not in self._users:
+            thread = await self._threads.get_thread(thread_id, space=self.space)
+            self._users[thread_id] = None if thread is None else thread.user_id
+        return self._users[thread_id]
+
     async def quotes(self, entries: Sequence[KnownEntry]) -> list[tuple[Quote, ...]]:
         """What each of these entries cites, in its order."""
-        return await self._cited.quotes(entries)
-
-
-_MOST = 200
-"""Entries in a chain: a skill may have been made of many cases."""
-_DEEPEST = 8
-_LONGEST_CELL = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why an entry is there: what made it, of which memcell and turns, or of which entries."""
-
-    known: KnownEntry
-    memcell: Memcell | None
-    """None for what came of no memcell, or of one that is gone."""
-    quotes: tuple[Quote, ...]
-    made_of: tuple["Reason", ...] = ()
-    left_out: int = 0
-    """Origins that are told already, are gone, or would make the chain too long."""
-
-    @property
-    def strategy(self) -> str:
-        return self.known.strategy or self.known.entry.by.partition(", ")[0]
-
-    @property
-    def model(self) -> str | None:
-        """The model that wrote it, or `rules`; None where it does not say."""
-        return self.known.entry.by.partition(", ")[2] or None
-
-
-async def why(view: EntryView, transcripts: SqlTranscriptStore, known: KnownEntry) -> Reason:
-    """The whole chain, each entry once."""
-    return await _reason(view, transcripts, known, {known.entry_id}, _DEEPEST)
-
-
-async def _reason(
-    view: EntryView, transcripts: SqlTranscriptStore, known: KnownEntry, told: set[str], depth: int
-) -> Reason:
-    (quotes,) = await view.quotes([known])
-    named = entry_links.origin_ids(known.entry)
-    origins = await view.named(known, named)
-    made_of = []
-    for entry_id, origin in origins.items():
-        if depth == 0 or entry_id in told or len(told) >= _MOST or not await view.may_see(origin):
-            continue
-        told.add(entry_id)
-        made_of.append(await _reason(view, transcripts, origin, told, depth - 1))
-    memcell = await _memcell(view.space, transcripts, known)
-    return Reason(known, memcell, quotes, tuple(made_of), len(named) - len(made_of))
-
-
-async def _memcell(space: str, transcripts: SqlTranscriptStore, known: KnownEntry) -> Memcell | None:
-    """It ends at or after the last of its turns that the entry cites."""
-    for thread_id in dict.fromkeys(source.thread_id for source in known.sources if known.cell):
-        places = [
-            turn_number(source.turn_id) or 0 for source in known.sources if source.thread_id == thread_id
+        turns = await self._turns({source for known in entries for source in known.sources})
+        return [
+            tuple([Quote(source, await self._shown(known, source, turns)) for source in known.sources])
+            for known in entries
         ]
-        cells = await transcripts.cells(space, thread_id, min(places), max(places) + _LONGEST_CELL)
-        found = next((cell for cell in cells if cell.memcell_id == known.cell), None)
-        if found is not None:
-            return found
-    return None
+
+    async def _shown(self, known: KnownEntry, source: Source, turns: dict[Source, Turn]) -> Turn | None:
+        """A thread that was forgotten may be another user's by now: its words are none of this entry's."""
+        user_id = await self._user_of(source.thread_id)
+        if user_id is None or (
+            not is_agents(known.owner) and owner_folder(self.space, user_id) != known.owner
+        ):
+            return None
+        return turns.get(source)
+
+    async def _turns(self, sources: Iterable[Source]) -> dict[Source, Turn]:
+        places: dict[str, set[int]] = {}
+        for source in sources:
+            if (number := turn_number(source.turn_id)) is not None:
+                places.setdefault(source.thread_id, set()).add(number)
+        found: dict[Source, Turn] = {}
+        for thread_id, numbers in places.items():
+            for first, last in _stretches(numbers):
+                for placed in await self._transcripts.turns(self.space, thread_id, first, last):
+                    found[Source(thread_id, placed.turn.turn_id)] = placed.turn
+        return found
+
+    async def why(self, known: KnownEntry) -> Reason:
+        """The whole chain from an entry to the words it came from, each entry once."""
+        return await self._reason(known, {known.entry_id}, _DEEPEST)
+
+    async def _reason(self, known: KnownEntry, told: set[str], depth: int) -> Reason:
+        (quotes,) = await self.quotes([known])
+        named = entry_links.origin_ids(known.entry)
+        origins = await self.named(known, named)
+        made_of = []
+        for entry_id, origin in origins.items():
+            if depth == 0 or entry_id in told or len(told) >= _MOST or not await self.may_see(origin):
+                continue
+            told.add(entry_id)
+            made_of.append(await self._reason(origin, told, depth - 1))
+        memcell = await self._memcell(known)
+        return Reason(known, memcell, quotes, tuple(made_of), len(named) - len(made_of))
+
+    async def _memcell(self, known: KnownEntry) -> Memcell | None:
+        """It ends at or after the last of its turns that the entry cites."""
+        for thread_id in dict.fromkeys(source.thread_id for source in known.sources if known.cell):
+            places = [
+                turn_number(source.turn_id) or 0 for source in known.sources if source.thread_id == thread_id
+            ]
+            cells = await self._transcripts.cells(
+                self.space, thread_id, min(places), max(places) + _LONGEST_CELL
+            )
+            found = next((cell for cell in cells if cell.memcell_id == known.cell), None)
+            if found is not None:
+                return found
+        return None
+
+
+def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    ordered = sorted(numbers)
+    first = last = ordered[0]
+    for number in ordered[1:]:
+        if number - last > _NEAR:
+            yield first, last
+            first = number
+        last = number
+    yield first, last

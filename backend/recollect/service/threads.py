@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import turn_number
@@ -167,41 +167,23 @@ class Stretch:
     newer: bool
 
 
-async def turns_around(
-    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
-) -> Stretch:
-    """Up to `count` turns, half of them before this one. It may be forgotten: its place stays."""
-    before = count // 2
-    return await _stretch(
-        threads, caller, thread_id, user_id, _place(turn_id, "around"), before, count - before
-    )
-
-
-async def turns_after(
-    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str, count: int
-) -> Stretch:
-    """The `count` turns that come right after this one. It may be forgotten: its place stays."""
-    return await _stretch(threads, caller, thread_id, user_id, _place(turn_id, "after") + 1, 0, count)
-
-
-def _place(turn_id: str, field: str) -> int:
-    place = turn_number(turn_id)
-    if place is None:
-        raise NotFound(f"there is no turn {turn_id!r} in this thread", field=field)
-    return place
-
-
-async def _stretch(
+async def turns_near(
     threads: SqlThreadStore,
     caller: Caller,
     thread_id: str,
     user_id: str | None,
-    place: int,
-    before: int,
-    onwards: int,
+    turn_id: str,
+    count: int,
+    where: Literal["around", "after"],
 ) -> Stretch:
-    """One more is read on either side, to see whether there is one."""
+    """Up to `count` turns, half of them before this one, or all right after it. It may be forgotten: its place stays."""
     await owned_thread(threads, caller, thread_id, user_id)
+    place = turn_number(turn_id)
+    if place is None:
+        raise NotFound(f"there is no turn {turn_id!r} in this thread", field=where)
+    place, before = (place, count // 2) if where == "around" else (place + 1, 0)
+    onwards = count - before
+    # One more on either side, to see whether there is one.
     found = await threads.turns_around(thread_id, place, before + 1, onwards + 1, space=caller.space)
     earlier = [turn for turn in found if (turn_number(turn.turn_id) or 0) < place]
     later = found[len(earlier) :]

@@ -1,10 +1,7 @@
 """Cases and skills: what agents do with tools becomes files that agents read, and people may change."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from recollect.domain.extraction.skill import Skill
 from recollect.domain.job import SKILLS, Job
@@ -16,12 +13,6 @@ from tests.tool_tasks import tool_task
 
 DATABASE_TASK = "Free some space on the full disk of the database server"
 MAIL_TASK = "Free some space on the full disk of the mail server"
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[MortalModel]:
-    with MortalModel() as running:
-        yield running
 
 
 async def work(home: Home, thread: str, task: str, day: int = 0, user: str = "bob", **fields: str) -> None:
@@ -50,9 +41,8 @@ async def two_tasks(home: Home) -> str:
     return path
 
 
-@pytest.mark.parametrize("by", ["model", "rules"])
-async def test_two_tasks_of_one_kind_make_one_skill(by: str, model: MortalModel, tmp_path: Path) -> None:
-    async with remembering(tmp_path, model if by == "model" else None) as home:
+async def test_two_tasks_of_one_kind_make_one_skill(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as home:
         await work(home, "w1", "Free some space on the full disk of the server")
         assert skill_paths(tmp_path) == []
         await work(home, "w2", DATABASE_TASK, day=1)

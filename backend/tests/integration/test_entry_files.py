@@ -138,8 +138,7 @@ async def test_the_vault_alone_brings_the_entries_back(house: House) -> None:
     before = await house.entries.list_entries("default", ANN)
     await house.entries.forget_owner("default", ANN)
     assert await house.texts() == []
-    result = await import_entries(house.vault, house.store)
-    assert (result.entries, result.problems) == (3, [])
+    assert await import_entries(house.vault, house.store) == (3, [])
     back = await house.entries.list_entries("default", ANN)
     assert [replace(known, revision=0) for known in back] == [replace(known, revision=0) for known in before]
     assert [known.is_edited for known in back] == [known.is_edited for known in before]
@@ -151,9 +150,9 @@ async def test_an_import_says_what_it_could_not_bring_back(house: House) -> None
     house.vault.files[TODAY] = rendered(fact(1).entry, fact(2).entry).replace("2026-05-08T", "in May ", 1)
     house.vault.files[TOMORROW] = rendered(fact(2).entry, fact(3).entry)
     house.vault.files[f"{ANN}/episodes/2026-05-08.md"] = rendered(fact(4).entry)
-    result = await import_entries(house.vault, house.store)
-    assert result.entries == 2
-    assert [problem.split(":")[0] for problem in result.problems] == [
+    count, problems = await import_entries(house.vault, house.store)
+    assert count == 2
+    assert [problem.split(":")[0] for problem in problems] == [
         f"{ANN}/episodes/2026-05-08.md",
         TODAY,
         TOMORROW,

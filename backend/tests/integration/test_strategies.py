@@ -1,6 +1,6 @@
 """Strategies: what the settings, people and conversations have them do, and what they tell of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,16 +32,10 @@ LISBON = [("user", "I live in Lisbon.")]
 IN_TWO_MONTHS = MAY_8 + 60 * DAY
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[MortalModel]:
-    with MortalModel() as model:
-        yield model
-
-
 @pytest.fixture
-def model(running: MortalModel) -> MortalModel:
-    running.control()
-    return running
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    async with remembering(tmp_path) as home:
+        yield home
 
 
 async def set_up(home: Home, text: str) -> None:
@@ -88,14 +82,13 @@ async def run_again(home: Home, *, ask_again: bool = False) -> None:
 # What the settings say.
 
 
-async def test_a_strategy_is_switched_off_and_on_while_the_server_runs(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await set_up(home, "[strategies.facts]\nenabled = false\n")
-        off = await remember(home, "t1", said(BERLIN), user_id="ann")
-        assert (sorted(states(off)), await texts(home, "facts")) == (["episode", "foresight"], [])
-        await set_up(home, "[strategies.facts]\nenabled = true\n")
-        on = await remember(home, "t2", said(BERLIN, prefix="n"), user_id="ann")
-        assert states(on)["facts"]["state"] == "extracted"
+async def test_a_strategy_is_switched_off_and_on_while_the_server_runs(home: Home) -> None:
+    await set_up(home, "[strategies.facts]\nenabled = false\n")
+    off = await remember(home, "t1", said(BERLIN), user_id="ann")
+    assert (sorted(states(off)), await texts(home, "facts")) == (["episode", "foresight"], [])
+    await set_up(home, "[strategies.facts]\nenabled = true\n")
+    on = await remember(home, "t2", said(BERLIN, prefix="n"), user_id="ann")
+    assert states(on)["facts"]["state"] == "extracted"
 
 
 async def test_a_strategy_that_is_switched_off_before_its_turn_says_so(tmp_path: Path) -> None:
@@ -107,34 +100,31 @@ async def test_a_strategy_that_is_switched_off_before_its_turn_says_so(tmp_path:
         assert await entries(home, "episodes") == []
 
 
-async def test_what_is_switched_off_is_made_anew_only_where_it_is_named(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await set_up(home, "[strategies.facts]\nenabled = false\n")
-        await remember(home, "t1", said(BERLIN), user_id="ann")
-        await run_again(home)
-        assert await texts(home, "facts") == []
-        await home.app.reprocessor.reprocess(NOBODY, strategies=["facts"])
-        await home.drain()
-        assert "ann lives in Berlin." in await texts(home, "facts")
+async def test_what_is_switched_off_is_made_anew_only_where_it_is_named(home: Home) -> None:
+    await set_up(home, "[strategies.facts]\nenabled = false\n")
+    await remember(home, "t1", said(BERLIN), user_id="ann")
+    await run_again(home)
+    assert await texts(home, "facts") == []
+    await home.app.reprocessor.reprocess(NOBODY, strategies=["facts"])
+    await home.drain()
+    assert "ann lives in Berlin." in await texts(home, "facts")
 
 
-async def test_settings_that_cannot_be_read_change_nothing_and_are_shown(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await set_up(home, "[strategies.facts]\nevery = 'often'\n")
-        flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
-        assert states(flushed)["facts"]["state"] == "extracted"
-        assert "not in force" in (home.app.tuning.problem or "")
+async def test_settings_that_cannot_be_read_change_nothing_and_are_shown(home: Home) -> None:
+    await set_up(home, "[strategies.facts]\nevery = 'often'\n")
+    flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
+    assert states(flushed)["facts"]["state"] == "extracted"
+    assert "not in force" in (home.app.tuning.problem or "")
 
 
-async def test_settings_that_cannot_be_read_show_before_anything_is_made(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        (tmp_path / "recollect.toml").write_text("[strategies.facts\n", encoding="utf-8")
+async def test_settings_that_cannot_be_read_show_before_anything_is_made(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "recollect.toml").write_text("[strategies.facts\n", encoding="utf-8")
 
-        async def told() -> bool:
-            health = (await home.client.get("/health")).json()
-            return any("not in force" in problem for problem in health["degraded"])
+    async def told() -> bool:
+        health = (await home.client.get("/health")).json()
+        return any("not in force" in problem for problem in health["degraded"])
 
-        await eventually(told)
+    await eventually(told)
 
 
 async def test_a_strategy_for_every_second_memcell_then_works_on_both(tmp_path: Path) -> None:
@@ -149,14 +139,13 @@ async def test_a_strategy_for_every_second_memcell_then_works_on_both(tmp_path: 
         assert await jobs_of(home, "episode") == []
 
 
-async def test_what_waits_for_more_memcells_comes_when_it_no_longer_has_to(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await set_up(home, "[strategies.episode]\nevery = 100\n")
-        await close(home, "t1", said(BERLIN))
-        await set_up(home, "")
-        await close(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS))
-        await home.drain()
-        assert len(await entries(home, "episodes")) == 2
+async def test_what_waits_for_more_memcells_comes_when_it_no_longer_has_to(home: Home) -> None:
+    await set_up(home, "[strategies.episode]\nevery = 100\n")
+    await close(home, "t1", said(BERLIN))
+    await set_up(home, "")
+    await close(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS))
+    await home.drain()
+    assert len(await entries(home, "episodes")) == 2
 
 
 async def test_a_strategy_that_waits_for_a_pause_waits_for_all_of_them(tmp_path: Path) -> None:
@@ -265,23 +254,21 @@ async def test_a_flush_does_not_take_a_profile_that_failed_for_success(
 # What a person says.
 
 
-async def test_without_auto_memory_nothing_is_made_and_the_receipt_says_why(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await prefer(home, auto_memory=False)
-        flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
-        assert {each["state"] for each in states(flushed).values()} == {"off"}
-        assert states(flushed)["facts"]["detail"] == {"why": "auto_memory is off"}
-        assert await entries(home) == []
+async def test_without_auto_memory_nothing_is_made_and_the_receipt_says_why(home: Home) -> None:
+    await prefer(home, auto_memory=False)
+    flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
+    assert {each["state"] for each in states(flushed).values()} == {"off"}
+    assert states(flushed)["facts"]["detail"] == {"why": "auto_memory is off"}
+    assert await entries(home) == []
 
 
-async def test_without_auto_skills_no_case_is_made_and_the_receipt_says_why(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await prefer(home, auto_skills=False)
-        flushed = await remember(home, "t1", tool_task("a", MAY_8), user_id="ann")
-        assert states(flushed)["case"] == {
-            "strategy": "case", "state": "off", "detail": {"why": "auto_skills is off"}
-        }  # fmt: skip
-        assert await entries(home, "cases") == []
+async def test_without_auto_skills_no_case_is_made_and_the_receipt_says_why(home: Home) -> None:
+    await prefer(home, auto_skills=False)
+    flushed = await remember(home, "t1", tool_task("a", MAY_8), user_id="ann")
+    assert states(flushed)["case"] == {
+        "strategy": "case", "state": "off", "detail": {"why": "auto_skills is off"}
+    }  # fmt: skip
+    assert await entries(home, "cases") == []
 
 
 async def test_a_message_that_is_not_to_be_remembered_is_not(model: MortalModel, tmp_path: Path) -> None:
@@ -306,67 +293,56 @@ async def test_of_an_incognito_thread_nothing_is_made(model: MortalModel, tmp_pa
 # What holds, and what no longer does.
 
 
-@pytest.mark.parametrize("by", ["model", "rules"])
-async def test_what_no_longer_holds_is_kept_and_linked_and_the_profile_shows_what_does(
-    by: str, model: MortalModel, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path, model if by == "model" else None) as home:
-        await remember(home, "t1", said(BERLIN), user_id="ann")
-        await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-        await home.drain()
-        berlin, lisbon = await fact(home, "ann lives in Berlin."), await fact(home, "Ann lives in Lisbon.")
-        assert (berlin.holds, lisbon.holds) == (False, True)
-        assert berlin.entry.extra["superseded_by"] == lisbon.entry_id
-        assert lisbon.entry.extra["supersedes"] == berlin.entry_id
-        assert berlin.entry.extra["until"] == "2026-07-07T14:03:00.000Z"
-        page = "\n".join(await texts(home, "profile"))
-        assert ("Lisbon" in page, "Berlin" in page) == (True, False)
+async def test_what_no_longer_holds_is_kept_and_linked_and_the_profile_shows_what_does(home: Home) -> None:
+    await remember(home, "t1", said(BERLIN), user_id="ann")
+    await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+    await home.drain()
+    berlin, lisbon = await fact(home, "ann lives in Berlin."), await fact(home, "Ann lives in Lisbon.")
+    assert (berlin.holds, lisbon.holds) == (False, True)
+    assert berlin.entry.extra["superseded_by"] == lisbon.entry_id
+    assert lisbon.entry.extra["supersedes"] == berlin.entry_id
+    assert berlin.entry.extra["until"] == "2026-07-07T14:03:00.000Z"
+    page = "\n".join(await texts(home, "profile"))
+    assert ("Lisbon" in page, "Berlin" in page) == (True, False)
 
 
-async def test_what_was_said_earlier_and_told_later_does_not_hold(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-        await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
-        held = [entry.entry.extra["value"] for entry in await entries(home, "facts") if entry.holds]
-        assert held == ["Lisbon"]
+async def test_what_was_said_earlier_and_told_later_does_not_hold(home: Home) -> None:
+    await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+    await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
+    held = [entry.entry.extra["value"] for entry in await entries(home, "facts") if entry.holds]
+    assert held == ["Lisbon"]
 
 
-@pytest.mark.parametrize("by", ["model", "rules"])
-async def test_the_same_fact_from_another_thread_lends_its_source(
-    by: str, model: MortalModel, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path, model if by == "model" else None) as home:
-        await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
-        again = await remember(
-            home, "t2", said([("user", "I live in Berlin.")], prefix="n", start=MAY_8 + DAY), user_id="ann"
+async def test_the_same_fact_from_another_thread_lends_its_source(home: Home) -> None:
+    await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
+    again = await remember(
+        home, "t2", said([("user", "I live in Berlin.")], prefix="n", start=MAY_8 + DAY), user_id="ann"
+    )
+    known = await fact(home, "ann lives in Berlin.")
+    assert [(source.thread_id, source.turn_id) for source in known.sources] == [
+        ("t1", "t-1"),
+        ("t2", "t-1"),
+    ]
+    assert states(again)["facts"]["detail"]["merged"] == [known.entry_id]
+
+
+async def test_two_users_who_say_the_same_share_nothing(home: Home) -> None:
+    for user in ("ann", "bob"):
+        await remember(
+            home, user, said([("user", "I live in Berlin.")], prefix=user, user=user), user_id=user
         )
-        known = await fact(home, "ann lives in Berlin.")
-        assert [(source.thread_id, source.turn_id) for source in known.sources] == [
-            ("t1", "t-1"),
-            ("t2", "t-1"),
-        ]
-        assert states(again)["facts"]["detail"]["merged"] == [known.entry_id]
-
-
-async def test_two_users_who_say_the_same_share_nothing(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        for user in ("ann", "bob"):
-            await remember(
-                home, user, said([("user", "I live in Berlin.")], prefix=user, user=user), user_id=user
-            )
-        found = await entries(home, "facts")
-        assert sorted((entry.owner, len(entry.sources)) for entry in found) == [
-            ("default/users/ann", 1),
-            ("default/users/bob", 1),
-        ]
+    found = await entries(home, "facts")
+    assert sorted((entry.owner, len(entry.sources)) for entry in found) == [
+        ("default/users/ann", 1),
+        ("default/users/bob", 1),
+    ]
 
 
 # The person rules.
 
 
-@pytest.mark.parametrize("by", ["model", "rules"])
-async def test_a_second_run_changes_nothing(by: str, model: MortalModel, tmp_path: Path) -> None:
-    async with remembering(tmp_path, model if by == "model" else None) as home:
+async def test_a_second_run_changes_nothing(model: MortalModel, tmp_path: Path) -> None:
+    async with remembering(tmp_path, model) as home:
         await remember(home, "t1", said(), user_id="ann")
         await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
         await home.drain()
@@ -376,74 +352,65 @@ async def test_a_second_run_changes_nothing(by: str, model: MortalModel, tmp_pat
         assert model.asked() == asked
 
 
-@pytest.mark.parametrize("by", ["model", "rules"])
-async def test_what_a_person_changed_stays_when_its_memcell_is_run_again(
-    by: str, model: MortalModel, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path, model if by == "model" else None) as home:
-        await remember(home, "t1", said(), user_id="ann")
-        berlin = await fact(home, "ann lives in Berlin.")
-        change = {"user_id": "ann", "text": "Ann lives in Potsdam, near Berlin."}
-        (await home.client.patch(f"/api/v1/memory/entries/{berlin.entry_id}", json=change)).raise_for_status()
-        await home.drain()
-        before = await entries(home)
-        await run_again(home, ask_again=True)
-        assert await entries(home) == before
+async def test_what_a_person_changed_stays_when_its_memcell_is_run_again(home: Home) -> None:
+    await remember(home, "t1", said(), user_id="ann")
+    berlin = await fact(home, "ann lives in Berlin.")
+    change = {"user_id": "ann", "text": "Ann lives in Potsdam, near Berlin."}
+    (await home.client.patch(f"/api/v1/memory/entries/{berlin.entry_id}", json=change)).raise_for_status()
+    await home.drain()
+    before = await entries(home)
+    await run_again(home, ask_again=True)
+    assert await entries(home) == before
 
 
-@pytest.mark.parametrize("by", ["model", "rules"])
-async def test_what_a_person_deleted_does_not_come_back_and_takes_nothing_along(
-    by: str, model: MortalModel, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path, model if by == "model" else None) as home:
-        await remember(home, "t1", said(), user_id="ann")
-        await home.drain()
-        berlin = await fact(home, "ann lives in Berlin.")
-        (
-            await home.client.delete(f"/api/v1/memory/entries/{berlin.entry_id}", params={"user_id": "ann"})
-        ).raise_for_status()
-        await home.drain()
-        before = await texts(home)
-        assert not [text for text in before if text == "ann lives in Berlin."]
-        await run_again(home, ask_again=True)
-        assert await texts(home) == before
+async def test_what_a_person_deleted_does_not_come_back_and_takes_nothing_along(home: Home) -> None:
+    await remember(home, "t1", said(), user_id="ann")
+    await home.drain()
+    berlin = await fact(home, "ann lives in Berlin.")
+    (
+        await home.client.delete(f"/api/v1/memory/entries/{berlin.entry_id}", params={"user_id": "ann"})
+    ).raise_for_status()
+    await home.drain()
+    before = await texts(home)
+    assert not [text for text in before if text == "ann lives in Berlin."]
+    await run_again(home, ask_again=True)
+    assert await texts(home) == before
 
 
 async def test_a_fact_that_a_person_corrects_in_its_file_says_it_once_and_on_the_page_of_the_profile(
+    home: Home,
     tmp_path: Path,
 ) -> None:
-    async with remembering(tmp_path) as home:
-        await remember(home, "t1", said(), user_id="ann")
-        nurse = await fact(home, "ann works as a nurse.")
-        file = tmp_path / "vault" / nurse.path
-        text = file.read_text().replace("> ann works as a nurse.", "> ann works as a midwife.")
-        file.write_text(text, encoding="utf-8")
-        await eventually(lambda: shows(home, "midwife"))
-        known = await fact(home, "ann works as a midwife.")
-        assert (known.entry_id, known.entry.title, known.is_edited) == (
-            nurse.entry_id, "ann works as a midwife.", True
-        )  # fmt: skip
-        assert not await shows(home, "nurse")
-        await home.drain()
-        assert "nurse" not in file.read_text()
+    await remember(home, "t1", said(), user_id="ann")
+    nurse = await fact(home, "ann works as a nurse.")
+    file = tmp_path / "vault" / nurse.path
+    text = file.read_text().replace("> ann works as a nurse.", "> ann works as a midwife.")
+    file.write_text(text, encoding="utf-8")
+    await eventually(lambda: shows(home, "midwife"))
+    known = await fact(home, "ann works as a midwife.")
+    assert (known.entry_id, known.entry.title, known.is_edited) == (
+        nurse.entry_id, "ann works as a midwife.", True
+    )  # fmt: skip
+    assert not await shows(home, "nurse")
+    await home.drain()
+    assert "nurse" not in file.read_text()
 
 
 @pytest.mark.parametrize("how", ["section", "file"])
 async def test_what_was_superseded_by_what_a_person_removes_in_a_file_holds_again(
-    how: str, tmp_path: Path
+    how: str, home: Home, tmp_path: Path
 ) -> None:
-    async with remembering(tmp_path) as home:
-        await remember(home, "t1", said(BERLIN), user_id="ann")
-        await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-        await home.drain()
-        file = tmp_path / "vault" / (await fact(home, "Ann lives in Lisbon.")).path
-        if how == "file":
-            file.unlink()
-        else:
-            file.write_text(file.read_text().partition("## ")[0] + "A word of mine.\n", encoding="utf-8")
-        await eventually(lambda: holds(home, "ann lives in Berlin."))
-        await eventually(lambda: shows(home, "Berlin"))
-        assert "Ann lives in Lisbon." not in await texts(home, "facts")
+    await remember(home, "t1", said(BERLIN), user_id="ann")
+    await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+    await home.drain()
+    file = tmp_path / "vault" / (await fact(home, "Ann lives in Lisbon.")).path
+    if how == "file":
+        file.unlink()
+    else:
+        file.write_text(file.read_text().partition("## ")[0] + "A word of mine.\n", encoding="utf-8")
+    await eventually(lambda: holds(home, "ann lives in Berlin."))
+    await eventually(lambda: shows(home, "Berlin"))
+    assert "Ann lives in Lisbon." not in await texts(home, "facts")
 
 
 async def holds(home: Home, text: str) -> bool:
@@ -455,17 +422,16 @@ async def shows(home: Home, word: str) -> bool:
     return any(word in line for line in await texts(home, "profile"))
 
 
-async def test_what_two_threads_said_and_a_person_deleted_comes_back_from_neither(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        await remember(home, "t1", said(), user_id="ann")
-        await remember(home, "t2", said(start=MAY_8 + DAY, prefix="n"), user_id="ann")
-        await home.drain()
-        nurse = await fact(home, "ann works as a nurse.")
-        assert {source.thread_id for source in nurse.sources} == {"t1", "t2"}
-        gone = await home.client.delete(f"/api/v1/memory/entries/{nurse.entry_id}", params={"user_id": "ann"})
-        gone.raise_for_status()
-        await run_again(home, ask_again=True)
-        assert "ann works as a nurse." not in await texts(home)
+async def test_what_two_threads_said_and_a_person_deleted_comes_back_from_neither(home: Home) -> None:
+    await remember(home, "t1", said(), user_id="ann")
+    await remember(home, "t2", said(start=MAY_8 + DAY, prefix="n"), user_id="ann")
+    await home.drain()
+    nurse = await fact(home, "ann works as a nurse.")
+    assert {source.thread_id for source in nurse.sources} == {"t1", "t2"}
+    gone = await home.client.delete(f"/api/v1/memory/entries/{nurse.entry_id}", params={"user_id": "ann"})
+    gone.raise_for_status()
+    await run_again(home, ask_again=True)
+    assert "ann works as a nurse." not in await texts(home)
 
 
 async def test_a_model_that_comes_later_takes_the_place_of_rules_and_leaves_a_persons_word(

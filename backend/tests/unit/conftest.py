@@ -29,6 +29,7 @@ async def house(
     """An indexer and a search that retry at once, with an embedding model that refuses single texts."""
     monkeypatch.setattr(coordination, "_FIRST_PAUSE", 0.001)
     monkeypatch.setattr(coordination, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(coordination, "_LONGEST_IMPATIENT_PAUSE", 0.01)
     opened = House(journal, vault, Picky())
     await opened.open()
     yield opened

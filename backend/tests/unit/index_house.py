@@ -17,6 +17,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
+from recollect.service.forget.purge import IndexForgetter
 from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
@@ -108,7 +109,7 @@ class House:
         """What a check of the index finds, besides what is really wrong."""
 
     async def open(self) -> None:
-        locks, points = OwnerLocks(), FailPoints()
+        locks = OwnerLocks()
         self.corpora = CorpusCache(
             self.store,
             self.ledger,
@@ -121,47 +122,17 @@ class House:
             self.store,
             self.ledger,
             self.journal.transcripts,
-            self.notes,
             self.vault,
             locks,
             self.corpora,
-            points,
+            FailPoints(),
         )
-        self.meaning = MeaningIndexer(
-            self.store,
-            self.ledger,
-            self.journal.transcripts,
-            words,
-            locks,
-            self.corpora,
-            self.embedder,
-            points,
-        )
-        self.indexer = Indexer(
-            self.store, self.ledger, words, self.meaning, self.corpora, self.embedder, delay_seconds=0
-        )
-        self.verifier = IndexVerifier(
-            self.store,
-            self.ledger,
-            self.journal.transcripts,
-            self.journal.threads,
-            self.journal.coverage,
-            self.notes,
-            self.vault,
-        )
-        self.recall = Recall(
-            self.indexer,
-            self.corpora,
-            self.ledger,
-            self.journal.threads,
-            self.journal.transcripts,
-            self.embedder,
-            clock=self.journal.clock,
-            embed_seconds=5,
-        )
-        self.reindexer = Reindexer(
-            self.indexer, self.store, self.ledger, words, self.meaning, self.embedder, self._check, points
-        )
+        self.meaning = MeaningIndexer(words, self.embedder)
+        self.indexer = Indexer(self.meaning, delay_seconds=0)
+        self.verifier = IndexVerifier(words, self.journal.threads, self.journal.coverage, self.notes)
+        self.recall = Recall(self.indexer, self.journal.threads, clock=self.journal.clock, embed_seconds=5)
+        self.reindexer = Reindexer(self.indexer, self._check)
+        self.forgetter = IndexForgetter(self.indexer)
         await self.indexer.start()
 
     def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
@@ -199,11 +170,14 @@ class House:
     async def forget(self, thread_id: str) -> None:
         """What deleting a thread, and the job that follows, do to the index."""
         await self.journal.threads.delete_thread(thread_id)
-        await self.indexer.forget_thread("default", "ann", thread_id)
+        await self.forgetter.forget_thread("default", "ann", thread_id)
 
     async def settled(self) -> None:
         async with asyncio.timeout(60):
-            await self.indexer.idle()
+            await self.indexer.settled()
+            while self.indexer._notes_loop.problem or self.indexer._meaning_loop.problem:
+                await asyncio.sleep(0.005)
+                await self.indexer.settled()
 
     async def search(self, query: str, *, user_id: str = "ann", mode: Any = "hybrid") -> Found:
         return await self.recall.search(

@@ -86,14 +86,19 @@ async def test_a_row_that_was_removed_before_it_was_written_has_no_vector(house:
     assert await house.texts("cat") == {"a cat"}
 
 
-async def test_a_thread_that_left_the_index_is_read_from_the_journal(house: House) -> None:
+async def test_a_forgotten_thread_is_gone_from_memory_and_another_of_its_name_is_found_at_once(
+    house: House,
+) -> None:
+    house.indexer.thread_changed = lambda space, thread_id: None  # type: ignore[method-assign]
+    await house.add("t2", "not yet indexed")
+    house.corpora.clear()
     owned = await in_memory(house)
+    assert len(owned.unindexed) == 1
     await house.journal.threads.delete_thread("t2")
-    await house.corpora.reread_thread(OWNER, "default", "t1")
-    await house.corpora.reread_thread(OWNER, "default", "t2")
-    assert await in_memory(house) is owned
-    assert len(owned.corpus) == len(owned.unindexed) == 3
+    await house.add("t2", "a zebra")
+    await house.forgetter.forget_thread("default", "ann", "t2")
     assert {row.text for row in owned.corpus.rows if row.text} == {"the dog Rex", "a cat", "the dog Lux"}
+    assert await house.texts("dog zebra") == {"the dog Rex", "the dog Lux", "a zebra"}
 
 
 async def test_what_is_a_third_empty_is_read_anew_while_searches_go_on(

@@ -170,7 +170,7 @@ class TestEditing:
         assert (change.actor, change.cause, change.owner) == ("person", "text changed by a person", ANN)
 
     async def test_work_that_follows_is_queued_with_the_change(self, house: House) -> None:
-        await house.entries.pin(AS_ANN, "fa-1")
+        await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(pinned=True))
         assert house.asked == [frozenset([FACTS])]
         assert [job.kind for job in house.store.changes[0].extra_jobs] == ["strategy"]
 
@@ -190,8 +190,8 @@ class TestEditing:
         assert (await house.row("fa-1")).entry.text == "Ann lives somewhere."
 
     async def test_pinning_and_letting_go_keeps_the_words_extractions(self, house: House) -> None:
-        assert (await house.entries.pin(AS_ANN, "fa-1")).known.is_pinned
-        shown = await house.entries.pin(AS_ANN, "fa-1", pinned=False)
+        assert (await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(pinned=True))).known.is_pinned
+        shown = await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(pinned=False))
         assert (shown.known.is_pinned, shown.known.is_edited) == (False, False)
 
 

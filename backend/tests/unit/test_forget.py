@@ -14,7 +14,6 @@ from recollect.domain.paths import forgotten_path, thread_folder
 from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.service.forget.forget import delete_thread
-from recollect.service.forget.purge import ThreadPurger
 from recollect.service.vault.transcripts import Transcriber
 from tests.contract.journals import Journal, sqlite_journal
 from tests.fakes import START
@@ -31,7 +30,7 @@ async def journal(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Journal]
     async with sqlite_journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
         journal.jobs.handlers = {
             TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
-            PURGE: purging(ThreadPurger(journal.transcripts, vault, FailPoints())),
+            PURGE: purging(journal, vault),
         }
         await say(journal, "ann", "a secret", "m1")
         await say(journal, "ann", "another secret", "m2")
@@ -95,9 +94,7 @@ async def test_the_index_forgets_while_the_vault_is_away(journal: Journal, vault
     async def forget_index(*thread: str) -> None:
         forgotten.append(thread)
 
-    journal.jobs.handlers[PURGE] = purging(
-        ThreadPurger(journal.transcripts, vault, FailPoints(), forget_index)
-    )
+    journal.jobs.handlers[PURGE] = purging(journal, vault, forget_index)
     vault.take_away()
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
@@ -108,7 +105,7 @@ async def test_the_vault_forgets_while_the_index_cannot(journal: Journal, vault:
     async def fail(*_: str) -> None:
         raise IndexUnavailable("the disk is full")
 
-    journal.jobs.handlers[PURGE] = purging(ThreadPurger(journal.transcripts, vault, FailPoints(), fail))
+    journal.jobs.handlers[PURGE] = purging(journal, vault, fail)
     await delete_thread(journal.threads, Caller(), "t1", None)
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]
@@ -141,7 +138,7 @@ async def test_a_purge_that_died_between_its_steps_is_finished_by_the_next(
     await delete_thread(journal.threads, Caller(), "t1", None)
     job = await purge_of_files(journal)
     with pytest.raises(StorageUnavailable):
-        await ThreadPurger(journal.transcripts, dying, FailPoints()).handle(job)
+        await purging(journal, dying)(job)
     assert TOMBSTONES in vault.files
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]

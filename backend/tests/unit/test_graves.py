@@ -39,5 +39,5 @@ async def test_deleted_entries_are_known_again_in_a_new_journal(
     await Graves(store, vault).handle(job)
     await Graves(store, vault).handle(job)
     async with sqlite_journal(tmp_path / "anew.db") as anew:
-        assert await import_graves(vault, anew.entries) == 3
+        await import_graves(vault, anew.entries)
         assert await anew.entries.buried("default", OWNER) == await store.buried("default", OWNER)

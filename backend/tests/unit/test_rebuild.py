@@ -11,7 +11,6 @@ from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
 from recollect.domain.model import Append, NewTurn, Thread
 from recollect.domain.paths import forgotten_path
 from recollect.failpoints import FailPoints
-from recollect.service.forget.purge import ThreadPurger
 from recollect.service.rebuild import RebuildReport, rebuild
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.vault.transcripts import Transcriber
@@ -32,7 +31,7 @@ def with_jobs(journal: Journal, vault: PersonsVault) -> Journal:
         BOUNDARY: boundaries.look,
         FLUSH: boundaries.finish,
         TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
-        PURGE: purging(ThreadPurger(journal.transcripts, vault, FailPoints())),
+        PURGE: purging(journal, vault),
     }
     return journal
 

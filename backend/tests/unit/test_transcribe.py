@@ -14,11 +14,11 @@ from recollect.domain.vault_file import PlacedTurn, StoredPart, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.files import SqlTranscriptStore
-from recollect.service.forget.purge import ThreadPurger
 from recollect.service.vault.transcripts import PART_CHARS, Transcriber
 from tests.contract.journals import Journal, sqlite_journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault, new_vault
+from tests.unit.vault_house import purging
 
 JOB = Job(1, TRANSCRIBE, "lane", "default", "t1")
 FOLDER = "default/users/me/threads/t1"
@@ -270,8 +270,7 @@ async def test_a_thread_cleared_while_it_is_written_is_written_anew(
 
     await add(journal, "a")
     await run(journal, vault, Clearing(journal.database))
-    purger = ThreadPurger(journal.transcripts, vault, FailPoints())
-    await purger.handle(replace(JOB, payload={"user_id": "me"}))
+    await purging(journal, vault)(replace(JOB, payload={"user_id": "me"}))
     await run(journal, vault)
     assert FIRST in vault.files
     assert texts_in(vault) == []

@@ -1,9 +1,12 @@
 """A journal, a vault and the sweep that keeps them together, with a person at the vault."""
 
+from collections.abc import Awaitable, Callable
+
 from recollect.domain.job import TRANSCRIBE, TRANSCRIPT_EDITS, Job
 from recollect.domain.model import Append, NewTurn, Turn
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler
+from recollect.infra.vault import Vault
 from recollect.service.forget.purge import ThreadPurger
 from recollect.service.vault.reader import FileFollower
 from recollect.service.vault.sweep import VaultSweep
@@ -17,8 +20,15 @@ ANN = "default/users/ann"
 NOTE = f"{ANN}/notes/porto.md"
 
 
-def purging(purger: ThreadPurger) -> Handler:
+async def nothing(*_: str) -> None:
+    """In a home without an index and images."""
+
+
+def purging(
+    journal: Journal, vault: Vault, forget_index: Callable[[str, str, str], Awaitable[None]] = nothing
+) -> Handler:
     """For a home in which a thread's files are all that has to follow the journal: other steps do nothing."""
+    purger = ThreadPurger(journal.transcripts, vault, FailPoints(), forget_index, nothing)
 
     async def handle(job: Job) -> None:
         if "step" not in job.payload:

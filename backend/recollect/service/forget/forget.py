@@ -12,7 +12,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.service.coordination import Clock
+from recollect.service.coordination import BackgroundLoop, Clock
 from recollect.service.threads import DEFAULT_USER, owned_thread
 from recollect.service.vault.notes import Notes
 
@@ -101,23 +101,13 @@ _EVERY_SECONDS = 300.0
 _log = logging.getLogger("recollect.incognito")
 
 
-class IncognitoEnds:
+class IncognitoEnds(BackgroundLoop):
     """Forgets what an incognito thread held, as deleting it does. Looks at every start and every few minutes."""
 
     def __init__(self, threads: SqlThreadStore, *, clock: Clock, idle_hours: float) -> None:
         self._threads = threads
         self._clock = clock
         self._idle_ms = int(idle_hours * 3_600_000)
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._look_regularly(), name="incognito-ends")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
 
     async def end_idle(self) -> int:
         """Forget those that nobody has written to for so long; returns how many these were."""
@@ -130,7 +120,7 @@ class IncognitoEnds:
                 continue  # Its user was faster.
         return ended
 
-    async def _look_regularly(self) -> None:
+    async def _run(self) -> None:
         while True:
             try:
                 await self.end_idle()

@@ -43,73 +43,79 @@ class IndexForgetter:
     Every step can be cut short and run again: a table is compacted even where no row of it has to go.
     """
 
-    words: WordIndexer
     indexer: Indexer
-    generations: Callable[[], Sequence[str]]
-    """Those that are in use."""
+
+    @property
+    def words(self) -> WordIndexer:
+        return self.indexer.words
+
+    async def forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
+        """What the thread holds by now, if its id was given to another, is indexed again."""
+        await self._forget_rows(
+            owner_folder(space, user_id),
+            lambda row: row.type == TURN and row.thread_id == thread_id,
+            thread=(space, thread_id),
+        )
+        self.indexer.thread_changed(space, thread_id)
 
     async def forget_turns(self, space: str, user_id: str, thread_id: str, numbers: Sequence[int]) -> None:
-        """No byte of these turns is left when this returns; the rest of the thread stays indexed as it is."""
-        await self.indexer.ensure_live()
-        owner, gone = owner_folder(space, user_id), frozenset(numbers)
-        try:
-            async with self.words.locks.of(owner):
-                for generation in self.generations():
-                    stored = await self.words.store.load(generation, owner)
-                    ids = [
-                        row.row_id
-                        for row in stored.rows
-                        if row.type == TURN and row.thread_id == thread_id and row.position in gone
-                    ]
-                    await self._remove(generation, owner, ids)
-        except IndexUnavailable:
-            await self.indexer.forget_thread(space, user_id, thread_id)
+        """The rest of the thread stays indexed as it is."""
+        gone = frozenset(numbers)
+        await self._forget_rows(
+            owner_folder(space, user_id),
+            lambda row: row.type == TURN and row.thread_id == thread_id and row.position in gone,
+        )
         self.indexer.thread_changed(space, thread_id)
 
     async def forget_entries(self, owner: str, entry_ids: Sequence[str]) -> None:
         """Their files no longer hold them; what else is in these files is looked at again."""
         wanted = frozenset(entry_ids)
-        await self._forget_rows(owner, lambda row: row.row_id in wanted)
+        await self._forget_rows(owner, lambda row: row.type != TURN and row.row_id in wanted)
+        self.indexer.notes_changed([owner])
 
     async def forget_note(self, owner: str, path: str) -> None:
         """All that stood in the file. What stands there now is looked at again."""
-        await self._forget_rows(owner, lambda row: row.path == path)
+        await self._forget_rows(owner, lambda row: row.type != TURN and row.path == path)
+        self.indexer.notes_changed([owner])
 
     async def forget_user(self, space: str, user_id: str) -> None:
         """Their tables go, whatever is in them."""
         await self.indexer.ensure_live()
         owner = owner_folder(space, user_id)
         async with self.words.locks.of(owner):
-            for generation in self.generations():
+            for generation in self.indexer.generations.in_use():
                 await self.words.start_over(generation, owner, space, user_id)
             self.words.corpora.drop(owner)
         self.indexer.notes_changed([owner])
         self.indexer.catch_up()
 
-    async def _forget_rows(self, owner: str, is_gone: Callable[[IndexRow], bool]) -> None:
-        """Of notes and files of entries."""
+    async def _forget_rows(
+        self, owner: str, is_gone: Callable[[IndexRow], bool], *, thread: tuple[str, str] | None = None
+    ) -> None:
+        """With `thread`, a space and a thread's id, nothing of that thread counts as indexed any more."""
         await self.indexer.ensure_live()
-        async with self.words.locks.of(owner):
-            for generation in self.generations():
+        words = self.words
+        async with words.locks.of(owner):
+            for generation in self.indexer.generations.in_use():
                 try:
-                    stored = await self.words.store.load(generation, owner)
+                    stored = await words.store.load(generation, owner)
                 except IndexUnavailable:
                     await self._start_over(generation, owner)
                     continue
-                gone = [row for row in stored.rows if row.type != TURN and is_gone(row)]
-                paths = list(dict.fromkeys(row.path for row in gone))
+                gone = [row for row in stored.rows if is_gone(row)]
+                paths = list(dict.fromkeys(row.path for row in gone if row.type != TURN))
                 # In this order: rows that nobody knows of are put again; rows that are not there would be missed.
-                await self.words.ledger.record_notes(generation, owner, [], paths)
-                await self._remove(generation, owner, [row.row_id for row in gone])
-        self.indexer.notes_changed([owner])
-
-    async def _remove(self, generation: str, owner: str, ids: Sequence[str]) -> None:
-        if ids:
-            await self.words.store.remove(generation, owner, ids)
-            self.words.fail_points.reach("index.removed")
-        await self.words.store.compact(generation, owner)
-        if generation == self.indexer.live.name:
-            await self.words.corpora.extend(owner, [], [], ids)
+                await words.ledger.record_notes(generation, owner, [], paths)
+                ids = [row.row_id for row in gone]
+                if ids:
+                    await words.store.remove(generation, owner, ids)
+                    words.fail_points.reach("index.removed")
+                await words.store.compact(generation, owner)
+                if generation == self.indexer.live.name:
+                    await words.corpora.extend(owner, [], [], {*ids, *words.corpora.ids(owner, is_gone)})
+                if thread is not None and (seen := await words.ledger.progress(generation, *thread)):
+                    await words.ledger.reset_thread(generation, seen.thread_pk)
+                    words.corpora.drop(owner)
 
     async def _start_over(self, generation: str, owner: str) -> None:
         """All of an owner's rows go where they cannot be read; they are put again from journal and vault."""
@@ -156,14 +162,6 @@ def _now(job: EntryJob) -> EntryJob:
     return replace(job, delay_ms=0, restart=False, every=1)
 
 
-async def _not_indexed(space: str, user_id: str, thread_id: str) -> None:
-    """For a home without an index."""
-
-
-async def _no_images(space: str, user_id: str) -> None:
-    """For a home without images."""
-
-
 @dataclass(frozen=True, slots=True)
 class ThreadPurger:
     """The index, tombstones and then the transcript, images, then the log of the journal."""
@@ -171,9 +169,9 @@ class ThreadPurger:
     store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
-    forget_index: Callable[[str, str, str], Awaitable[None]] = _not_indexed
+    forget_index: Callable[[str, str, str], Awaitable[None]]
     """Removes what the index holds of a space's user's thread."""
-    forget_images: Callable[[str, str], Awaitable[None]] = _no_images
+    forget_images: Callable[[str, str], Awaitable[None]]
     """Removes those of a space's user that nothing refers to any more."""
 
     async def handle(self, job: Job) -> None:
@@ -243,17 +241,6 @@ class Purges:
         else:
             await self.threads.handle(job)
 
-    @property
-    def _transcripts(self) -> SqlTranscriptStore:
-        return self.threads.store
-
-    @property
-    def _vault(self) -> Vault:
-        return self.threads.vault
-
-    def _reach(self, fail_point: str) -> None:
-        self.threads.fail_points.reach(fail_point)
-
     async def _purge_turns(self, job: Job) -> None:
         """The index, the tombstones, then the transcript: its parts are rendered without what is forgotten."""
         space, user_id, thread_id = job.space, str(job.payload["user_id"]), str(job.thread_id)
@@ -262,16 +249,16 @@ class Purges:
             await self.index.forget_turns(space, user_id, thread_id, numbers)
         finally:
             # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
-            await _write_tombstones(self._transcripts, self._vault, space, user_id, thread_id)
-            self._reach("forget.tombstones_written")
+            await _write_tombstones(self.threads.store, self.threads.vault, space, user_id, thread_id)
+            self.threads.fail_points.reach("forget.tombstones_written")
             await self._rewrite(space, user_id, thread_id, frozenset(numbers))
-        self._reach("forget.transcript_rewritten")
+        self.threads.fail_points.reach("forget.transcript_rewritten")
         await self.threads.forget_images(space, user_id)
-        await self._transcripts.fold_log()
+        await self.threads.store.fold_log()
 
     async def _rewrite(self, space: str, user_id: str, thread_id: str, numbers: frozenset[int]) -> None:
-        for part in await self._transcripts.parts(space, thread_id):
-            state = await self._transcripts.state(space, thread_id)
+        for part in await self.threads.store.parts(space, thread_id):
+            state = await self.threads.store.state(space, thread_id)
             if state is None or state.thread.user_id != user_id or state.thread.incognito:
                 return
             if any(part.first_position <= number <= part.last_position for number in numbers):
@@ -282,12 +269,12 @@ class Purges:
     async def _remove_copies(self, space: str, user_id: str, thread_id: str) -> None:
         """Versions that were kept beside may hold the words in any place: they go whole."""
         folder = thread_folder(space, user_id, thread_id)
-        parts = await self._transcripts.parts(space, thread_id)
+        parts = await self.threads.store.parts(space, thread_id)
         ours = {transcript_path(space, user_id, thread_id, part.part) for part in parts}
-        for path in await self._vault.list_files(folder):
-            if path not in ours and (found := await self._vault.look(path)) is not None:
-                await self._vault.remove_file(path, frozenset([found.digest]))
-        await self._vault.remove_leftovers(folder)
+        for path in await self.threads.vault.list_files(folder):
+            if path not in ours and (found := await self.threads.vault.look(path)) is not None:
+                await self.threads.vault.remove_file(path, frozenset([found.digest]))
+        await self.threads.vault.remove_leftovers(folder)
 
     async def _purge_note(self, job: Job) -> None:
         """The file, then the index. A second job waits for whoever still worked for the user, then purges prompts."""
@@ -300,14 +287,14 @@ class Purges:
         await self.store.forget_quotes(task.space, task.user_id, path)
         if job.payload.get("waits"):
             await self.store.queue_overwriting(task.space)
-        await self._transcripts.fold_log()
+        await self.threads.store.fold_log()
 
     async def _remove_note(self, path: str, digest: str) -> None:
         """Another text that was put there since is another note."""
-        found = await self._vault.look(path)
+        found = await self.threads.vault.look(path)
         if found is not None and found.digest == digest:
-            await self._vault.remove_file(path, frozenset([digest]))
-        if await self._vault.look(path, 1) is None:
+            await self.threads.vault.remove_file(path, frozenset([digest]))
+        if await self.threads.vault.look(path, 1) is None:
             await self.notes.gone([path])
 
     async def _purge_user(self, job: Job) -> None:
@@ -327,18 +314,18 @@ class Purges:
             await self._forget_entries(task)
             await self.rework.queue_all(task.space, task.derived)
             await self.store.queue_overwriting(task.space)
-        await self._transcripts.fold_log()
+        await self.threads.store.fold_log()
 
     async def _empty_folder(self, space: str, user_id: str) -> None:
-        await self._vault.remove_folder(owner_folder(space, user_id))
-        self._reach("forget.folder_removed")
+        await self.threads.vault.remove_folder(owner_folder(space, user_id))
+        self.threads.fail_points.reach("forget.folder_removed")
         for key, messages in (await self.store.tombstones_of(space, user_id)).items():
-            await _put_tombstones(self._vault, TombstoneFile(space, user_id, key, tuple(messages)))
-        self._reach("forget.tombstones_written")
+            await _put_tombstones(self.threads.vault, TombstoneFile(space, user_id, key, tuple(messages)))
+        self.threads.fail_points.reach("forget.tombstones_written")
 
     async def _write_again(self, space: str, user_id: str) -> None:
         for thread in await self.thread_store.list_threads(space=space, user_id=user_id):
-            await self._transcripts.forget_parts(space, user_id, thread.thread_id)
+            await self.threads.store.forget_parts(space, user_id, thread.thread_id)
             await self.transcriber.transcribe(space, thread.thread_id)
         owner = owner_folder(space, user_id)
         for file in await self.entry_files.files():
@@ -350,11 +337,11 @@ class Purges:
         task = task_of(job)
         await self._wait(task)
         await self.store.forget_late(task)
-        self._reach("forget.late_ones_gone")
+        self.threads.fail_points.reach("forget.late_ones_gone")
         await self._forget_entries(task)
         await self.rework.queue_all(task.space, task.derived)
         await self.store.queue_overwriting(task.space)
-        self._reach("forget.settled")
+        self.threads.fail_points.reach("forget.settled")
 
     async def _wait(self, task: Task) -> None:
         """Raises NotYet while anybody may still write down what they read before."""
@@ -363,25 +350,25 @@ class Purges:
 
     async def _forget_entries(self, task: Task) -> None:
         """Entries whose sections are gone from their files go from the index, and from versions kept beside."""
-        gone = [path for path in task.derived.paths if await self._vault.look(path, 1) is None]
+        gone = [path for path in task.derived.paths if await self.threads.vault.look(path, 1) is None]
         await self.notes.gone(gone)
         for owner, ids in task.derived.entries.items():
             await self.index.forget_entries(owner, ids)
             await self._remove_copies_of_entries(owner, ids)
-            await self._vault.remove_leftovers(owner)
+            await self.threads.vault.remove_leftovers(owner)
 
     async def _remove_copies_of_entries(self, owner: str, ids: tuple[str, ...]) -> None:
-        for path in await self._vault.list_files(owner):
+        for path in await self.threads.vault.list_files(owner):
             if ".conflict-" not in path.rpartition("/")[2]:
                 continue
-            found = await self._vault.look(path)
+            found = await self.threads.vault.look(path)
             if found is not None and any(entry_id in found.text for entry_id in ids):
-                await self._vault.remove_file(path, frozenset([found.digest]))
+                await self.threads.vault.remove_file(path, frozenset([found.digest]))
 
     async def _overwrite(self, job: Job) -> None:
         """The last step: the journal's free space, and its log."""
         if await self.store.skills_are_waiting():
             raise NotYet("skills are being made again", _PATIENCE_MS)
         await self.store.overwrite()
-        self._reach("forget.overwritten")
-        await self._transcripts.fold_log()
+        self.threads.fail_points.reach("forget.overwritten")
+        await self.threads.store.fold_log()

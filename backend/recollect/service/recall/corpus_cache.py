@@ -48,6 +48,8 @@ class OwnerCorpus:
     corpus: Corpus = field(default_factory=Corpus)
     unindexed: set[str] = field(default_factory=set)
     """Ids of the rows that came from the journal."""
+    measured_bytes: int = 0
+    measured_rows: int = 0
 
 
 class CorpusCache:
@@ -76,8 +78,6 @@ class CorpusCache:
         self._on_damage = on_damage
         self._generation = ""
         self._loaded: OrderedDict[str, OwnerCorpus] = OrderedDict()
-        self._sizes: dict[str, int] = {}
-        self._measured_rows: dict[str, int] = {}
         self._reloading: dict[str, asyncio.Task[None]] = {}
         self._loading: set[str] = set()
         self.damaged = 0
@@ -143,26 +143,10 @@ class CorpusCache:
             owner for owner in {**self._loaded, **dict.fromkeys(self._loading)} if owner.startswith(space)
         ]
 
-    async def reread_thread(self, owner: str, space: str, thread_id: str) -> None:
-        """A thread was taken out of the index whole: what the journal has of it by now is found all the same.
-
-        The caller holds the owner's lock.
-        """
-        loaded = self._loaded.get(owner)
-        if loaded is None:
-            return
-        gone = [
-            row_id
-            for row_id, place in loaded.corpus.places.items()
-            if loaded.corpus.rows[place].thread_id == thread_id
-        ]
-        rows: list[IndexRow] = []
-        progress = await self._ledger.progress(self._generation, space, thread_id)
-        if progress is not None and owner_folder(space, progress.thread.user_id) == owner:
-            rows = await self._rows_of(progress, 1)
-        loaded.unindexed.difference_update(gone)
-        loaded.unindexed.update(row.row_id for row in rows)
-        await self._change(loaded, rows, await _words(rows), gone)
+    def ids(self, owner: str, wanted: Callable[[IndexRow], bool]) -> list[str]:
+        """The wanted rows of a user who is in memory, those that are not in the index yet among them."""
+        corpus = Corpus() if (loaded := self._loaded.get(owner)) is None else loaded.corpus
+        return [row_id for row_id, place in corpus.places.items() if wanted(corpus.rows[place])]
 
     async def _change(
         self, loaded: OwnerCorpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
@@ -180,7 +164,7 @@ class CorpusCache:
         await _take_in(corpus, rows, words, gone)
         if kept:
             corpus.set_vectors(list(kept), np.stack(list(kept.values())))
-        if loaded.owner in self._measured_rows and len(corpus) > _GROWTH * self._measured_rows[loaded.owner]:
+        if len(corpus) > _GROWTH * loaded.measured_rows:
             self._measure(loaded)
         self._reload_if_empty(loaded)
 
@@ -222,18 +206,16 @@ class CorpusCache:
     def drop(self, owner: str) -> None:
         """What is in memory cannot be kept up with what is written: read it again when it is next wanted."""
         for dropped in self._users_beside(owner) if is_agents(owner) else [owner]:
-            for known in (self._loaded, self._sizes, self._measured_rows):
-                known.pop(dropped, None)
+            self._loaded.pop(dropped, None)
 
     def clear(self) -> None:
         for task in list(self._reloading.values()):
             task.cancel()
-        for known in (self._loaded, self._sizes, self._measured_rows):
-            known.clear()
+        self._loaded.clear()
 
     @property
     def bytes_used(self) -> int:
-        return sum(self._sizes.values())
+        return sum(loaded.measured_bytes for loaded in self._loaded.values())
 
     async def _load(self, generation: str, owner: str, space: str, user_id: str) -> OwnerCorpus:
         stored = await self._stored(generation, owner, space, user_id)
@@ -302,8 +284,7 @@ class CorpusCache:
         self._measure(loaded)
 
     def _measure(self, loaded: OwnerCorpus) -> None:
-        self._sizes[loaded.owner] = loaded.corpus.bytes_used
-        self._measured_rows[loaded.owner] = len(loaded.corpus)
+        loaded.measured_bytes, loaded.measured_rows = loaded.corpus.bytes_used, len(loaded.corpus)
         while self.bytes_used > self._budget and len(self._loaded) > 1:
             oldest = next(iter(self._loaded))
             if oldest == loaded.owner:

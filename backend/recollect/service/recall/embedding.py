@@ -22,13 +22,7 @@ from recollect.domain.recall.rows import (
     turn_row,
 )
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused
-from recollect.failpoints import FailPoints
-from recollect.infra.index.store import LanceIndex
-from recollect.infra.journal.files import SqlTranscriptStore
-from recollect.infra.journal.index import SqlIndexLedger
-from recollect.service.coordination import OwnerLocks
 from recollect.service.ports import Embedder
-from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.words import Key, WordIndexer
 
 BATCH = 64
@@ -56,25 +50,9 @@ class Embedded:
 class MeaningIndexer:
     """A batch that is cut short is embedded again; vectors are set by row, then recorded."""
 
-    def __init__(
-        self,
-        store: LanceIndex,
-        ledger: SqlIndexLedger,
-        turns: SqlTranscriptStore,
-        words: WordIndexer,
-        locks: OwnerLocks,
-        corpora: CorpusCache,
-        embedder: Embedder | None,
-        fail_points: FailPoints,
-    ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._turns = turns
-        self._words = words
-        self._locks = locks
-        self._corpora = corpora
-        self._embedder = embedder
-        self._fail_points = fail_points
+    def __init__(self, words: WordIndexer, embedder: Embedder | None) -> None:
+        self.words = words
+        self.embedder = embedder
         self.source: Generation | None = None
         """An older generation whose vectors can be used again."""
         self._kept: tuple[str, dict[str, tuple[str, Vectors]]] = ("", {})
@@ -116,11 +94,13 @@ class MeaningIndexer:
             if room <= 0:
                 unfinished.append((space, thread_id))
                 continue
-            seen = await self._ledger.progress(generation.name, space, thread_id)
+            seen = await self.words.ledger.progress(generation.name, space, thread_id)
             # A thread that was edited comes again when its new words are indexed.
             if seen is None or not seen.vectors_behind or seen.is_stale:
                 continue
-            placed = await self._turns.turns(space, thread_id, seen.vectors_to + 1, seen.words_to, limit=room)
+            placed = await self.words.turns.turns(
+                space, thread_id, seen.vectors_to + 1, seen.words_to, limit=room
+            )
             is_all = len(placed) < room
             rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
             batch.append((seen, seen.words_to if is_all else placed[-1].position, rows))
@@ -140,14 +120,14 @@ class MeaningIndexer:
         live: bool,
     ) -> bool:
         owner = owner_folder(seen.thread.space, seen.thread.user_id)
-        async with self._locks.of(owner):
+        async with self.words.locks.of(owner):
             # An edit since then has put other words in place of these: their vectors would lie.
-            now = await self._ledger.progress(generation.name, seen.thread.space, seen.thread.thread_id)
+            now = await self.words.ledger.progress(generation.name, seen.thread.space, seen.thread.thread_id)
             if now is None or now.revision != seen.revision or now.is_stale or now.words_to < seen.words_to:
                 return now is None
             await self.set_vectors(generation, owner, rows, vectors, live=live)
             refused = sum(vector is None for vector in vectors)
-            return await self._ledger.record_vectors(generation.name, seen, vectors_to, refused)
+            return await self.words.ledger.record_vectors(generation.name, seen, vectors_to, refused)
 
     async def set_vectors(
         self,
@@ -164,17 +144,17 @@ class MeaningIndexer:
         if not found:
             return
         ids, stacked = [row_id for row_id, _ in found], np.stack([vector for _, vector in found])
-        await self._store.set_vectors(generation.name, owner, ids, stacked)
-        self._fail_points.reach("index.embedded")
+        await self.words.store.set_vectors(generation.name, owner, ids, stacked)
+        self.words.fail_points.reach("index.embedded")
         if live:
-            await self._corpora.set_vectors(owner, ids, stacked)
+            await self.words.corpora.set_vectors(owner, ids, stacked)
 
     async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
         """Embed what of an owner's notes and entries is indexed by words alone: as it is in the index."""
-        waiting = await self._ledger.unembedded_notes(generation.name, owner)
+        waiting = await self.words.ledger.unembedded_notes(generation.name, owner)
         if not waiting:
             return generation
-        stored = await self._store.load_files(generation.name, owner, {note.path for note in waiting})
+        stored = await self.words.store.load_files(generation.name, owner, {note.path for note in waiting})
         rows: dict[str, list[IndexRow]] = {note.path: [] for note in waiting}
         embedded: Counter[str] = Counter()
         for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True):
@@ -183,10 +163,10 @@ class MeaningIndexer:
                 rows[row.path] += [] if is_embedded else [row]
         for note in waiting:
             generation, number = await self._embed_note(generation, note, rows[note.path], live=live)
-            async with self._locks.of(owner):
-                if await self._ledger.is_unembedded(generation.name, note):
+            async with self.words.locks.of(owner):
+                if await self.words.ledger.is_unembedded(generation.name, note):
                     counts = {note.path: embedded[note.path] + number}
-                    await self._ledger.record_notes(
+                    await self.words.ledger.record_notes(
                         generation.name, owner, [note], [], embedded=True, counts=counts
                     )
         return generation
@@ -201,8 +181,8 @@ class MeaningIndexer:
             vectors = await self.vectors_of(generation, some)
             number += sum(vector is not None for vector in vectors)
             generation = await self.fitting(generation, vectors)
-            async with self._locks.of(note.owner):
-                if await self._ledger.is_unembedded(generation.name, note):
+            async with self.words.locks.of(note.owner):
+                if await self.words.ledger.is_unembedded(generation.name, note):
                     await self.set_vectors(generation, note.owner, some, vectors, live=live)
         return generation, number
 
@@ -230,9 +210,9 @@ class MeaningIndexer:
 
         Where it fails at every one of them, and does not say that it refuses them, they are not at fault: raises.
         """
-        if self._embedder is None:
+        if self.embedder is None:
             raise EmbedderUnavailable("no embedding model is configured")
-        results = await self._embed_apart(self._embedder, texts)
+        results = await self._embed_apart(self.embedder, texts)
         failures = [result for result in results if isinstance(result, EmbedderUnavailable)]
         others = [failure for failure in failures if not isinstance(failure, TextRefused)]
         if others and len(failures) == len(results):
@@ -264,9 +244,9 @@ class MeaningIndexer:
 
     def _is_of_use(self, generation: Generation) -> bool:
         """Whether the older generation can have vectors that this one lacks."""
-        if self.source is None or self._embedder is None:
+        if self.source is None or self.embedder is None:
             return False
-        return self.source.name != generation.name and self.source.model == self._embedder.name
+        return self.source.name != generation.name and self.source.model == self.embedder.name
 
     async def _kept_vector(self, row: IndexRow) -> Vectors | None:
         if (source := self.source) is None:
@@ -274,7 +254,7 @@ class MeaningIndexer:
         owner = "/".join(row.path.split("/")[:3])
         if self._kept[0] != owner:
             try:
-                stored = await self._store.load(source.name, owner)
+                stored = await self.words.store.load(source.name, owner)
             except IndexUnavailable:
                 stored = StoredRows()  # The reason for the new generation, perhaps. All is embedded again.
             self._kept = (
@@ -301,7 +281,7 @@ class MeaningIndexer:
         lengths = {len(vector) for vector in vectors if vector is not None}
         if not lengths:
             return generation
-        assert self._embedder is not None
+        assert self.embedder is not None
         dimensions = generation.dimensions or min(lengths)
         if lengths != {dimensions}:
             raise EmbedderUnavailable(
@@ -309,7 +289,7 @@ class MeaningIndexer:
                 "run 'recollect reindex' where it is another model"
             )
         if generation.model is None:
-            return await self._store.adopt_model(generation.name, self._embedder.name, dimensions)
+            return await self.words.store.adopt_model(generation.name, self.embedder.name, dimensions)
         return generation
 
 

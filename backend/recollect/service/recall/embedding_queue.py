@@ -1,16 +1,13 @@
 """What waits to be embedded, and texts that the embedding model refused."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 from recollect.domain.model import Note
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import TURN, Generation, IndexRow, ThreadProgress
 from recollect.errors import IndexUnavailable
-from recollect.infra.index.store import LanceIndex
-from recollect.infra.journal.index import SqlIndexLedger
-from recollect.service.coordination import OwnerLocks
 from recollect.service.recall.embedding import BATCH, MeaningIndexer
 from recollect.service.recall.words import Key
 
@@ -20,17 +17,14 @@ class EmbeddingQueue:
 
     def __init__(
         self,
-        ledger: SqlIndexLedger,
         meaning: MeaningIndexer,
-        refusals: "Refusals",
         *,
         live: Callable[[], Generation],
         adopt: Callable[[Generation], None],
     ) -> None:
         """`adopt` is given the live generation as it is after its first vectors were set."""
-        self._ledger = ledger
         self._meaning = meaning
-        self._refusals = refusals
+        self._words = meaning.words
         self._live = live
         self._adopt = adopt
         self._threads: OrderedDict[Key, None] = OrderedDict()
@@ -62,7 +56,7 @@ class EmbeddingQueue:
             waiting.clear()
 
     async def count_refused(self) -> None:
-        self.refused = await self._ledger.refused(self._live().name)
+        self.refused = await self._words.ledger.refused(self._live().name)
 
     async def embed_some(self) -> dict[str, IndexUnavailable]:
         """Embed a batch of turns, and all notes and refused texts. Returns the owners whose index cannot be used:
@@ -74,12 +68,10 @@ class EmbeddingQueue:
                 self._note_owners, lambda owner: self._meaning.embed_notes(self._live(), owner, live=True)
             )
             if self._refused_owners:
-                users = await self._ledger.owners(self._live().name)
+                users = await self._words.ledger.owners(self._live().name)
                 unusable |= await self._embed_owners(
                     self._refused_owners,
-                    lambda owner: self._refusals.try_again(
-                        self._live(), owner, *users.get(owner, ("", "")), live=True
-                    ),
+                    lambda owner: self._try_again(self._live(), owner, *users.get(owner, ("", ""))),
                 )
             return unusable
         finally:
@@ -115,88 +107,63 @@ class EmbeddingQueue:
                 unusable[owner] = error
         return unusable
 
+    async def _try_again(self, generation: Generation, owner: str, space: str, user_id: str) -> Generation:
+        """A server that refused a text may take it later: it was set up otherwise, or another one answers by now."""
+        missing = (await self._tried(generation.name, owner, space, user_id)).missing
+        for start in range(0, len(missing), BATCH):
+            rows = missing[start : start + BATCH]
+            vectors = await self._meaning.vectors_of(generation, rows)
+            generation = await self._meaning.fitting(generation, vectors)
+            async with self._words.locks.of(owner):
+                # An edit since then has put other words in place of these: their vectors would lie.
+                ids = {row.row_id for row in rows}
+                now = (await self._words.store.load_files(generation.name, owner, (), ids)).rows
+                found = [vector if row in now else None for row, vector in zip(rows, vectors, strict=True)]
+                await self._meaning.set_vectors(generation, owner, rows, found, live=True)
+        async with self._words.locks.of(owner):
+            await self._record(
+                generation.name, owner, await self._tried(generation.name, owner, space, user_id)
+            )
+        return generation
+
+    async def _tried(self, generation: str, owner: str, space: str, user_id: str) -> "_Tried":
+        threads = await self._words.ledger.owner_progress(generation, space, user_id)
+        notes = await self._words.ledger.notes(generation, owner)
+        tried = _Tried(
+            {each.thread.thread_id: each for each in threads if each.refused and not each.is_stale},
+            {path: digest for path, (digest, is_embedded) in notes.items() if is_embedded},
+        )
+        stored = await self._words.store.load(generation, owner)
+        for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True):
+            if tried.holds(row):
+                (tried.embedded if is_embedded else tried.missing).append(row)
+        return tried
+
+    async def _record(self, generation: str, owner: str, tried: "_Tried") -> None:
+        """What is still refused, by a count of it: a kill between a vector and its record is made good."""
+        ledger = self._words.ledger
+        refused = Counter(row.thread_id for row in tried.missing if row.type == TURN)
+        for thread_id, progress in tried.threads.items():
+            change = refused[thread_id] - progress.refused
+            await ledger.record_vectors(generation, progress, progress.vectors_to, change)
+        put = [Note(path, owner, digest, 0) for path, digest in tried.notes.items()]
+        vectors = Counter(row.path for row in tried.embedded if row.type != TURN)
+        await ledger.record_notes(generation, owner, put, [], embedded=True, counts=vectors)
+
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """What of an owner was to be embedded when it was looked at."""
+    """What of an owner was to be embedded."""
 
     threads: dict[str, ThreadProgress]
+    """Those with texts that were refused."""
     notes: dict[str, str]
     """Path to digest."""
+    embedded: list[IndexRow] = field(default_factory=list)
+    missing: list[IndexRow] = field(default_factory=list)
 
     def holds(self, row: IndexRow) -> bool:
         if row.type != TURN:
             return row.path in self.notes
         progress = self.threads.get(row.thread_id)
         return progress is not None and row.position <= progress.vectors_to
-
-    def unchanged(self, now: "_Tried") -> "_Tried":
-        """As far as nothing was edited since."""
-        return _Tried(
-            {
-                thread_id: seen
-                for thread_id, progress in self.threads.items()
-                if (seen := now.threads.get(thread_id)) is not None and seen.revision == progress.revision
-            },
-            dict(self.notes.items() & now.notes.items()),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """A server that refused a text may take it later: it was set up otherwise, or another one answers by now."""
-
-    store: LanceIndex
-    ledger: SqlIndexLedger
-    meaning: MeaningIndexer
-    locks: OwnerLocks
-
-    async def try_again(
-        self, generation: Generation, owner: str, space: str, user_id: str, *, live: bool
-    ) -> Generation:
-        """Embed what of an owner was refused before. Raises EmbedderUnavailable where the model does not answer."""
-        tried = await self._tried(generation, owner, space, user_id)
-        stored = await self.store.load(generation.name, owner)
-        missing = [
-            row
-            for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True)
-            if not is_embedded and tried.holds(row)
-        ]
-        still = {row.row_id for row in missing}
-        for start in range(0, len(missing), BATCH):
-            rows = missing[start : start + BATCH]
-            vectors = await self.meaning.vectors_of(generation, rows)
-            generation = await self.meaning.fitting(generation, vectors)
-            found = [(row, vector) for row, vector in zip(rows, vectors, strict=True) if vector is not None]
-            async with self.locks.of(owner):
-                kept = tried.unchanged(await self._tried(generation, owner, space, user_id))
-                found = [(row, vector) for row, vector in found if kept.holds(row)]
-                await self.meaning.set_vectors(
-                    generation, owner, [row for row, _ in found], [vector for _, vector in found], live=live
-                )
-            still.difference_update(row.row_id for row, _ in found)
-        async with self.locks.of(owner):
-            kept = tried.unchanged(await self._tried(generation, owner, space, user_id))
-            await self._record(generation, owner, kept, stored.rows, still)
-        return generation
-
-    async def _tried(self, generation: Generation, owner: str, space: str, user_id: str) -> _Tried:
-        threads = await self.ledger.owner_progress(generation.name, space, user_id)
-        notes = await self.ledger.notes(generation.name, owner)
-        return _Tried(
-            {each.thread.thread_id: each for each in threads if each.refused and not each.is_stale},
-            {path: digest for path, (digest, is_embedded) in notes.items() if is_embedded},
-        )
-
-    async def _record(
-        self, generation: Generation, owner: str, kept: _Tried, rows: Sequence[IndexRow], still: set[str]
-    ) -> None:
-        """What is still refused, by a count of it: a kill between a vector and its record is made good."""
-        refused = Counter(row.thread_id for row in rows if row.row_id in still and row.type == TURN)
-        for thread_id, progress in kept.threads.items():
-            change = refused[thread_id] - progress.refused
-            await self.ledger.record_vectors(generation.name, progress, progress.vectors_to, change)
-        vectors = Counter({row.path: 0 for row in rows if row.path in kept.notes})
-        vectors.update(row.path for row in rows if row.path in kept.notes and row.row_id not in still)
-        put = [Note(path, owner, kept.notes[path], 0) for path in vectors]
-        await self.ledger.record_notes(generation.name, owner, put, [], embedded=True, counts=vectors)

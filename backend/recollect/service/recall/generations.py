@@ -4,9 +4,8 @@ from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
-from recollect.service.coordination import OwnerLocks
-from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
+from recollect.service.recall.words import WordIndexer
 
 
 async def new_generation(store: LanceIndex, ledger: SqlIndexLedger, above: Generation | None) -> Generation:
@@ -23,9 +22,8 @@ async def new_generation(store: LanceIndex, ledger: SqlIndexLedger, above: Gener
 class Generations:
     """The generation that is searched, and one that is being filled beside it."""
 
-    def __init__(self, store: LanceIndex, ledger: SqlIndexLedger, meaning: MeaningIndexer) -> None:
-        self._store = store
-        self._ledger = ledger
+    def __init__(self, meaning: MeaningIndexer) -> None:
+        self._store, self._ledger = meaning.words.store, meaning.words.ledger
         self._meaning = meaning
         self.live: Generation | None = None
         self.building: Generation | None = None
@@ -73,36 +71,31 @@ _AT_ONCE = 20
 class IndexInspector:
     """Counts every owner's rows once, and has those rebuilt that are fewer than the ledger says."""
 
-    def __init__(
-        self, store: LanceIndex, ledger: SqlIndexLedger, corpora: CorpusCache, locks: OwnerLocks
-    ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._corpora = corpora
-        self._locks = locks
+    def __init__(self, words: WordIndexer) -> None:
+        self._words = words
         self._generation = ""
         self.waiting: dict[str, tuple[str, str]] = {}
         """Owners whose rows nobody has counted yet, with their space and user."""
 
     async def begin(self, generation: str) -> None:
         self._generation = generation
-        self.waiting = await self._ledger.owners(generation)
+        self.waiting = await self._words.ledger.owners(generation)
 
     async def inspect_some(self) -> None:
         """A few owners at a time: new messages are not kept waiting."""
         for owner in list(self.waiting)[:_AT_ONCE]:
             space, user_id = self.waiting.pop(owner)
-            async with self._locks.of(owner):
+            async with self._words.locks.of(owner):
                 if (problem := await self._problem(owner, space, user_id)) is not None:
-                    await self._corpora.found_damaged(owner, space, user_id, problem)
+                    await self._words.corpora.found_damaged(owner, space, user_id, problem)
 
     async def _problem(self, owner: str, space: str, user_id: str) -> str | None:
         # An owner that was found damaged meanwhile has nothing to lose: nothing is expected of the index.
-        wanted = (await self._ledger.expected(self._generation, owner, space, user_id)).rows
+        wanted = (await self._words.ledger.expected(self._generation, owner, space, user_id)).rows
         if not wanted:
             return None
         try:
-            found = await self._store.count(self._generation, owner)
+            found = await self._words.store.count(self._generation, owner)
         except IndexUnavailable as error:
             return error.message
         return f"it holds {found} rows, fewer than the {wanted} it should" if found < wanted else None

@@ -4,19 +4,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 
-from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import Generation
 from recollect.errors import IndexUnavailable, StorageUnavailable, Unavailable
-from recollect.infra.index.store import LanceIndex
-from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import RetryLoop
-from recollect.service.ports import Embedder
-from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
-from recollect.service.recall.embedding_queue import EmbeddingQueue, Refusals
+from recollect.service.recall.embedding_queue import EmbeddingQueue
 from recollect.service.recall.generations import Generations, IndexInspector
-from recollect.service.recall.words import WordIndexer, WordQueue
+from recollect.service.recall.words import WordQueue
 
 _log = logging.getLogger("recollect.index")
 
@@ -28,38 +24,18 @@ class Indexer:
     and a vault that cannot be read notes alone.
     """
 
-    def __init__(
-        self,
-        store: LanceIndex,
-        ledger: SqlIndexLedger,
-        words: WordIndexer,
-        meaning: MeaningIndexer,
-        corpora: CorpusCache,
-        embedder: Embedder | None,
-        *,
-        delay_seconds: float = 0.1,
-        retry_seconds: float = 3600,
-    ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._words = words
-        self._meaning = meaning
-        self._corpora = corpora
-        self._embedder = embedder
-        self._model = ModelCheck(embedder)
-        self._inspector = IndexInspector(store, ledger, corpora, words.locks)
-        self._unembedded = EmbeddingQueue(
-            ledger,
-            meaning,
-            Refusals(store, ledger, meaning, words.locks),
-            live=lambda: self.live,
-            adopt=self._take_model,
-        )
-        self._retry_seconds = retry_seconds
+    def __init__(self, meaning: MeaningIndexer, *, delay_seconds: float) -> None:
+        self.words, self.meaning = meaning.words, meaning
+        self._store, self._ledger, self._corpora = self.words.store, self.words.ledger, self.words.corpora
+        self._embedder = meaning.embedder
+        self._model = ModelCheck(meaning.embedder)
+        self._inspector = IndexInspector(self.words)
+        self._unembedded = EmbeddingQueue(meaning, live=lambda: self.live, adopt=self._take_model)
+        self._retry_seconds = 3600.0
         self._retry: asyncio.TimerHandle | None = None
         self._delay = delay_seconds
-        self.generations = Generations(store, ledger, meaning)
-        self._behind = WordQueue(words, self._unembedded.add_threads)
+        self.generations = Generations(meaning)
+        self._behind = WordQueue(self.words, self._unembedded.add_threads)
         self._damaged: dict[str, tuple[str, str]] = {}
         """Owners, with their space and user, whose rows are dropped and put again."""
         self._note_owners: dict[str, None] = {}
@@ -68,15 +44,10 @@ class Indexer:
         self._scanned = False
         self._changed = asyncio.Event()
         self._words_turn, self._meaning_turn = asyncio.Lock(), asyncio.Lock()
-        self._words_loop = RetryLoop(
-            self._words_step, delay_seconds=delay_seconds, patient=False, on_change=self._changed.set
-        )
-        self._notes_loop = RetryLoop(
-            self._notes_step, delay_seconds=delay_seconds, patient=False, on_change=self._changed.set
-        )
-        self._meaning_loop = RetryLoop(
-            self._meaning_step, delay_seconds=delay_seconds, patient=True, on_change=self._changed.set
-        )
+        loop = partial(RetryLoop, delay_seconds=delay_seconds, on_change=self._changed.set)
+        self._words_loop = loop(self._words_step, patient=False)
+        self._notes_loop = loop(self._notes_step, patient=False)
+        self._meaning_loop = loop(self._meaning_step, patient=True)
         self.remaking = False
         """Whether an index that was missing, damaged or of another format is being rebuilt."""
 
@@ -191,51 +162,17 @@ class Indexer:
         self.remaking = True
         self._words_loop.wake()
 
-    async def _refill(self, owner: str) -> None:
-        space, user_id = self._damaged[owner]
-        async with self._words.locks.of(owner):
-            await self._words.start_over(self.live.name, owner, space, user_id)
-            del self._damaged[owner]
-        await self._mark_all_of(owner, space, user_id)
-
-    async def _mark_all_of(self, owner: str, space: str, user_id: str) -> None:
-        for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
-            self.thread_changed(space, progress.thread.thread_id)
-        self.notes_changed([owner])
-
-    async def forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
-        """No byte of it is left in any generation when this returns."""
-        await self.ensure_live()
-        if not await self._words.forget_thread(self.generations.in_use, space, user_id, thread_id):
-            await self._mark_all_of(owner_folder(space, user_id), space, user_id)
-        self.thread_changed(space, thread_id)
-
-    async def idle(self) -> None:
-        """Returns when all that is known to be behind is indexed and embedded."""
-        while not self.is_idle():
-            self._changed.clear()
-            await self._changed.wait()
-
     async def settled(self) -> None:
         """Returns when all is indexed, as far as notes can be read, and embedded, as far as the model lets it."""
-        while not (self._words_are_done() and self._are_done_or_stuck()):
+        while not self._is_settled():
             self._changed.clear()
             await self._changed.wait()
 
-    def is_idle(self) -> bool:
-        working = self._notes_loop.working or self._meaning_loop.working
-        return self._words_are_done() and not (working or self._note_owners or self._unembedded)
-
-    def _words_are_done(self) -> bool:
-        waiting = self._damaged or self._behind or self._inspector.waiting
-        return self._scanned and not self._words_loop.working and not waiting
-
-    def _are_done_or_stuck(self) -> bool:
-        meaning = self._unembedded or self._meaning_loop.working
-        notes = self._note_owners or self._notes_loop.working
-        return not (notes and self.notes_problem is None) and not (
-            meaning and self._meaning_loop.problem is None
-        )
+    def _is_settled(self) -> bool:
+        words = self._words_loop.working or self._damaged or self._behind or self._inspector.waiting
+        notes = self.notes_problem is None and (self._note_owners or self._notes_loop.working)
+        meaning = self._meaning_loop.problem is None and (self._unembedded or self._meaning_loop.working)
+        return self._scanned and not (words or notes or meaning)
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -303,16 +240,24 @@ class Indexer:
 
     async def _refill_damaged(self) -> list[IndexUnavailable]:
         problems = []
-        for owner in list(self._damaged):
+        for owner, (space, user_id) in list(self._damaged.items()):
             try:
-                await self._refill(owner)
+                async with self.words.locks.of(owner):
+                    await self.words.start_over(self.live.name, owner, space, user_id)
+                    del self._damaged[owner]
             except IndexUnavailable as error:
                 problems.append(error)
+                continue
+            for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
+                self.thread_changed(space, progress.thread.thread_id)
+            self.notes_changed([owner])
         return problems
 
     async def _suspect(self, owner: str) -> None:
         """Something could not be written. What cannot be read either is damaged; else it is tried again as it is."""
-        if not await self._words.is_readable(self.live.name, owner):
+        try:
+            await self._store.load(self.live.name, owner)
+        except IndexUnavailable:
             known = await self._ledger.owners(self.live.name)
             self.owner_damaged(owner, *known.get(owner, ("", "")))
         # What is in memory cannot be kept up: whoever searches reads the rest from the journal.
@@ -334,7 +279,7 @@ class Indexer:
         del self._note_owners[owner]
         self._owner_in_work = owner
         try:
-            unread = await self._words.index_notes(self.live.name, owner, live=True)
+            unread = await self.words.index_notes(self.live.name, owner, live=True)
         except BaseException as error:
             self._note_owners[owner] = None
             if not isinstance(error, IndexUnavailable):
@@ -363,8 +308,8 @@ class Indexer:
                 raise next(iter(unusable.values()))
             self._changed.set()
         waiting = self.remaking or self.waiting[0] or self._note_owners or self._owner_in_work
-        if (source := self._meaning.source) is not None and self.generations.building is None and not waiting:
-            self._meaning.forget_source()
+        if (source := self.meaning.source) is not None and self.generations.building is None and not waiting:
+            self.meaning.forget_source()
             await self._store.discard(source.name)
 
     def _take_model(self, generation: Generation) -> None:

@@ -9,12 +9,8 @@ from typing import Any
 from recollect.domain.model import Note, Thread
 from recollect.domain.recall.rows import TURN, Generation, StoredRows
 from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
-from recollect.failpoints import FailPoints
-from recollect.infra.index.store import LanceIndex
-from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import Progress, no_progress
-from recollect.service.ports import Embedder
-from recollect.service.recall.embedding import PROBE, MeaningIndexer
+from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.generations import new_generation
 from recollect.service.recall.indexer import Indexer, unread_in_words
 from recollect.service.recall.verify import UNPROVEN
@@ -91,20 +87,16 @@ class ReindexReport:
     """Notes whose files are there and cannot be read: they have the rows that they had."""
 
 
-@dataclass(slots=True)
 class Reindexer:
     """Search goes on all the while, and nothing that comes meanwhile is missing afterwards."""
 
-    indexer: Indexer
-    store: LanceIndex
-    ledger: SqlIndexLedger
-    words: WordIndexer
-    meaning: MeaningIndexer
-    embedder: Embedder | None
-    check: Check
-    fail_points: FailPoints
-    _running: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _unreadable: set[str] = field(default_factory=set)
+    def __init__(self, indexer: Indexer, check: Check) -> None:
+        self.indexer, self.words, self.meaning = indexer, indexer.words, indexer.meaning
+        self.store, self.ledger = self.words.store, self.words.ledger
+        self.embedder = self.meaning.embedder
+        self._check = check
+        self._running = asyncio.Lock()
+        self._unreadable: set[str] = set()
 
     async def reindex(self, progress: Progress = no_progress) -> ReindexReport:
         """Raises EmbedderUnavailable where there is an embedder and it does not answer, StorageUnavailable where the
@@ -144,12 +136,12 @@ class Reindexer:
         for _ in range(_LOOKS):
             building = await self._fill(building, progress)
             # What is not proven because it cannot be read is as it was before.
-            problems = [text for text in await self.check(building.name) if not text.endswith(UNPROVEN)]
+            problems = [text for text in await self._check(building.name) if not text.endswith(UNPROVEN)]
             if not problems:
                 break
         if problems:
             raise IndexUnavailable(f"the new index is not what the vault says: {problems[0]}")
-        self.fail_points.reach("reindex.filled")
+        self.words.fail_points.reach("reindex.filled")
         await _to_its_end(self._swap(building))
         return building
 
@@ -158,7 +150,7 @@ class Reindexer:
             # By words alone: it has to be over soon. What comes later is found in the journal until it is indexed.
             await self._fill_round(building, no_progress, by_meaning=False)
             old = await self.indexer.swap_to(building)
-        self.fail_points.reach("reindex.swapped")
+        self.words.fail_points.reach("reindex.swapped")
         self.indexer.catch_up()
         await self.store.discard(old.name)
 

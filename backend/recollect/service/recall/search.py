@@ -18,12 +18,8 @@ from recollect.domain.recall.query import Exchange, Query, read_query
 from recollect.domain.recall.rank import Scores, Weights, score
 from recollect.domain.recall.rows import TURN, Vectors
 from recollect.errors import EmbedderUnavailable, InvalidInput
-from recollect.infra.journal.files import SqlTranscriptStore
-from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import Clock
-from recollect.service.ports import Embedder
-from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.indexer import Indexer
 from recollect.service.threads import DEFAULT_USER, owned_thread
 
@@ -76,21 +72,16 @@ class Recall:
     def __init__(
         self,
         indexer: Indexer,
-        corpora: CorpusCache,
-        ledger: SqlIndexLedger,
         threads: SqlThreadStore,
-        turns: SqlTranscriptStore,
-        embedder: Embedder | None,
         *,
         clock: Clock,
         embed_seconds: float,
     ) -> None:
         self._indexer = indexer
-        self._corpora = corpora
-        self._ledger = ledger
+        self._corpora, self._ledger = indexer.words.corpora, indexer.words.ledger
+        self._turns = indexer.words.turns
         self._threads = threads
-        self._turns = turns
-        self._embedder = embedder
+        self._embedder = indexer.meaning.embedder
         self._clock = clock
         self._embed_seconds = embed_seconds
         self._ranking = ThreadPoolExecutor(_RANKING_THREADS, "rank")

@@ -8,13 +8,11 @@ from recollect.domain.model import NOTE_BYTES, Thread
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.recall.rows import IndexRow, StoredRows, ThreadProgress, file_rows, turn_row, words_of
 from recollect.errors import IndexUnavailable, StorageUnavailable
-from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
-from recollect.infra.journal.index import SqlIndexLedger
+from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.vault import Vault
 from recollect.service.recall.indexer import Indexer
+from recollect.service.recall.words import WordIndexer
 
 UNPROVEN = "files cannot be read, and what the index holds of them is not proven"
 """How a problem ends that is the vault's, and not the index's."""
@@ -40,13 +38,10 @@ class _Allowed:
 class IndexVerifier:
     """Reads the vault's own files: what the index is held against is what a person sees in them."""
 
-    store: LanceIndex
-    ledger: SqlIndexLedger
-    turns: SqlTranscriptStore
+    words: WordIndexer
     threads: SqlThreadStore
     counts: SqlCoverage
     notes: SqlNoteStore
-    vault: Vault
 
     async def problems(self, generation: str) -> list[str]:
         """What is missing from a generation, differs, or should not be there."""
@@ -66,7 +61,7 @@ class IndexVerifier:
 
     async def _strangers(self, generation: str, owners: set[str]) -> list[str]:
         try:
-            strangers = set(await self.store.owners(generation)) - owners
+            strangers = set(await self.words.store.owners(generation)) - owners
         except IndexUnavailable as error:
             return [f"index: {error.message}"]
         return [f"index: rows of {len(strangers)} users who have nothing in the vault"] if strangers else []
@@ -76,10 +71,10 @@ class IndexVerifier:
         for _ in range(_LOOKS):
             # First what must be there, then what is there, then what may be: an index that grows is not wrong.
             before = await self._progress(generation, user)
-            noted = await self.ledger.notes(generation, owner)
-            expected = await self.ledger.expected(generation, owner, *(user or ("", "")))
+            noted = await self.words.ledger.notes(generation, owner)
+            expected = await self.words.ledger.expected(generation, owner, *(user or ("", "")))
             try:
-                stored = await self.store.load(generation, owner)
+                stored = await self.words.store.load(generation, owner)
             except IndexUnavailable as error:
                 return [f"index: {error.message}"]
             pending = await self._pending(owner, before, noted)
@@ -93,7 +88,7 @@ class IndexVerifier:
         return problems
 
     async def _progress(self, generation: str, user: tuple[str, str] | None) -> list[ThreadProgress]:
-        return [] if user is None else await self.ledger.owner_progress(generation, *user)
+        return [] if user is None else await self.words.ledger.owner_progress(generation, *user)
 
     async def _pending(
         self, owner: str, before: list[ThreadProgress], noted: dict[str, tuple[str, bool]]
@@ -124,7 +119,7 @@ class IndexVerifier:
         twice: set[str] = set()
         for note in await self.notes.known(owner):
             try:
-                file = await self.vault.look(note.path, NOTE_BYTES)
+                file = await self.words.vault.look(note.path, NOTE_BYTES)
             except StorageUnavailable:
                 allowed.unreadable.add(note.path)
                 continue
@@ -147,9 +142,9 @@ class IndexVerifier:
         """From the thread's files; what is not in a file yet, from the journal. None where a file cannot be read."""
         rows: list[IndexRow] = []
         written = 0
-        for part in await self.turns.parts(thread.space, thread.thread_id):
+        for part in await self.words.turns.parts(thread.space, thread.thread_id):
             try:
-                text = await self.vault.read(
+                text = await self.words.vault.read(
                     transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
                 )
             except StorageUnavailable:
@@ -165,7 +160,7 @@ class IndexVerifier:
         return rows + [row for row in late if row.row_id not in known]
 
     async def _in_journal(self, thread: Thread, first: int, last: int | None) -> list[IndexRow]:
-        placed = await self.turns.turns(thread.space, thread.thread_id, first, last)
+        placed = await self.words.turns.turns(thread.space, thread.thread_id, first, last)
         return [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
 
 
@@ -223,8 +218,3 @@ def meaning_problem(indexer: Indexer) -> str | None:
             "every hour"
         )
     return None
-
-
-def compaction_problem(failure: str | None) -> str | None:
-    """Why the index grows more than it should."""
-    return None if failure is None else f"the index cannot be compacted and grows: {failure}"

@@ -24,7 +24,7 @@ from recollect.domain.vault_file import PlacedTurn
 from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.index.store import LanceIndex
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
@@ -44,7 +44,6 @@ class WordIndexer:
     store: LanceIndex
     ledger: SqlIndexLedger
     turns: SqlTranscriptStore
-    notes: SqlNoteStore
     vault: Vault
     locks: OwnerLocks
     corpora: CorpusCache
@@ -131,50 +130,11 @@ class WordIndexer:
             vectors = np.stack([stored.vectors[place] for _, place in kept])
             await self.store.set_vectors(generation, owner, [row_id for row_id, _ in kept], vectors)
 
-    async def forget_thread(
-        self, generations: Callable[[], Sequence[str]], space: str, user_id: str, thread_id: str
-    ) -> bool:
-        """Leave no byte of a thread in the index; what the thread holds by now is indexed again.
-
-        False where an owner's rows could not be read, and all of them went: then all is indexed again.
-        """
-        owner = owner_folder(space, user_id)
-        readable = True
-        async with self.locks.of(owner):
-            for generation in generations():
-                try:
-                    await self._remove_thread(generation, owner, thread_id)
-                except IndexUnavailable:
-                    readable = False
-                    await self.start_over(generation, owner, space, user_id)
-                if (seen := await self.ledger.progress(generation, space, thread_id)) is not None:
-                    await self.ledger.reset_thread(generation, seen.thread_pk)
-            if readable:
-                await self.corpora.reread_thread(owner, space, thread_id)
-            else:
-                self.corpora.drop(owner)
-        return readable
-
-    async def _remove_thread(self, generation: str, owner: str, thread_id: str) -> None:
-        stored = await self.store.load(generation, owner)
-        gone = [row.row_id for row in stored.rows if row.thread_id == thread_id]
-        if gone:
-            await self.store.remove(generation, owner, gone)
-            self.fail_points.reach("index.removed")
-        await self.store.compact(generation, owner)
-
     async def start_over(self, generation: str, owner: str, space: str, user_id: str) -> None:
         """Have nothing of an owner in a generation, and say so. The caller holds the owner's lock."""
         # In this order: rows that nobody knows of are put again; rows that are not there would be missed.
         await self.ledger.reset_owner(generation, owner, space, user_id)
         await self.store.drop(generation, owner)
-
-    async def is_readable(self, generation: str, owner: str) -> bool:
-        try:
-            await self.store.load(generation, owner)
-        except IndexUnavailable:
-            return False
-        return True
 
     async def index_notes(self, generation: str, owner: str, *, live: bool) -> int:
         """Make the index hold an owner's notes and entries as they are, touching only the rows that differ.

@@ -13,7 +13,7 @@ from recollect.domain.model import Memcell, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellStore
-from recollect.service.coordination import Clock
+from recollect.service.coordination import BackgroundLoop, Clock
 from recollect.service.models.background import BackgroundModel
 
 _log = logging.getLogger("recollect.boundaries")
@@ -104,7 +104,7 @@ _EVERY_SECONDS = 60.0
 _AT_ONCE = 100
 
 
-class QuietThreads:
+class QuietThreads(BackgroundLoop):
     """Has the last stretch of a thread closed once no message has come for as long as a gap between two closes one.
 
     Else whoever begins a new thread for every conversation would have no memory of how any of them ended.
@@ -114,16 +114,6 @@ class QuietThreads:
         self._buffers = buffers
         self._clock = clock
         self._gap_ms = gap_ms
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._look_regularly(), name="quiet-threads")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
 
     async def close_quiet(self) -> int:
         """Queue the closing of those that are quiet by now, the longest ones first; returns how many these are."""
@@ -132,7 +122,7 @@ class QuietThreads:
             await self._buffers.request_flush(space, thread_id, reason="gap")
         return len(quiet)
 
-    async def _look_regularly(self) -> None:
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(_EVERY_SECONDS)
             try:

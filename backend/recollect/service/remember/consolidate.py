@@ -1,5 +1,6 @@
 """What a memcell holds becomes entries, cell by cell, one owner at a time."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -79,7 +80,8 @@ class Remembering:
         owner = owner_folder(job.space, stored.thread.user_id)
         preferences = await self.people.preferences(job.space, stored.thread.user_id)
         if not preferences.auto_memory:
-            await self.leave_receipt(stored, owner, strategy, {"state": "off", "why": "auto_memory is off"})
+            told = (Cause(stored.thread.thread_id, memcell), {"state": "off", "why": "auto_memory is off"})
+            await leave_receipts(self.entries, job.space, owner, strategy, [told])
             return
         if not stored.is_written:
             raise NotYet("its transcript is being written")
@@ -179,20 +181,10 @@ class Remembering:
         user_id = stored.thread.user_id
         return holding[-1] if holding else ("The user" if user_id == "me" else user_id)
 
-    async def leave_receipt(self, stored: StoredCell, owner: str, strategy: str, detail: JsonObject) -> None:
-        """For a strategy that found nothing to do."""
-        receipt = EntryReceipt(stored.thread.thread_id, stored.memcell_id, strategy, detail)
-        await self.entries.apply(
-            EntryChange(stored.thread.space, owner, "extraction", strategy, receipt=receipt)
-        )
-
 
 def _told(extracted: Extracted, kind: Kind) -> JsonObject:
-    refused: dict[str, int] = {}
-    for each in extracted.extraction.refused:
-        if each.kind == kind:
-            refused[each.reason] = refused.get(each.reason, 0) + 1
-    told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": refused}
+    refused = Counter(each.reason for each in extracted.extraction.refused if each.kind == kind)
+    told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": dict(refused)}
     if extracted.extraction.is_missing(kind):
         told |= {
             "state": "failed",
@@ -223,7 +215,8 @@ class Cases:
         told = await self._learn(stored)
         if "by" not in told:
             owner = agent_folder(job.space, stored.thread.agent_id)
-            await self.remembering.leave_receipt(stored, owner, CASE, told)
+            cause = Cause(stored.thread.thread_id, stored.memcell_id)
+            await leave_receipts(self.entries, job.space, owner, CASE, [(cause, told)])
 
     async def from_turns(self, job: Job) -> JsonObject:
         """For the work on skills that follows a chat turn: its receipt."""

@@ -63,10 +63,6 @@ LivePrefix = Callable[[StoredCell], Awaitable[ChatPrefix | None]]
 """The chat's own prompt where the backend has it in its cache, and it holds every turn of the cell."""
 
 
-async def no_prefix(cell: StoredCell) -> None:
-    """For backends that keep no prefixes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """What came out, by whom, and what it cost."""
@@ -84,7 +80,7 @@ class Extractor:
     questions: Questions | None
     """None without a model."""
     prompts: PromptTexts
-    live_prefix: LivePrefix = no_prefix
+    live_prefix: LivePrefix
 
     async def user_memory(self, stored: StoredCell, cell: CellText) -> Extracted:
         """Episode, facts and foresight of a cell. Raises Preempted, ModelUnavailable and ExtractionFailed."""

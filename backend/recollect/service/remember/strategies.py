@@ -20,18 +20,17 @@ _log = logging.getLogger("recollect.settings")
 class LiveTuning:
     """Reads the settings again when their file has changed. What can't be read changes nothing, and is shown."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._home = settings.home
         self._path = settings.home / TOML_NAME
-        self._clock = clock
         self._stamp = self._stamped()
-        self._looked = clock()
+        self._looked = time.monotonic()
         self._tuning = _tuning(settings)
         self._problem: str | None = None
 
     def __call__(self) -> Tuning:
-        if self._clock() - self._looked >= _LOOK_SECONDS:
-            self._looked = self._clock()
+        if (now := time.monotonic()) - self._looked >= _LOOK_SECONDS:
+            self._looked = now
             self._look()
         return self._tuning
 

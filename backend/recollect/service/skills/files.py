@@ -75,19 +75,19 @@ class SkillShelf:
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held while a file is written or removed."""
 
-    async def paths(self, owner: str) -> list[str]:
-        """Of all of an agent's files, those included that can't be read."""
-        return [path for path in await self.vault.list_files(f"{owner}/skills") if is_skill_path(path)]
+    async def paths(self, folder: str) -> list[str]:
+        """Of an agent's or all agents' files of skills, those included that can't be read."""
+        return [path for path in await self.vault.list_files(folder) if is_skill_path(path)]
 
-    async def placed(self, owner: str) -> list[PlacedSkill]:
-        """All of an agent's skills wherever they stand, a person's copies among them, in the order of their paths."""
-        found: list[PlacedSkill] = []
-        for path in await self.paths(owner):
-            file = await self.vault.look(path, SKILL_BYTES)
-            skill = await read_skill(self.files, path, file)
-            if file is not None and skill is not None:
-                found.append(PlacedSkill(path, skill, file.text))
-        return found
+    async def placed(self, folder: str) -> list[PlacedSkill]:
+        """All skills of an agent, or of all agents, a person's copies among them, in the order of their paths."""
+        found = [await self._placed(path) for path in await self.paths(folder)]
+        return [each for each in found if each is not None]
+
+    async def _placed(self, path: str) -> PlacedSkill | None:
+        file = await self.vault.look(path, SKILL_BYTES)
+        skill = await read_skill(self.files, path, file)
+        return None if file is None or skill is None else PlacedSkill(path, skill, file.text)
 
     async def follow_moves(self, owner: str) -> None:
         """Files that a person gave another place are known there."""
@@ -114,11 +114,8 @@ class SkillShelf:
         Raises StorageUnavailable where the whole vault is away.
         """
         self.vault.refuse_if_missing()
-        gone = [
-            seen
-            for seen in await self.files.seen(f"{owner}/skills/")
-            if await read_skill(self.files, seen.path, await self.vault.look(seen.path, SKILL_BYTES)) is None
-        ]
+        known = await self.files.seen(f"{owner}/skills/")
+        gone = [seen for seen in known if await self._placed(seen.path) is None]
         return {seen.path: skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None}
 
     async def made_of(self, path: str, text: str) -> tuple[str, ...]:
@@ -150,11 +147,7 @@ class SkillShelf:
         for seen in await self.files.seen() if gone else []:
             if seen.path.startswith(f"{owner}/") or gone.isdisjoint(await self.made_of(seen.path, seen.text)):
                 continue
-            file = await self.vault.look(seen.path, SKILL_BYTES)
-            skill = await read_skill(self.files, seen.path, file)
-            found[seen.path] = (
-                PlacedSkill(seen.path, skill, file.text) if file is not None and skill is not None else None
-            )
+            found[seen.path] = await self._placed(seen.path)
         return found
 
     async def put(

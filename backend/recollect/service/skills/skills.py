@@ -64,12 +64,6 @@ class SkillMaker:
         """
         if self.questions is None:
             return None, NO_MODEL
-        try:
-            return await self._by_model(self.questions, order)
-        except ExtractionFailed as error:
-            return None, {"state": "failed", "why": str(error)}
-
-    async def _by_model(self, questions: Questions, order: SkillOrder) -> tuple[Skill, JsonObject]:
         template = await self.prompts.text(order.space, "skill")
 
         def read(text: str) -> tuple[Skill, Counter[str]]:
@@ -86,7 +80,10 @@ class SkillMaker:
             read,
             stage="skill",
         )
-        kept, cost = await questions.answer(question)
+        try:
+            kept, cost = await self.questions.answer(question)
+        except ExtractionFailed as error:
+            return None, {"state": "failed", "why": str(error)}
         skill, refused = await asyncio.to_thread(read, kept.text)
         told: JsonObject = {"by": kept.model, "cost": cost, "refused": dict(refused)}
         made = replace(skill, by=kept.model, basis=basis_of(order.cases))

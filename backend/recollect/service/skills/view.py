@@ -10,23 +10,19 @@ from recollect.domain.entries.entry import SKILLS, EntryVersion, KnownEntry, Pas
 from recollect.domain.extraction.skill import Skill
 from recollect.domain.markdown.skill_file import parse_skill
 from recollect.domain.model import Entry
-from recollect.domain.paths import agent_folder, file_name, is_skill_path, skill_folder
+from recollect.domain.paths import agent_folder, file_name, skill_folder
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.entry_files import SqlSkillFiles
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.vault import Vault
 from recollect.service.entries import Deletion, EntryFilter, ShownEntry
 from recollect.service.skills.files import (
-    SKILL_BYTES,
     PlacedSkill,
     SkillGraves,
     SkillShelf,
-    read_skill,
     without_copies,
 )
-from recollect.service.sources import EntryView, Reason, why
+from recollect.service.sources import EntryView, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +79,30 @@ class ShownSkill:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillView:
-    """The skills of a space. A user has those that were made of their own cases alone, the operator all."""
+class SkillEntries:
+    """The skills of a space. A user has those that were made of their own cases alone, the operator all.
+
+    A skill is its file: its text is all of that. Every verb raises NotFound for a skill that the caller may not see.
+    """
 
     entries: SqlEntryStore
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
-    vault: Vault
-    files: SqlSkillFiles
+    shelf: SkillShelf
+    graves: SkillGraves
+    forget_words: Callable[[str], Awaitable[None]]
+    """Has the journal's free pages of a space's overwritten."""
 
     async def list_skills(self, caller: Caller, user_id: str | None = None) -> list[ShownSkill]:
         """By agent and name. A file that can't be read as a skill is left out."""
-        view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
+        view = self._view(caller, user_id)
         shown: list[ShownSkill] = []
-        placed = await self._placed(caller.space)
+        folder = _agents(caller.space)
+        placed: defaultdict[str, list[PlacedSkill]] = defaultdict(list)
+        for each in await self.shelf.placed(folder):
+            placed[each.path.split("/")[2]].append(each)
         own = {each.path for skills in placed.values() for each in without_copies(skills).values()}
-        revisions = {seen.path: seen.revision for seen in await self.files.seen(f"{_agents(caller.space)}/")}
+        revisions = {seen.path: seen.revision for seen in await self.shelf.files.seen(f"{folder}/")}
         for agent, each in ((agent, each) for agent, skills in placed.items() for each in skills):
             cases = [await self.entries.get(caller.space, case_id) for case_id in each.skill.cases]
             if await _may_see(view, cases):
@@ -106,16 +110,6 @@ class SkillView:
                 revision, is_copy = revisions.get(each.path, 1), each.path not in own
                 shown.append(ShownSkill(each.skill, agent, each.path, each.text, there, revision, is_copy))
         return shown
-
-    async def _placed(self, space: str) -> dict[str, list[PlacedSkill]]:
-        """By agent."""
-        placed: defaultdict[str, list[PlacedSkill]] = defaultdict(list)
-        for path in sorted(await self.vault.list_files(_agents(space))):
-            found = await self.vault.look(path, SKILL_BYTES) if is_skill_path(path) else None
-            skill = await read_skill(self.files, path, found)
-            if found is not None and skill is not None:
-                placed[path.split("/")[2]].append(PlacedSkill(path, skill, found.text))
-        return placed
 
     async def list_entries(
         self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
@@ -152,12 +146,72 @@ class SkillView:
     async def _shown(
         self, caller: Caller, user_id: str | None, found: Sequence[KnownEntry]
     ) -> list[ShownEntry]:
-        view = EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
+        view = self._view(caller, user_id)
         quotes = await view.quotes(found)
         return [
             ShownEntry(known, quoted, await view.linked(known))
             for known, quoted in zip(found, quotes, strict=True)
         ]
+
+    async def edit_entry(
+        self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit
+    ) -> ShownEntry:
+        """What a person changes in its sections is theirs for ever; which cases it has is not for them to say.
+
+        Raises InvalidInput where the text is no skill, or another's; Conflict where it has another revision.
+        """
+        shown = await self.get_skill(caller, entry_id, user_id)
+        text = _persons_text(shown, edit)
+        await self.shelf.rewrite(shown.path, text, "person", edit.in_words, edit.revision)
+        return await self.get_entry(caller, entry_id, user_id)
+
+    async def what_goes(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
+        """Nothing is made of a skill."""
+        shown = await self.get_skill(caller, entry_id, user_id)
+        return Deletion(shown.as_entry(caller.space), (), ())
+
+    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
+        """Forget a skill for good: neither its cases nor new ones like them make it again. Of a copy, no more than that."""
+        shown = await self.get_skill(caller, entry_id, user_id)
+        cases = await self.shelf.made_of(shown.path, shown.text)
+        if not shown.is_copy:
+            await self.graves.bury(caller.space, shown.owner(caller.space), shown.skill.name, cases)
+        await self.shelf.remove_file(shown.path)
+        await self.forget_words(caller.space)
+        return Deletion(shown.as_entry(caller.space), (), ())
+
+    async def history(
+        self, caller: Caller, entry_id: str, user_id: str | None = None
+    ) -> tuple[KnownEntry, list[Version]]:
+        """Every version that is kept, oldest first, the one in force last."""
+        shown = await self.get_skill(caller, entry_id, user_id)
+        known = shown.as_entry(caller.space)
+        return known, versions(known, await self._past(caller, shown))
+
+    async def undo(
+        self, caller: Caller, entry_id: str, user_id: str | None = None, revision: int | None = None
+    ) -> ShownEntry:
+        """Take back the last change, or all since a revision. That is a change too, and can be undone.
+
+        Raises Conflict where there is nothing to undo, InvalidInput for a revision that it never had.
+        """
+        shown = await self.get_skill(caller, entry_id, user_id)
+        known = shown.as_entry(caller.space)
+        target = restored(known, await self._past(caller, shown), revision)[0].entry.text
+        cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
+        await self.shelf.rewrite(shown.path, target, "undo", cause)
+        return await self.get_entry(caller, entry_id, user_id)
+
+    async def why(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Reason:
+        """The chain from the skill by its cases to the words they came from."""
+        shown = await self.get_skill(caller, entry_id, user_id)
+        return await self._view(caller, user_id).why(shown.as_entry(caller.space))
+
+    async def _past(self, caller: Caller, shown: ShownSkill) -> list[EntryVersion]:
+        return [_version(caller.space, shown, each) for each in await self.shelf.files.versions(shown.path)]
+
+    def _view(self, caller: Caller, user_id: str | None) -> EntryView:
+        return EntryView(self.entries, self.threads, self.transcripts, caller, user_id)
 
 
 def _agents(space: str) -> str:
@@ -183,81 +237,6 @@ async def _may_see(view: EntryView, cases: Sequence[KnownEntry | None]) -> bool:
     if view.acting is None:
         return True
     return bool(cases) and all([case is not None and await view.may_see(case) for case in cases])
-
-
-@dataclass(frozen=True, slots=True)
-class SkillEntries:
-    """For the skills that a caller may see (`SkillView`). Raises NotFound for all others.
-
-    A skill is its file: its text is all of that.
-    """
-
-    view: SkillView
-    shelf: SkillShelf
-    graves: SkillGraves
-    forget_words: Callable[[str], Awaitable[None]]
-    """Has the journal's free pages of a space's overwritten."""
-
-    async def get_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownEntry:
-        return await self.view.get_entry(caller, entry_id, user_id)
-
-    async def edit_entry(
-        self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit
-    ) -> ShownEntry:
-        """What a person changes in its sections is theirs for ever; which cases it has is not for them to say.
-
-        Raises InvalidInput where the text is no skill, or another's; Conflict where it has another revision.
-        """
-        shown = await self.view.get_skill(caller, entry_id, user_id)
-        text = _persons_text(shown, edit)
-        await self.shelf.rewrite(shown.path, text, "person", edit.in_words, edit.revision)
-        return await self.get_entry(caller, entry_id, user_id)
-
-    async def what_goes(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
-        """Nothing is made of a skill."""
-        shown = await self.view.get_skill(caller, entry_id, user_id)
-        return Deletion(shown.as_entry(caller.space), (), ())
-
-    async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
-        """Forget a skill for good: neither its cases nor new ones like them make it again. Of a copy, no more than that."""
-        shown = await self.view.get_skill(caller, entry_id, user_id)
-        cases = await self.shelf.made_of(shown.path, shown.text)
-        if not shown.is_copy:
-            await self.graves.bury(caller.space, shown.owner(caller.space), shown.skill.name, cases)
-        await self.shelf.remove_file(shown.path)
-        await self.forget_words(caller.space)
-        return Deletion(shown.as_entry(caller.space), (), ())
-
-    async def history(
-        self, caller: Caller, entry_id: str, user_id: str | None = None
-    ) -> tuple[KnownEntry, list[Version]]:
-        """Every version that is kept, oldest first, the one in force last."""
-        shown = await self.view.get_skill(caller, entry_id, user_id)
-        known = shown.as_entry(caller.space)
-        return known, versions(known, await self._past(caller, shown))
-
-    async def undo(
-        self, caller: Caller, entry_id: str, user_id: str | None = None, revision: int | None = None
-    ) -> ShownEntry:
-        """Take back the last change, or all since a revision. That is a change too, and can be undone.
-
-        Raises Conflict where there is nothing to undo, InvalidInput for a revision that it never had.
-        """
-        shown = await self.view.get_skill(caller, entry_id, user_id)
-        known = shown.as_entry(caller.space)
-        target = restored(known, await self._past(caller, shown), revision)[0].entry.text
-        cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
-        await self.shelf.rewrite(shown.path, target, "undo", cause)
-        return await self.get_entry(caller, entry_id, user_id)
-
-    async def why(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Reason:
-        """The chain from the skill by its cases to the words they came from."""
-        shown = await self.view.get_skill(caller, entry_id, user_id)
-        view = EntryView(self.view.entries, self.view.threads, self.view.transcripts, caller, user_id)
-        return await why(view, self.view.transcripts, shown.as_entry(caller.space))
-
-    async def _past(self, caller: Caller, shown: ShownSkill) -> list[EntryVersion]:
-        return [_version(caller.space, shown, each) for each in await self.shelf.files.versions(shown.path)]
 
 
 def _version(space: str, shown: ShownSkill, past: PastSkill) -> EntryVersion:

@@ -21,7 +21,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.entries import FollowUp, nothing_follows, with_succession
+from recollect.service.entries import FollowUp, with_succession
 from recollect.service.sources import SourceFinder, strategy_of
 from recollect.service.vault.transcripts import EditReports
 
@@ -43,9 +43,10 @@ class EntryTaker:
     entries: SqlEntryStore
     vault: Vault
     reports: EditReports
-    follow_up: FollowUp = nothing_follows
+    follow_up: FollowUp = lambda change, kinds: ()
     """What it asks for is queued with a person's change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """Held by whatever makes memories of an owner's while it writes them."""
     losses: dict[str, str] = field(default_factory=dict)
     """By path: how much of a file vanished at once, in words."""
 

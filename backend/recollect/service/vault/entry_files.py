@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from recollect.domain.entries.entry import EntryFileState, FiledEntry, owner_words
 from recollect.domain.entries.links import NO_LINKS, Links, linkable, named_ids
@@ -12,15 +12,9 @@ from recollect.domain.job import Job, Unfinished
 from recollect.domain.markdown.entry_document import is_bare, read_document, section_digest, splice
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
 from recollect.domain.vault_file import FileStamp, VaultFile
-from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlNoteStore
-from recollect.infra.vault import Vault
-from recollect.service.coordination import OwnerLocks
-from recollect.service.entries import FollowUp, nothing_follows
 from recollect.service.vault.entry_edits import SETTLE_MS, EntryTaker
 from recollect.service.vault.reader import queue_changed, written_digests
-from recollect.service.vault.transcripts import EditReports
 
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _MOST_ROUNDS = 5
@@ -34,25 +28,17 @@ class EntryFiles:
     into their file, section by section, a little later. Everything else in the file stays byte for byte.
     """
 
-    store: SqlEntryFileStore
-    entries: SqlEntryStore
-    vault: Vault
+    taker: EntryTaker
     notes: SqlNoteStore
     """Of what is searched in the vault: told at once when a file goes."""
-    reports: EditReports
     on_changed: Callable[[set[str]], None] = lambda owners: None
     """Told the folders of the owners whose files changed."""
-    follow_up: FollowUp = nothing_follows
-    """The work that a person's change brings about."""
-    locks: OwnerLocks = field(default_factory=OwnerLocks)
-    """Held by whatever makes memories of an owner's while it writes them."""
-    _losses: dict[str, str] = field(default_factory=dict)
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs for files of entries."""
         path = str(job.payload["path"])
         if job.payload.get("gone") and await self._look(path) is None:
-            await self._taker.let_go(path)
+            await self.taker.let_go(path)
             self._tell(path)
         else:
             await self.settle(path, vanished=job.payload.get("vanished"))
@@ -64,10 +50,10 @@ class EntryFiles:
         """
         if not is_entry_path(path):
             raise ValueError(f"{path} is no file of entries")
-        file, found = await self.store.file(path), await self._look(path)
+        file, found = await self.taker.store.file(path), await self._look(path)
         if found is not None and _is_foreign(file, found):
             confirmed = found.digest == vanished
-            if await self._taker.take_in(path, file, found, confirmed=confirmed):
+            if await self.taker.take_in(path, file, found, confirmed=confirmed):
                 self._tell(path)
             elif file is not None and not file.is_written:
                 await self._write_over(file)
@@ -76,42 +62,36 @@ class EntryFiles:
 
     async def settle_all(self) -> None:
         """Every file that there is or should be."""
-        paths = {file.path for file in await self.store.files()}
-        for path in sorted(paths | set(filter(is_entry_path, await self.vault.list_files()))):
+        paths = {file.path for file in await self.taker.store.files()}
+        for path in sorted(paths | set(filter(is_entry_path, await self.taker.vault.list_files()))):
             for _ in range(_MOST_ROUNDS):
                 try:
                     await self.settle(path)
                 except Unfinished:
                     continue
-                file = await self.store.file(path)
+                file = await self.taker.store.file(path)
                 if file is None or file.is_written:
                     break
 
     def problem(self) -> str | None:
         """What is asked of the person. Names no file."""
-        if not self._losses:
+        if not self.taker.losses:
             return None
-        lost = next(iter(self._losses.values()))
-        more = f", and from {len(self._losses) - 1} files more," if len(self._losses) > 1 else ""
+        lost = next(iter(self.taker.losses.values()))
+        more = f", and from {len(self.taker.losses) - 1} files more," if len(self.taker.losses) > 1 else ""
         return (
             f"{lost} vanished from a file{more} at once; nothing was deleted. Bring them back, or run 'recollect verify "
             "--repair' to restore them"
         )
 
-    @property
-    def _taker(self) -> EntryTaker:
-        return EntryTaker(
-            self.store, self.entries, self.vault, self.reports, self.follow_up, self.locks, self._losses
-        )
-
     async def _look(self, path: str) -> VaultFile | None:
-        self.vault.refuse_if_missing()
-        return await self.vault.look(path, ENTRY_FILE_BYTES)
+        self.taker.vault.refuse_if_missing()
+        return await self.taker.vault.look(path, ENTRY_FILE_BYTES)
 
     async def _write(self, file: EntryFileState, found: VaultFile | None) -> None:
         """Raises Unfinished where a person saved the file meanwhile."""
-        here = await self.store.entries_in(file.path)
-        gone = await self.store.leaving(file.path)
+        here = await self.taker.store.entries_in(file.path)
+        gone = await self.taker.store.leaving(file.path)
         before = None if found is None else found.text
         links = await self._links(file, here)
         kept = await self._keep_damaged(file.path, found, here, links)
@@ -124,31 +104,31 @@ class EntryFiles:
         await self._announce(file, digest, here, kept)
         foreign = None
         if text != before:
-            foreign = await self.vault.write_unless_foreign(file.path, text, ours | {digest})
+            foreign = await self.taker.vault.write_unless_foreign(file.path, text, ours | {digest})
         if foreign is not None:
             raise Unfinished
-        await self.store.record(file.path, file.revision, digest, gone)
+        await self.taker.store.record(file.path, file.revision, digest, gone)
         self._tell(file.path)
 
     async def _write_over(self, file: EntryFileState) -> None:
         """The file can't be read: replace it, and keep it as a conflict file."""
-        here = await self.store.entries_in(file.path)
-        gone = await self.store.leaving(file.path)
+        here = await self.taker.store.entries_in(file.path)
+        gone = await self.taker.store.leaving(file.path)
         text = _spliced(file, None, here, gone, frozenset(), await self._links(file, here))
         digest = text_digest(text)
         await self._announce(file, digest, here, frozenset())
-        conflict = await self.vault.write(file.path, text, file.digests | {digest})
-        await self.store.record(file.path, file.revision, digest, gone)
+        conflict = await self.taker.vault.write(file.path, text, file.digests | {digest})
+        await self.taker.store.record(file.path, file.revision, digest, gone)
         if conflict is not None:
-            self.reports.tell(file.path, f"could not be read; that version is kept as {conflict}")
+            self.taker.reports.tell(file.path, f"could not be read; that version is kept as {conflict}")
         self._tell(file.path)
 
     async def _remove(self, file: EntryFileState, ours: frozenset[str]) -> None:
-        conflict = await self.vault.remove_file(file.path, ours)
-        await self.store.removed(file.path)
+        conflict = await self.taker.vault.remove_file(file.path, ours)
+        await self.taker.store.removed(file.path)
         await self.notes.gone([file.path])
         if conflict is not None:
-            self.reports.tell(file.path, f"was changed by hand too; that version is kept as {conflict}")
+            self.taker.reports.tell(file.path, f"was changed by hand too; that version is kept as {conflict}")
         self._tell(file.path)
 
     async def _announce(
@@ -159,14 +139,14 @@ class EntryFiles:
             mine = section_digest(each.known.entry)
             if each.known.entry_id not in kept and each.digests != {mine}:
                 filing[each.known.entry_id] = mine
-        await self.store.announce(file.path, file.announcing(digest), filing)
+        await self.taker.store.announce(file.path, file.announcing(digest), filing)
 
     async def _links(self, file: EntryFileState, here: list[FiledEntry]) -> Links:
         """Where the entries stand that those of a file name."""
         named = dict.fromkeys(name for each in here for name in named_ids(each.known.entry))
         if not named:
             return NO_LINKS
-        found = await self.entries.some(here[0].known.space, file.owner, list(named))
+        found = await self.taker.entries.some(here[0].known.space, file.owner, list(named))
         places = {each.entry_id: linkable(each.owner, each.path) for each in found}
         return {name: place for name, place in places.items() if place}
 
@@ -189,8 +169,8 @@ class EntryFiles:
         ours = {each.known.entry_id: section_digest(each.known.entry) in each.digests for each in here}
         kept = frozenset(name for name in damaged if ours.get(name))
         if any(name in ours for name in damaged - kept):
-            conflict = await self.vault.keep_copy(path, found.digest)
-            self.reports.tell(
+            conflict = await self.taker.vault.keep_copy(path, found.digest)
+            self.taker.reports.tell(
                 path, f"what could not be read is written over; that version is kept as {conflict}"
             )
         return kept
@@ -202,22 +182,24 @@ class EntryFiles:
         return is_entry_path(path)
 
     async def known(self) -> dict[str, str]:
-        return await written_digests(self.store)
+        return await written_digests(self.taker.store)
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        return await queue_changed(self.store, self.vault, paths, ENTRY_FILE_BYTES, ignored=[_EMPTY])
+        return await queue_changed(
+            self.taker.store, self.taker.vault, paths, ENTRY_FILE_BYTES, ignored=[_EMPTY]
+        )
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these, or moved them: what they held is looked for elsewhere before it goes."""
         for path in paths:
-            await self.store.queue(path, delay_ms=SETTLE_MS, gone="yes")
+            await self.taker.store.queue(path, delay_ms=SETTLE_MS, gone="yes")
 
     async def write_anew(self, paths: Iterable[str]) -> None:
         """These are gone, and not because anybody wanted it; nor did anybody want what else is missed."""
-        for path in sorted({*paths, *self._losses}):
-            self._losses.pop(path, None)
-            await self.store.write_anew(path)
-            self.reports.file_restored(path)
+        for path in sorted({*paths, *self.taker.losses}):
+            self.taker.losses.pop(path, None)
+            await self.taker.store.write_anew(path)
+            self.taker.reports.file_restored(path)
 
 
 def _is_foreign(file: EntryFileState | None, found: VaultFile) -> bool:

@@ -1,6 +1,6 @@
 """Brings entries and deletions back into an empty journal from their files alone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from recollect.domain.entries.entry import EntryChange
 from recollect.domain.forgetting import buried_path, is_buried_path, parse_buried, render_buried
@@ -15,27 +15,19 @@ from recollect.service.sources import SourceFinder
 from recollect.service.vault.entry_edits import entry_in_file, read_entries
 
 
-@dataclass(slots=True)
-class ImportedEntries:
-    """What came back, and what could not."""
-
-    entries: int = 0
-    problems: list[str] = field(default_factory=list)
-
-
-async def import_entries(vault: Vault, store: SqlEntryFileStore) -> ImportedEntries:
-    """Read every file of entries; the threads that they cite are in the journal already.
+async def import_entries(vault: Vault, store: SqlEntryFileStore) -> tuple[int, list[str]]:
+    """Read every file of entries; the threads that they cite are in the journal already. Returns how many came back.
 
     What can't be read is left in its file, and said. Of two entries with one id the first is kept.
     """
-    result = ImportedEntries()
+    count, problems = 0, list[str]()
     finder, taken = SourceFinder(store), dict[tuple[str, str], str]()
     for path in filter(is_entry_path, await vault.list_files()):
         try:
-            await _import_file(vault, store, finder, path, taken, result)
+            count += await _import_file(vault, store, finder, path, taken, problems)
         except ValueError as error:
-            result.problems.append(f"{path}: {error}")
-    return result
+            problems.append(f"{path}: {error}")
+    return count, problems
 
 
 async def _import_file(
@@ -44,11 +36,11 @@ async def _import_file(
     finder: SourceFinder,
     path: str,
     taken: dict[tuple[str, str], str],
-    result: ImportedEntries,
-) -> None:
+    problems: list[str],
+) -> int:
     found = await vault.look(path, ENTRY_FILE_BYTES)
     if found is None:
-        return
+        return 0
     space, document = await read_entries(store, path, found)
     known = []
     for written in document.written.values():
@@ -56,17 +48,17 @@ async def _import_file(
             continue
         entry = await entry_in_file(finder, space, path, written, mark=not written.has_id)
         if (other := taken.setdefault((space, entry.entry_id), path)) != path:
-            result.problems.append(f"{path}: {entry.entry_id} stands in {other} too; this one was left out")
+            problems.append(f"{path}: {entry.entry_id} stands in {other} too; this one was left out")
         elif await finder.came_from_forgotten(space, entry.owner, entry.entry):
-            result.problems.append(f"{path}: {entry.entry_id} came from a forgotten message; it was left out")
+            problems.append(f"{path}: {entry.entry_id} came from a forgotten message; it was left out")
         else:
             known.append(entry)
     change = EntryChange(space, entry_owner(path), "person", "brought back from the vault", tuple(known))
     filed = {each.entry_id: section_digest(document.written[each.entry_id].entry) for each in known}
     has_ids = all(document.written[each.entry_id].has_id for each in known)
     await store.take_in(path, found.digest, change, filed, settled_at=0 if has_ids else None)
-    result.entries += len(known)
-    result.problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
+    problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
+    return len(known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +79,9 @@ class Graves:
             await self.vault.write(path, text, ours)
 
 
-async def import_graves(vault: Vault, entries: SqlEntryStore) -> int:
-    """Read every list back into the journal; returns how many entries stay deleted."""
-    count = 0
-    for path in await vault.list_files():
-        text = await vault.read(path) if is_buried_path(path) else None
-        if text is None:
-            continue
-        space, graves = parse_buried(text)
+async def import_graves(vault: Vault, entries: SqlEntryStore) -> None:
+    """Read every list back into the journal."""
+    for path in filter(is_buried_path, await vault.list_files()):
+        space, graves = parse_buried(await vault.read(path) or "")
         if space is not None and graves:
             await entries.bury(space, path.rpartition("/")[0], graves)
-            count += len(graves)
-    return count

@@ -38,7 +38,7 @@ Moment = Annotated[int, Field(ge=0, le=MAX_TIMESTAMP)]
 
 def _verbs(home: App, entry_id: str) -> Entries | SkillEntries:
     """Skills are files of their own, with verbs of their own."""
-    return home.skill_entries if is_skill_id(entry_id) else home.entries
+    return home.skills if is_skill_id(entry_id) else home.entries
 
 
 @router.get("", responses=documented(404), response_model_exclude_unset=True)

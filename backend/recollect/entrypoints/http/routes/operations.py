@@ -39,7 +39,7 @@ from recollect.infra.backends.configured import AnyBackend
 from recollect.service import people as keys
 from recollect.service.coordination import Progress
 from recollect.service.operations import backup, check_health, list_jobs, look_at_backends, retry_job
-from recollect.service.recall.verify import compaction_problem, index_problem, meaning_problem
+from recollect.service.recall.verify import index_problem, meaning_problem
 from recollect.service.threads import get_coverage
 from recollect.service.verify import Verification
 
@@ -101,7 +101,9 @@ async def health(home: Home) -> JSONResponse:
         lambda: home.tuning.problem,
         lambda: index_problem(indexer),
         lambda: meaning_problem(indexer),
-        lambda: compaction_problem(home.index.last_problem),
+        lambda: (
+            home.index.last_problem and f"the index cannot be compacted and grows: {home.index.last_problem}"
+        ),
         *(backend.problem for backend in home.talking.backends.all()),
     )
     status = "unavailable" if not checked.ready else "degraded" if checked.degraded else "ok"
@@ -166,7 +168,7 @@ async def _observe_search(home: App) -> None:
     metrics.index_memory.set(search.corpora.bytes_used)
     metrics.index_damaged.set(search.corpora.damaged)
     metrics.compaction_failures.set(home.index.compaction_failures)
-    metrics.embedded.set(search.embedded_texts)
+    metrics.embedded.set(search.indexer.meaning.embedded)
     reports = home.hand_edits.reports
     for outcome, number in (
         ("revised", reports.revisions),

@@ -123,11 +123,10 @@ async def get_turns(
         raise InvalidInput("before, after, around: only one of them can be given", field="around")
     most = PAGE if max_turns is None else min(max_turns, MOST)
     extra: dict[str, Any] = {}
-    if around is not None:
-        stretch = await threads.turns_around(home.THREADS, caller, thread_id, user_id, around, most)
-        found, extra = stretch.turns, _marks(stretch)
-    elif after is not None:
-        stretch = await threads.turns_after(home.THREADS, caller, thread_id, user_id, after, most)
+    if (near := around or after) is not None:
+        stretch = await threads.turns_near(
+            home.THREADS, caller, thread_id, user_id, near, most, "around" if around else "after"
+        )
         found, extra = stretch.turns, _marks(stretch)
     elif max_turns is not None:
         found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, most, before)
