@@ -288,7 +288,7 @@ async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(bo
     assert await books.ledger.existing("default", owner, asked) == {("t1", 1), ("t1", 2)}
     assert await books.ledger.existing("default", "somebody else", asked) == set()
     assert await books.ledger.existing("acme", owner, asked) == set()
-    await books.threads.clear_thread("t1", space="default")
+    await books.threads.delete_thread("t1", space="default")
     assert await books.ledger.existing("default", owner, asked) == set()
 
 

@@ -111,7 +111,7 @@ async def test_a_made_id_is_nobody_elses(journal: Journal, batches: list[list[Ne
 
 async def test_a_made_id_avoids_one_that_was_given_and_forgotten(journal: Journal) -> None:
     await journal.threads.append(Append("default", "t1", [said("given", f"m_t1_{START}_2")]))
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     (made,) = await journal.add("t1", "made")
     assert made.message_id != f"m_t1_{START}_2"
 

@@ -22,30 +22,17 @@ from recollect.infra.journal.forget_prompts import (
     queue_user_purge,
     settle_job,
 )
-from recollect.infra.journal.forget_turns import clear_title, forget_some, title_job, to_forget
+from recollect.infra.journal.forget_turns import clear_title, forget_some, title_job, to_forget, whose_prompts
 from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns
 
-__all__ = ["BURY", "forget_turns", "forget_user"]
 
-_OF_A_THREAD = (
-    "unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts", "epochs", "summaries", "prompts",
-    "chat_requests",
-)  # fmt: skip
-
-
-def forget_turns(
-    connection: sqlite3.Connection, space: str, thread_id: str, now: int, *, delete: bool
-) -> tuple[int, int]:
-    """Forget a thread's turns, and with `delete` the thread. Returns how many, and when the purge is due."""
+def forget_thread(connection: sqlite3.Connection, space: str, thread_id: str, now: int) -> tuple[int, int]:
+    """Forget a thread with its turns. Returns how many turns, and when the purge is due."""
     pk, user_id = thread_columns(connection, space, thread_id, "pk, user_id")
     derived = forget_derived(connection, space, user_id, thread_id, None, now)
     count, quoting = _forget_thread(connection, space, user_id, pk, thread_id, derived)
-    if delete:
-        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
-    else:
-        _empty(connection, pk, count)
     task = Task(space, user_id, thread_id, None, derived, now, tuple(quoting))
-    return count, queue_purge(connection, task, now, transcribe=not delete)
+    return count, queue_purge(connection, task, now)
 
 
 def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int]:
@@ -59,7 +46,6 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
     for pk, thread_id in threads:
         gone.append(forget_derived(connection, space, user_id, thread_id, None, now))
         turns += _forget_thread(connection, space, user_id, pk, thread_id, gone[-1])[0]
-        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
     (unsourced,) = connection.execute(
         "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
     ).fetchone()
@@ -85,7 +71,7 @@ def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None
 def _forget_thread(
     connection: sqlite3.Connection, space: str, user_id: str, pk: int, thread_id: str, derived: Derived
 ) -> tuple[int, list[int]]:
-    """All but the rows of the thread itself. Returns how many turns it has, and which threads quoted any."""
+    """Returns how many turns it had, and which threads quoted any."""
     key = thread_key(space, thread_id)
     buried = [
         (space, user_id, key, message_key(message_id), position)
@@ -94,13 +80,13 @@ def _forget_thread(
         )
     ]
     connection.executemany(BURY, buried)
-    of_agents = any("/agents/" in owner for owner in derived.owners)
-    quoting = end_quoting_epochs(connection, space, None if of_agents else user_id, derived.ids, key)
+    quoting = end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids, key)
     connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
     connection.execute(
         "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
         (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
     )
+    connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
     return len(buried), quoting
 
 
@@ -114,15 +100,6 @@ def _joined(gone: list[Derived], owner: str) -> Derived:
     paths = [path for derived in gone for path in derived.paths if not path.startswith(f"{owner}/")]
     cells = [cell for derived in gone for cell in derived.cells]
     return Derived(entries, tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(cells)))
-
-
-def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:
-    for table in _OF_A_THREAD:
-        connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (thread_pk,))
-    connection.execute(
-        "UPDATE threads SET turn_count = 0, unasked = 0, forgotten = forgotten + ? WHERE pk = ?",
-        (count, thread_pk),
-    )
 
 
 # One after another: what keeps a forgetting from being finished.

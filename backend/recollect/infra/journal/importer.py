@@ -14,7 +14,7 @@ from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.forgetting import BURY
+from recollect.infra.journal.forget_prompts import BURY
 from recollect.infra.journal.people import ADD_KEY
 from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, forgotten_before, turn_row

@@ -8,7 +8,7 @@ from recollect.domain.identity import turn_number
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import Database, QueueingStore, read_transaction
-from recollect.infra.journal.forgetting import forget_turns
+from recollect.infra.journal.forgetting import forget_thread
 from recollect.infra.journal.rows import (
     THREAD_COLUMNS,
     TURN_COLUMNS,
@@ -258,18 +258,11 @@ class SqlThreadStore(QueueingStore):
         assert stored is not None
         return stored
 
-    async def clear_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> int:
-        """Forget every turn of a thread and keep the thread; returns how many turns went."""
-        return await self._forget(space, thread_id, delete=False)
-
     async def delete_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> int:
         """Forget a thread with all its turns; returns how many turns went."""
-        return await self._forget(space, thread_id, delete=True)
-
-    async def _forget(self, space: str, thread_id: str, *, delete: bool) -> int:
         self._on_forget(space, thread_id)
         count, due = await self._database.write(
-            lambda connection: forget_turns(connection, space, thread_id, self._clock(), delete=delete)
+            lambda connection: forget_thread(connection, space, thread_id, self._clock())
         )
         self._notify(due)
         return count
