@@ -29,10 +29,9 @@ from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.importer import SqlCopier
 from recollect.infra.journal.index import SqlIndexLedger
-from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
@@ -167,13 +166,7 @@ class Assembly:
         self.chains = SqlChainStore(self.database)
         self.people = SqlPeopleStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)
-        self.cells = SqlCellStore(
-            self.database,
-            clock=clock,
-            schedule=schedule,
-            on_due=self.jobs.notify,
-            strategies=lambda closed, now: self.tuning().after_cell(closed, now),
-        )
+        self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
         self.quiet_threads = QuietThreads(self.cells, clock=clock, gap_ms=boundary_rules(settings).gap_ms)
         self.cell_texts = SqlCellTexts(self.database)
         self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)

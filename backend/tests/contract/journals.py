@@ -21,10 +21,9 @@ from recollect.infra.journal.entry_rows import SqlJobQueue
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.importer import SqlImporter
-from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
 from tests.fakes import START, FakeClock
 
 BOUNDARY_EVERY = 4

@@ -262,29 +262,6 @@ def read_transaction(method: Method[Store, P, T]) -> AsyncMethod[Store, P, T]:
     return run
 
 
-class QueueingStore:
-    """A store whose changes queue jobs. `on_due` is told when the first of them is due."""
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        on_due: Callable[[int], None] = lambda due: None,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._on_due = on_due
-
-    async def _change(self, operation: Operation[int | None]) -> None:
-        """Run what returns when the first job that follows is due, if any."""
-        self._notify(await self._database.write(operation))
-
-    def _notify(self, due: int | None) -> None:
-        if due is not None:
-            self._on_due(due)
-
-
 def _run_only(connection: sqlite3.Connection, pending: Pending) -> None:
     try:
         pending.result = pending.operation(connection)

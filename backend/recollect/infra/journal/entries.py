@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from recollect.domain.entries.entry import Buried, EntryChange, EntryVersion, KnownEntry
 from recollect.domain.identity import thread_key, turn_number
-from recollect.infra.journal.database import QueueingStore
 from recollect.infra.journal.entry_changes import EntryWriter, bury_entries
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, compared, known_of, version_of
+from recollect.infra.journal.jobs import QueueingStore
 
 _EVERYTHING = -1
 
@@ -185,7 +185,7 @@ class SqlEntryStore(QueueingStore):
 
         An entry that says what is stored changes nothing, whatever its revision.
         """
-        await self._change(lambda connection: EntryWriter(connection, change, self._clock()).apply())
+        await self._queue(lambda connection: EntryWriter(connection, change, self._clock()).apply())
 
     async def _found(self, sql: str, parameters: Sequence[object]) -> list[KnownEntry]:
         return [known_of(row) for row in await self._database.read(sql, parameters)]

@@ -19,9 +19,10 @@ from recollect.domain.entries.entry import (
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.paths import file_name
-from recollect.infra.journal.database import Database, QueueingStore, write_transaction
+from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_file, mark_filed
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, file_of, known_of
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import queue_jobs
 
 TAKEN_IN = """
@@ -122,7 +123,7 @@ class SqlEntryFileStore(QueueingStore):
                 due = later if due is None else min(due, later)
             return due
 
-        await self._change(take_in)
+        await self._queue(take_in)
 
     async def write_anew(self, path: str) -> None:
         """The file, or what it held, is gone and comes back: it has yet to be written."""
@@ -138,7 +139,7 @@ class SqlEntryFileStore(QueueingStore):
             space = path.partition("/")[0] if row is None else row[0]
             return queue_jobs(connection, [file_job(space, path, now + delay_ms, **about)], now)
 
-        await self._change(queue)
+        await self._queue(queue)
 
     async def space_of(self, owner: str) -> str | None:
         """The space that an owner's folder lies in; None where it is nobody's that is known."""

@@ -23,7 +23,7 @@ from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
-from recollect.infra.journal.database import QueueingStore
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     NewJob,
     add_causes,
@@ -282,4 +282,4 @@ class SqlJobQueue(QueueingStore):
     async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None:
         """Durable when it returns."""
         now = self._clock()
-        await self._change(lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now))
+        await self._queue(lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now))

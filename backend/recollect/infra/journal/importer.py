@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from recollect.domain.access import ApiKey
@@ -16,8 +17,8 @@ from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.forget_prompts import BURY
 from recollect.infra.journal.people import ADD_KEY
-from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
-from recollect.infra.journal.turns import INSERT_TURNS, forgotten_before, turn_row
+from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
+from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 
 
 class SqlImporter:
@@ -37,7 +38,13 @@ class SqlImporter:
         parts: list[StoredPart],
     ) -> None:
         now = self._clock()
-        thread_pk = _insert_thread(connection, thread, turns)
+        updated = max([thread.created, *(turn.timestamp for turn in turns)])
+        thread_pk = insert_thread(
+            connection,
+            replace(thread, updated=updated, turn_count=len(turns)),
+            last_number=max((turn_number(turn.turn_id) or 0 for turn in turns), default=0),
+            lookalikes=sum(looks_made(turn.message_id) for turn in turns),
+        ).pk
         insert_rows(connection, INSERT_TURNS, [_turn_row(thread_pk, turn) for turn in turns])
         connection.executemany(
             "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
@@ -97,24 +104,6 @@ class SqlCopier:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[Turn]) -> int:
-    forgotten, last_forgotten = forgotten_before(connection, thread.space, thread.user_id, thread.thread_id)
-    last_number = max([last_forgotten, *(turn_number(turn.turn_id) or 0 for turn in turns)])
-    updated = max([thread.created, *(turn.timestamp for turn in turns)])
-    cursor = connection.execute(
-        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, pinned, created,"
-        " updated, last_number, turn_count, forgotten, lookalikes)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(list(thread.tags)),
-            thread.preset, thread.backend, int(thread.pinned), thread.created, updated, last_number, len(turns), forgotten,
-            sum(looks_made(turn.message_id) for turn in turns),
-        ),
-    )  # fmt: skip
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
 
 
 def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:

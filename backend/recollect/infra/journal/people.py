@@ -11,7 +11,8 @@ from recollect.domain.job import PEOPLE, people_lane
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database, QueueingStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import NewJob, dumped, made, queue_jobs
 
 Holds = Preset | Preferences
@@ -47,10 +48,8 @@ class SqlPeopleStore(QueueingStore):
         *,
         clock: Callable[[], int],
         on_due: Callable[[int], None] = lambda due: None,
-        on_change: Callable[[str, str, str], None] = lambda space, kind, key: None,
     ) -> None:
         super().__init__(database, clock=clock, on_due=on_due)
-        self._on_change = on_change
         self._known: dict[tuple[str, str, str], str | None] = {}
         """What was read, until anything is written: a chat asks the same at every turn."""
         self._writes = 0
@@ -77,11 +76,14 @@ class SqlPeopleStore(QueueingStore):
         return self._known[place]
 
     async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Drop what was read before. Any write may have queued a job, which is due now."""
         try:
-            return await self._database.write(operation)
+            result = await self._database.write(operation)
         finally:
             self._writes += 1
             self._known.clear()
+        self._on_due(self._clock())
+        return result
 
     async def presets(
         self, space: str, *, limit: int | None = None, after: str | None = None
@@ -99,17 +101,14 @@ class SqlPeopleStore(QueueingStore):
         """Put what `change` makes of the preset there is; True where there was none. What it raises changes nothing."""
         key, now = preset_key(name), self._clock()
 
-        def work(connection: sqlite3.Connection) -> tuple[Preset, bool, bool]:
+        def work(connection: sqlite3.Connection) -> tuple[Preset, bool]:
             before = _preset_of(space, _value(connection, space, PRESET, key))
             after = change(before)
-            if changed := after != before:
+            if after != before:
                 _put(connection, after, now)
-            return after, before is None, changed
+            return after, before is None
 
-        after, is_new, changed = await self._write(work)
-        if changed:
-            self._tell(space, PRESET, key, now)
-        return after, is_new
+        return await self._write(work)
 
     async def delete_preset(self, space: str, name: str) -> bool:
         """False where there is none. Its file goes by a job."""
@@ -125,10 +124,7 @@ class SqlPeopleStore(QueueingStore):
                 _queue(connection, space, row[0], now)
             return row is not None
 
-        deleted = await self._write(delete)
-        if deleted:
-            self._tell(space, PRESET, key, now)
-        return deleted
+        return await self._write(delete)
 
     async def preferences(self, space: str, user_id: str) -> Preferences:
         """The defaults for a user who never chose."""
@@ -140,17 +136,14 @@ class SqlPeopleStore(QueueingStore):
         """Put what `change` makes of the preferences there are. What it raises changes nothing."""
         now = self._clock()
 
-        def work(connection: sqlite3.Connection) -> tuple[Preferences, bool]:
+        def work(connection: sqlite3.Connection) -> Preferences:
             before = _preferences_of(space, user_id, _value(connection, space, PREFERENCES, user_id))
             after = change(before)
             if after != before:
                 _put(connection, after, now)
-            return after, after != before
+            return after
 
-        after, changed = await self._write(work)
-        if changed:
-            self._tell(space, PREFERENCES, user_id, now)
-        return after
+        return await self._write(work)
 
     async def forget_user(self, space: str, user_id: str) -> None:
         """Nothing is known of a user's preferences any longer; their file is the caller's to remove."""
@@ -161,7 +154,6 @@ class SqlPeopleStore(QueueingStore):
             connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (people_lane(path),))
 
         await self._write(forget)
-        self._on_change(space, PREFERENCES, user_id)
 
     async def file(self, path: str) -> PeopleFile | None:
         found = await self._database.one(f"{FILES} WHERE path = ?", (path,))
@@ -202,29 +194,19 @@ class SqlPeopleStore(QueueingStore):
         """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed."""
         space, kind, key = holds.space, _kind(holds), _key(holds)
 
-        def take_in(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-            renamed = connection.execute(
-                "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?) RETURNING space, kind, key",
+        def take_in(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)",
                 (path, space, kind, key),
-            ).fetchall()
+            )
             _store(connection, holds, path)
             connection.execute(HELD_BY_FILE, (path, digest, space, kind, key))
-            return [*renamed, (space, kind, key)]
 
-        for changed in await self._write(take_in):
-            self._on_change(*changed)
+        await self._write(take_in)
 
     async def let_go(self, path: str) -> bool:
         """A person removed the file: what it held is in force no longer. False where it has yet to be written."""
-        gone = await self._write(
-            lambda connection: connection.execute(
-                "DELETE FROM people WHERE path = ? AND written = revision RETURNING space, kind, key",
-                (path,),
-            ).fetchone()
-        )
-        if gone is not None:
-            self._on_change(*gone)
-        return gone is not None
+        return await self._update("DELETE FROM people WHERE path = ? AND written = revision", path) > 0
 
     async def write_anew(self, path: str) -> None:
         """The file is gone and comes back: it has yet to be written."""
@@ -240,14 +222,9 @@ class SqlPeopleStore(QueueingStore):
             _queue(connection, path.partition("/")[0] if row is None else row[0], path, now)
 
         await self._write(queue)
-        self._on_due(now)
 
-    async def _update(self, sql: str, *parameters: object) -> None:
-        await self._write(lambda connection: connection.execute(sql, parameters).rowcount)
-
-    def _tell(self, space: str, kind: str, key: str, now: int) -> None:
-        self._on_due(now)
-        self._on_change(space, kind, key)
+    async def _update(self, sql: str, *parameters: object) -> int:
+        return await self._write(lambda connection: connection.execute(sql, parameters).rowcount)
 
 
 def _value(connection: sqlite3.Connection, space: str, kind: str, key: str) -> str | None:
