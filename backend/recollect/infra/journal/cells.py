@@ -16,6 +16,7 @@ from recollect.infra.journal.entry_rows import queue_entry_jobs
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
+    T_TURN_COLUMNS,
     THREAD_COLUMNS,
     TURN_COLUMNS,
     NewJob,
@@ -35,8 +36,7 @@ StrategiesOf = Callable[[ClosedCell, int], Sequence[EntryJob]]
 """What follows from a memcell that is closed now."""
 
 OLDEST_BUFFERED = f"""
-SELECT {", ".join("t." + name.strip() for name in TURN_COLUMNS.split(","))}
-FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
+SELECT {T_TURN_COLUMNS} FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
 WHERE b.thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)
     AND t.position < {FIRST_OPEN.format("b.thread_pk")}
 ORDER BY t.position LIMIT ?"""
@@ -207,10 +207,6 @@ def insert_cell(
 _LOOK_BACK = 200
 """A prompt holds hardly more messages before the cell."""
 
-CELL = f"""
-SELECT h.pk, c.turn_ids_json, {", ".join("h." + name.strip() for name in THREAD_COLUMNS.split(","))}
-FROM memcell c JOIN threads h ON h.pk = c.thread_pk WHERE h.space = ? AND h.thread_id = ? AND c.memcell_id = ?"""
-
 CELLS_OF_OWNER = """
 SELECT c.memcell_id, h.thread_id FROM memcell c JOIN threads h ON h.pk = c.thread_pk
 WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND (:thread_id IS NULL OR h.thread_id = :thread_id)
@@ -234,7 +230,11 @@ class SqlCellTexts:
 
     async def cell(self, space: str, thread_id: str, memcell_id: str) -> StoredCell | None:
         """None where it is no longer there, or not as it was closed."""
-        found = await self._database.one(CELL, (space, thread_id, memcell_id))
+        found = await self._database.one(
+            "SELECT turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"
+            " WHERE h.space = ? AND h.thread_id = ? AND c.memcell_id = ?",
+            (space, thread_id, memcell_id),
+        )
         if found is None:
             return None
         return await self._stored(space, thread_id, memcell_id, json.loads(found["turn_ids_json"]))
@@ -251,9 +251,8 @@ class SqlCellTexts:
     ) -> list[tuple[str, str]]:
         """The ids of threads and memcells, in the order in which they were closed."""
         bound = {"space": space, "user_id": user_id, "thread_id": thread_id}
-        return [
-            (row["thread_id"], row["memcell_id"]) for row in await self._database.read(CELLS_OF_OWNER, bound)
-        ]
+        found = await self._database.read(CELLS_OF_OWNER, bound)
+        return [(row["thread_id"], row["memcell_id"]) for row in found]
 
     @read_transaction
     def _stored(
@@ -317,19 +316,9 @@ class SqlModelAnswers:
         self, space: str, thread_id: str, cell: str, name: str, digest: str, answer: KeptAnswer
     ) -> None:
         """The first answer to a prompt stays. Nothing is kept of a thread that is gone."""
-        key = thread_key(space, thread_id)
-        told = (
-            space,
-            cell,
-            name,
-            digest,
-            key,
-            answer.text,
-            answer.model,
-            dumped(answer.usage),
-            self._clock(),
-        )
-        await self._database.execute(KEEP, (*told, space, thread_id))
+        asked = (space, cell, name, digest, thread_key(space, thread_id))
+        told = (answer.text, answer.model, dumped(answer.usage), self._clock())
+        await self._database.execute(KEEP, (*asked, *told, space, thread_id))
 
     async def forget_cells(self, space: str, cells: Iterable[str]) -> None:
         forget = "DELETE FROM model_answers WHERE space = ? AND cell = ?"

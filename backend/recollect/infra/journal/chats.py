@@ -25,7 +25,6 @@ from recollect.infra.journal.chat_rows import (
     row_of_answer,
     rows_of_request,
     settle_turns,
-    thread_pk_of,
     update_turn,
     write_answer,
 )
@@ -43,7 +42,7 @@ from recollect.infra.journal.prompts import (
     read_prompt,
     set_payload,
 )
-from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, turn_of
+from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns, turn_of
 from recollect.infra.journal.turns import queue_follow_up
 
 INTERRUPTED = "the server stopped before the answer was complete"
@@ -208,7 +207,7 @@ class SqlChatStore(QueueingStore):
         holding: Sequence[int] = (),
     ) -> list[JsonObject] | None:
         """The thread's last prompt with its answer; None where that epoch has ended, or began after those places."""
-        pk = thread_pk_of(connection, space, thread_id)
+        (pk,) = thread_columns(connection, space, thread_id)
         last = last_prompt(connection, pk)
         if last is None or last.epoch != (last.epoch if epoch is None else epoch):
             return None

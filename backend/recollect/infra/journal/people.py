@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -312,7 +312,7 @@ class SqlKeyStore:
 
     async def load(self) -> None:
         found = await self._database.read(f"SELECT hash, {KEY_COLUMNS} FROM api_keys WHERE revoked IS NULL")
-        self._in_force = {row["hash"]: _key_of(row) for row in found}
+        self._in_force = {row["hash"]: made(ApiKey, row) for row in found}
 
     def any_in_force(self) -> bool:
         return bool(self._in_force)
@@ -328,12 +328,12 @@ class SqlKeyStore:
 
     async def list_keys(self) -> list[ApiKey]:
         found = await self._database.read(f"SELECT {KEY_COLUMNS} FROM api_keys ORDER BY created, key_id")
-        return [_key_of(row) for row in found]
+        return [made(ApiKey, row) for row in found]
 
     async def list_with_hashes(self) -> list[tuple[ApiKey, str]]:
         """For carrying keys over into another journal."""
         found = await self._database.read(f"SELECT hash, {KEY_COLUMNS} FROM api_keys ORDER BY created")
-        return [(_key_of(row), row["hash"]) for row in found]
+        return [(made(ApiKey, row), row["hash"]) for row in found]
 
     async def revoke(self, key_id: str, now: int) -> ApiKey:
         """In force no longer from the moment this returns."""
@@ -341,11 +341,7 @@ class SqlKeyStore:
             "UPDATE api_keys SET revoked = coalesce(revoked, ?) WHERE key_id = ?", (now, key_id)
         )
         await self.load()
-        for key in await self.list_keys():
-            if key.key_id == key_id:
-                return key
-        raise NotFound(f"there is no key {key_id!r}", field="key_id")
-
-
-def _key_of(row: Mapping[str, Any]) -> ApiKey:
-    return made(ApiKey, row)
+        found = await self._database.one(f"SELECT {KEY_COLUMNS} FROM api_keys WHERE key_id = ?", (key_id,))
+        if found is None:
+            raise NotFound(f"there is no key {key_id!r}", field="key_id")
+        return made(ApiKey, found)
