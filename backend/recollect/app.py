@@ -159,7 +159,7 @@ class App(Assembly):
             self.people,
             self.notes,
             self.search.forgetter,
-            Rework(self.cell_texts, self.job_queue, self.tuning, self.clock),
+            Rework(self.cell_texts, self.entry_store, self.tuning, self.clock),
         )
 
     @property

@@ -23,11 +23,9 @@ from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
-from recollect.infra.journal.entry_rows import SqlJobQueue
-from recollect.infra.journal.files import SqlImageReferences, SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.history_matching import SqlChainStore
-from recollect.infra.journal.importer import SqlCopier
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
@@ -179,7 +177,7 @@ class Assembly:
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.images = Images(
             ImageFiles(self.vault, fail_points=self.fail_points),
-            SqlImageReferences(self.database),
+            self.THREADS,
             self.vault,
         )
         self.transcriber = Transcriber(
@@ -209,9 +207,8 @@ class Assembly:
         self.entries = Entries(
             self.entry_store, self.THREADS, self.transcripts, self._after_a_person, self.memory_locks
         )
-        self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)
         self.reprocessor = Reprocessor(
-            self.THREADS, self.cell_texts, self.model_answers, self.job_queue, self.tuning
+            self.THREADS, self.cell_texts, self.model_answers, self.entry_store, self.tuning
         )
         self.shelf = SkillShelf(
             self.vault, self.skill_files, self.transcriber.reports, self.fail_points, self.memory_locks
@@ -242,7 +239,6 @@ class Assembly:
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()
-        self.copier = SqlCopier(self.database)
         self.metrics = Metrics()
         self.talking: Talking = self.build_talking()
 

@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from recollect.domain.entries.consolidate import matter_key
@@ -23,7 +22,6 @@ from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
-from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     NewJob,
     add_causes,
@@ -145,11 +143,11 @@ def new_place(connection: sqlite3.Connection, known: KnownEntry) -> str:
     path = entry_path(known.owner, known.kind, known.entry.when)
     if known.kind == PROFILE:
         return path
-    for part in count(2):
-        following = entry_path(known.owner, known.kind, known.entry.when, part)
-        if connection.execute("SELECT 1 FROM entry_files WHERE path = ?", (following,)).fetchone() is None:
-            break
-        path = following
+    part, is_known = 2, "SELECT 1 FROM entry_files WHERE path = ?"
+    while connection.execute(
+        is_known, (following := entry_path(known.owner, known.kind, known.entry.when, part),)
+    ).fetchone():
+        path, part = following, part + 1
     size = "SELECT coalesce(sum(size), 0) FROM entries WHERE path = ?"
     return following if connection.execute(size, (path,)).fetchone()[0] >= PART_BYTES else path
 
@@ -225,12 +223,3 @@ def _is_its_turn(connection: sqlite3.Connection, job: EntryJob) -> bool:
         "DELETE FROM strategy_counts WHERE lane = ? AND strategy = ?", (job.lane, job.payload["strategy"])
     )
     return True
-
-
-class SqlJobQueue(QueueingStore):
-    """Queues work that no other change of the journal goes with."""
-
-    async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None:
-        """Durable when it returns."""
-        now = self._clock()
-        await self._queue(lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now))

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from recollect.domain.identity import thread_key, turn_digest, turn_number
-from recollect.domain.images import references_in
 from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, Turn
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
@@ -285,19 +284,3 @@ class SqlNoteStore:
 
     async def _found(self, sql: str, *bound: str) -> list[Note]:
         return [made(Note, row) for row in await self._database.read(sql, bound)]
-
-
-REFERRING = """
-SELECT t.parts_json FROM turns t JOIN threads h ON h.pk = t.thread_pk
-WHERE h.space = ? AND h.user_id = ? AND t.parts_json LIKE '%vault:images/%'"""
-
-
-class SqlImageReferences:
-    """Asked when something was forgotten, and only for users who have images."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def referred(self, space: str, user_id: str) -> set[str]:
-        found = await self._database.read(REFERRING, (space, user_id))
-        return {name for row in found for name in references_in(row["parts_json"])}

@@ -1,11 +1,8 @@
-"""Taking whole threads into an empty journal, and copying a journal that is in use."""
+"""Taking whole threads into an empty journal."""
 
-import asyncio
-import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from recollect.domain.access import ApiKey
 from recollect.domain.forgetting import TombstoneFile
@@ -80,30 +77,6 @@ class SqlImporter:
             for key, secret_hash in keys
         ]
         await self._database.execute_many(ADD_KEY, rows)
-
-
-class SqlCopier:
-    """SQLite's own online backup, on a connection of its own."""
-
-    def __init__(self, database: Database) -> None:
-        self._path = database.path
-
-    async def copy_to(self, path: Path) -> None:
-        await asyncio.to_thread(self._copy, path)
-
-    def _copy(self, path: Path) -> None:
-        source, target = sqlite3.connect(self._path), sqlite3.connect(path)
-        try:
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")
-        finally:
-            source.close()
-            target.close()
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:

@@ -256,28 +256,20 @@ class SqlJobStore:
         ids = json.dumps(list(job_ids))
         return await self._database.execute(HASTEN, {"ids": ids, "now": now})
 
-    async def revive(self, job_id: int, now: int) -> Job:
+    @write_transaction
+    def revive(self, connection: sqlite3.Connection, job_id: int, now: int) -> Job:
         """Queue a dead job again, with a clean slate."""
-
-        def revive(connection: sqlite3.Connection) -> None:
-            dead = connection.execute(
-                "SELECT lane, kind, dedupe FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
-            ).fetchone()
-            if dead is None:
-                raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
-            connection.execute(
-                "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
-            )
-            connection.execute(
-                "UPDATE jobs SET state = 'queued', attempts = 0, interruptions = 0, run_at = ? WHERE pk = ?",
-                (now, job_id),
-            )
-
-        await self._database.write(revive)
-        job = await self.get(job_id)
-        if job is None:
-            raise NotFound(f"job {job_id} is done already")
-        return job
+        dead = connection.execute(
+            "SELECT lane, kind, dedupe FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
+        ).fetchone()
+        if dead is None:
+            raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
+        connection.execute(
+            "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
+        )
+        revived = "UPDATE jobs SET state = 'queued', attempts = 0, interruptions = 0, run_at = ? WHERE pk = ?"
+        (row,) = named_rows(connection, f"{revived} RETURNING {JOB_COLUMNS}", (now, job_id))
+        return _job_of(row)
 
     async def _settle(self, sql: str, job: Job, parameters: dict[str, Any]) -> bool:
         mine = "pk = :pk AND claims = :claims AND state = 'running'"

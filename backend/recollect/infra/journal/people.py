@@ -17,6 +17,7 @@ from recollect.infra.journal.rows import NewJob, dumped, made, queue_jobs
 
 Holds = Preset | Preferences
 T = TypeVar("T")
+P = TypeVar("P", Preset, Preferences)
 _EVERYTHING = -1
 _MOST_KNOWN = 1000
 
@@ -99,14 +100,10 @@ class SqlPeopleStore(QueueingStore):
         self, space: str, name: str, change: Callable[[Preset | None], Preset]
     ) -> tuple[Preset, bool]:
         """Put what `change` makes of the preset there is; True where there was none. What it raises changes nothing."""
-        key, now = preset_key(name), self._clock()
 
         def work(connection: sqlite3.Connection) -> tuple[Preset, bool]:
-            before = _preset_of(space, _value(connection, space, PRESET, key))
-            after = change(before)
-            if after != before:
-                _put(connection, after, now)
-            return after, before is None
+            before = _preset_of(space, _value(connection, space, PRESET, preset_key(name)))
+            return self._put(connection, before, change(before)), before is None
 
         return await self._write(work)
 
@@ -134,14 +131,10 @@ class SqlPeopleStore(QueueingStore):
         self, space: str, user_id: str, change: Callable[[Preferences], Preferences]
     ) -> Preferences:
         """Put what `change` makes of the preferences there are. What it raises changes nothing."""
-        now = self._clock()
 
         def work(connection: sqlite3.Connection) -> Preferences:
             before = _preferences_of(space, user_id, _value(connection, space, PREFERENCES, user_id))
-            after = change(before)
-            if after != before:
-                _put(connection, after, now)
-            return after
+            return self._put(connection, before, change(before))
 
         return await self._write(work)
 
@@ -223,6 +216,11 @@ class SqlPeopleStore(QueueingStore):
 
         await self._write(queue)
 
+    def _put(self, connection: sqlite3.Connection, before: Holds | None, after: P) -> P:
+        if after != before:
+            _queue(connection, after.space, _store(connection, after, None), self._clock())
+        return after
+
     async def _update(self, sql: str, *parameters: object) -> int:
         return await self._write(lambda connection: connection.execute(sql, parameters).rowcount)
 
@@ -230,10 +228,6 @@ class SqlPeopleStore(QueueingStore):
 def _value(connection: sqlite3.Connection, space: str, kind: str, key: str) -> str | None:
     row = connection.execute(VALUE, (space, kind, key)).fetchone()
     return None if row is None else row[0]
-
-
-def _put(connection: sqlite3.Connection, holds: Holds, now: int) -> None:
-    _queue(connection, holds.space, _store(connection, holds, None), now)
 
 
 def _store(connection: sqlite3.Connection, holds: Holds, path: str | None) -> str:

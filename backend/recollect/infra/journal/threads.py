@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from recollect.domain.identity import turn_number
+from recollect.domain.images import references_in
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import read_transaction
@@ -122,6 +123,15 @@ class SqlThreadStore(QueueingStore):
             (turn_number(turn_id), space, thread_id),
         )
         return None if found is None else turn_of(found)
+
+    async def images_shown(self, space: str, user_id: str) -> set[str]:
+        """The names of all images that turns of a user show. Reads every turn that has any."""
+        found = await self._database.read(
+            "SELECT t.parts_json FROM turns t JOIN threads h ON h.pk = t.thread_pk"
+            " WHERE h.space = ? AND h.user_id = ? AND t.parts_json LIKE '%vault:images/%'",
+            (space, user_id),
+        )
+        return {name for row in found for name in references_in(row["parts_json"])}
 
     async def idle_incognito(self, before: int) -> list[Thread]:
         """Incognito threads, of every space, whose newest message came before that time."""
