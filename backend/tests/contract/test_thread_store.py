@@ -175,14 +175,6 @@ async def test_a_turn_that_is_not_there_is_not_found(journal: Journal, turn_id: 
     assert await journal.threads.get_turn("t1", turn_id) is None
 
 
-async def test_what_the_caller_keeps_of_a_turn_changes_nothing(journal: Journal) -> None:
-    parts = [{"type": "text"}]
-    await journal.threads.add_turn("t1", NewTurn("user", "a", START, "ann", parts=parts))
-    parts[0]["type"] = "changed"
-    (turn,) = await journal.threads.get_history("t1")
-    assert turn.parts == [{"type": "text"}]
-
-
 # Threads
 
 
