@@ -85,7 +85,12 @@ class App(Assembly):
             self.talking.backends, self.talking.models, self.chats, self.THREADS, self.images
         )
         boundaries = Boundaries(
-            self.cells, boundary_rules(self.settings), model, self.fail_points, self.clock
+            self.cells,
+            boundary_rules(self.settings),
+            model,
+            self.fail_points,
+            self.clock,
+            strategies=lambda closed, now: self.tuning().after_cell(closed, now),
         )
         asking: dict[str, Handler] = {
             BOUNDARY: boundaries.look,
@@ -154,7 +159,7 @@ class App(Assembly):
             self.people,
             self.notes,
             self.search.forgetter,
-            Rework(self.cell_texts, self.job_queue, self.tuning, self.clock),
+            Rework(self.cell_texts, self.entry_store, self.tuning, self.clock),
         )
 
     @property

@@ -23,16 +23,13 @@ from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
-from recollect.infra.journal.entry_rows import SqlJobQueue
-from recollect.infra.journal.files import SqlImageReferences, SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.history_matching import SqlChainStore
-from recollect.infra.journal.importer import SqlCopier
 from recollect.infra.journal.index import SqlIndexLedger
-from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
@@ -163,13 +160,7 @@ class Assembly:
         self.chains = SqlChainStore(self.database)
         self.people = SqlPeopleStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)
-        self.cells = SqlCellStore(
-            self.database,
-            clock=clock,
-            schedule=schedule,
-            on_due=self.jobs.notify,
-            strategies=lambda closed, now: self.tuning().after_cell(closed, now),
-        )
+        self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
         self.quiet_threads = QuietThreads(self.cells, clock=clock, gap_ms=boundary_rules(settings).gap_ms)
         self.cell_texts = SqlCellTexts(self.database)
         self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
@@ -182,7 +173,7 @@ class Assembly:
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.images = Images(
             ImageFiles(self.vault, fail_points=self.fail_points),
-            SqlImageReferences(self.database),
+            self.THREADS,
             self.vault,
         )
         self.transcriber = Transcriber(
@@ -211,9 +202,8 @@ class Assembly:
         self.entries = Entries(
             self.entry_store, self.THREADS, self.transcripts, self._after_a_person, self.memory_locks
         )
-        self.job_queue = SqlJobQueue(self.database, clock=clock, on_due=self.jobs.notify)
         self.reprocessor = Reprocessor(
-            self.THREADS, self.cell_texts, self.model_answers, self.job_queue, self.tuning
+            self.THREADS, self.cell_texts, self.model_answers, self.entry_store, self.tuning
         )
         self.shelf = SkillShelf(
             self.vault, self.skill_files, self.transcriber.reports, self.fail_points, self.memory_locks
@@ -243,7 +233,6 @@ class Assembly:
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()
-        self.copier = SqlCopier(self.database)
         self.metrics = Metrics()
         self.talking: Talking = self.build_talking()
 

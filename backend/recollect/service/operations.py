@@ -11,7 +11,7 @@ from recollect.domain.llm import BackendFacts
 from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
 from recollect.infra.archive import pack, unpack
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.importer import SqlCopier
+from recollect.infra.journal.connection import copy_journal
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
@@ -102,7 +102,7 @@ JOURNAL_NAME = "journal.db"
 async def backup(
     caller: Caller,
     jobs: JobEngine,
-    journal: SqlCopier,
+    journal: Path,
     vault: Vault,
     target: Path,
     files: Callable[[], dict[str, Path]],
@@ -121,7 +121,7 @@ async def backup(
     copy = target.with_name(target.name + ".journal")
     try:
         async with jobs.paused(WRITES_FILES):
-            await journal.copy_to(copy)
+            await asyncio.to_thread(copy_journal, journal, copy)
             packed = {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}
             await asyncio.to_thread(pack, target, packed, progress)
     finally:

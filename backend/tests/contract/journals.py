@@ -17,14 +17,12 @@ from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.entry_rows import SqlJobQueue
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.history_matching import SqlChainStore
 from recollect.infra.journal.importer import SqlImporter
-from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
 from tests.fakes import START, FakeClock
 
 BOUNDARY_EVERY = 4
@@ -91,7 +89,6 @@ class Journal:
         self.notes = SqlNoteStore(database)
         self.entries = SqlEntryStore(database, clock=clock)
         self.people = SqlPeopleStore(database, clock=clock)
-        self._queue = SqlJobQueue(database, clock=clock, on_due=lambda due: None)
 
     async def waiting(self) -> list[Job]:
         """The jobs of the default space, oldest first."""
@@ -99,7 +96,7 @@ class Journal:
 
     async def queue(self, thread_id: str, job: EntryJob) -> None:
         """Queue work about a thread of the default space."""
-        await self._queue.queue("default", thread_id, [job])
+        await self.entries.queue("default", thread_id, [job])
 
     async def execute(self, sql: str, *values: Any) -> None:
         """Change rows past the stores."""

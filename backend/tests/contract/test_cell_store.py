@@ -69,13 +69,15 @@ async def test_several_cells_close_together_oldest_first(journal: Journal) -> No
     assert await journal.cells.count_buffered("default", "t1") == 0
 
 
-async def test_what_is_closed_cannot_be_closed_again(journal: Journal) -> None:
+async def test_what_is_closed_or_skipped_or_of_another_space_cannot_be_closed(journal: Journal) -> None:
     a, b = await filled(journal, "a", "b")
     await journal.cells.close("default", "t1", [cell_of(a)], "rules")
-    with pytest.raises(NotFound):
-        await journal.cells.close("default", "t1", [cell_of(a)], "rules")
-    with pytest.raises(NotFound):
-        await journal.cells.close("default", "t1", [cell_of(a, b)], "rules")
+    skipped = await journal.threads.add_turn("t1", NewTurn("system", "be kind", START, "app"))
+    await journal.add("t1", "here", space="other")
+    again, both, system = cell_of(a), cell_of(a, b), cell_of(skipped)
+    for space, cell in (("default", again), ("default", both), ("default", system), ("other", cell_of(b))):
+        with pytest.raises(NotFound):
+            await journal.cells.close(space, "t1", [cell], "rules")
     assert await buffered(journal) == ["b"]
     assert len(await journal.cells.list_cells("default", "t1")) == 1
 
@@ -96,33 +98,15 @@ async def test_two_cells_that_claim_one_turn_are_both_refused(journal: Journal) 
     assert await buffered(journal) == ["a", "b"]
 
 
-async def test_a_skipped_turn_cannot_be_closed(journal: Journal) -> None:
-    skipped = await journal.threads.add_turn("t1", NewTurn("system", "be kind", START, "app"))
-    with pytest.raises(NotFound):
-        await journal.cells.close("default", "t1", [cell_of(skipped)], "rules")
-
-
 async def test_a_forgotten_turn_cannot_be_closed(journal: Journal) -> None:
-    (a,) = await filled(journal, "a")
-    await journal.threads.clear_thread("t1")
-    with pytest.raises(NotFound):
-        await journal.cells.close("default", "t1", [cell_of(a)], "rules")
-    assert await journal.cells.list_cells("default", "t1") == []
-
-
-async def test_a_cell_of_a_thread_that_is_gone_cannot_be_closed(journal: Journal) -> None:
     (a,) = await filled(journal, "a")
     await journal.threads.delete_thread("t1")
     with pytest.raises(NotFound):
         await journal.cells.close("default", "t1", [cell_of(a)], "rules")
-
-
-async def test_a_turn_of_another_space_cannot_be_closed(journal: Journal) -> None:
-    (a,) = await filled(journal, "a")
-    await journal.threads.append(Append("other", "t1", [NewTurn("system", "x", START, "app")]))
+    await journal.add("t1", "b")
     with pytest.raises(NotFound):
-        await journal.cells.close("other", "t1", [cell_of(a)], "rules")
-    assert await buffered(journal) == ["a"]
+        await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    assert await journal.cells.list_cells("default", "t1") == []
 
 
 async def test_closing_queues_the_transcript(journal: Journal) -> None:
@@ -144,7 +128,7 @@ async def test_closing_nothing_changes_nothing(journal: Journal) -> None:
 async def test_forgetting_takes_buffer_and_cells_along(journal: Journal) -> None:
     a, _ = await filled(journal, "a", "b")
     await journal.cells.close("default", "t1", [cell_of(a)], "rules")
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     assert await journal.cells.count_buffered("default", "t1") == 0
     assert await journal.cells.list_cells("default", "t1") == []
 

@@ -294,7 +294,7 @@ async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chat
     asked = await journal.ask("one", key="k")
     await journal.send(asked, "one", block=ContextBlock("[Context]"), block_position=1)
     await journal.answer(asked, "first")
-    await journal.threads.clear_thread("t")
+    await journal.threads.delete_thread("t")
     again = await journal.ask("two")
     found = await journal.chats.conversation(again, 10)
     assert (found.path, found.epoch, found.last_prompt) == ((), None, None)

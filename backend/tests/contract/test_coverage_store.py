@@ -106,7 +106,7 @@ async def test_a_sound_journal_contradicts_itself_nowhere(journal: Journal) -> N
     await journal.add("t1", "a", "b", "c")
     a, *_ = await journal.threads.get_history("t1")
     await journal.cells.close("default", "t1", [cell_of(a)], "rules")
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     await journal.add("t1", "d")
     assert await journal.coverage.inconsistencies() == []
 
@@ -126,7 +126,7 @@ _turns = st.builds(
 )
 _append = st.tuples(st.just("append"), _threads, _users, st.lists(_turns, min_size=1, max_size=4))
 _close = st.tuples(st.just("close"), _threads, st.integers(0, 3), st.integers(1, 3))
-_forget = st.tuples(st.sampled_from(["clear_thread", "delete_thread"]), _threads)
+_forget = st.tuples(st.just("forget"), _threads)
 _steps = st.lists(st.one_of(_append, _append, _close, _forget), max_size=14)
 
 
@@ -178,6 +178,6 @@ async def _take(journal: Journal, space: str, step: tuple[object, ...]) -> int:
             cell = cell_of(*open_turns[first:], space=space, thread_id=thread_id)
             if cell.turn_ids:
                 await journal.cells.close(space, thread_id, [cell], "rules")
-        case (str(forget), str(thread_id)):
-            await getattr(journal.threads, forget)(thread_id, space=space)
+        case ("forget", str(thread_id)):
+            await journal.threads.delete_thread(thread_id, space=space)
     return 0

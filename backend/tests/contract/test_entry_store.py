@@ -1,8 +1,6 @@
 """What the store of entries and the store of model answers promise."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
@@ -22,15 +20,13 @@ from recollect.domain.entries.entry import (
     Source,
     text_key,
 )
-from recollect.domain.job import ENTRIES, Job
-from recollect.domain.model import Entry, NewTurn
+from recollect.domain.job import ENTRIES
+from recollect.domain.model import Entry
 from recollect.domain.strategy import HELD, own_lane
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.cells import SqlModelAnswers
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.jobs import SqlJobStore
-from tests.contract.journals import sqlite_journal
+from recollect.infra.journal.forgetting import SqlForgetting
+from tests.contract.journals import Journal
 from tests.fakes import START
 
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -53,15 +49,15 @@ def reworded(known: KnownEntry, text: str) -> KnownEntry:
     return replace(known, entry=replace(known.entry, text=text))
 
 
-@dataclass(frozen=True)
 class Entries:
     """The stores, and what a test needs to see what they did."""
 
-    store: SqlEntryStore
-    answers: SqlModelAnswers
-    jobs: Callable[[], Awaitable[list[Job]]]
-    receipts: Callable[[], Awaitable[list[tuple[str, str]]]]
-    add_thread: Callable[[str], Awaitable[object]]
+    def __init__(self, journal: Journal) -> None:
+        self.journal, self.store, self.jobs = journal, journal.entries, journal.waiting
+        self.answers = SqlModelAnswers(journal.database, clock=journal.clock)
+
+    async def add_thread(self, thread_id: str) -> None:
+        await self.journal.add(thread_id, "I live in Berlin.", user_id="ann")
 
     async def put(self, *known: KnownEntry, actor: Actor = "extraction", cause: str = "read") -> None:
         await self.store.apply(EntryChange(known[0].space, known[0].owner, actor, cause, known))
@@ -84,28 +80,8 @@ class Entries:
 
 
 @pytest.fixture
-async def entries(tmp_path: Path) -> AsyncIterator[Entries]:
-    async with sqlite_journal(tmp_path / "journal.db") as real:
-        database = Database(tmp_path / "journal.db")
-        await database.open()
-        jobs = SqlJobStore(database)
-
-        async def told() -> list[tuple[str, str]]:
-            found = await database.read("SELECT subject, stage FROM receipts ORDER BY pk")
-            return [(row["subject"], row["stage"]) for row in found]
-
-        yield Entries(
-            SqlEntryStore(database, clock=real.clock),
-            SqlModelAnswers(database, clock=real.clock),
-            lambda: jobs.list_jobs(space=None, user_id=None, state=None, limit=100, after=0),
-            told,
-            lambda name: real.threads.add_turn(name, _said(), user_id="ann"),
-        )
-        await database.close()
-
-
-def _said() -> NewTurn:
-    return NewTurn("user", "I live in Berlin.", START, "ann")
+def entries(journal: Journal) -> Entries:
+    return Entries(journal)
 
 
 async def test_an_entry_is_there_as_it_was_put_with_its_file_and_first_revision(entries: Entries) -> None:
@@ -420,7 +396,8 @@ async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entr
     receipt = EntryReceipt("t1", "c-1", "facts", {"wrote": 1})
     for _ in range(2):
         await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
-    assert await entries.receipts() == [("c-1", "facts")]
+    found = await entries.journal.database.read("SELECT subject, stage FROM receipts")
+    assert [tuple(row.values()) for row in found] == [("c-1", "facts")]
 
 
 async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) -> None:
@@ -469,7 +446,8 @@ async def test_of_a_forgotten_owner_nothing_is_known(entries: Entries) -> None:
     await entries.put(fact(), fact("fa-2", "Ann has a cat."))
     await entries.remove("fa-2", bury=True)
     await entries.put(of(BOB, fact("fa-3", "Bob's.")))
-    await entries.store.forget_owner("default", ANN)
+    journal = entries.journal
+    await SqlForgetting(journal.database, clock=journal.clock).forget_owner("default", "ann")
     assert await entries.listed(owner=None) == ["fa-3"]
     assert await entries.store.buried("default", ANN) == []
     assert await entries.store.history("default", "fa-1") == []

@@ -8,7 +8,6 @@ from recollect.domain.images import image_name, reference
 from recollect.domain.model import Append, NewTurn
 from recollect.errors import StorageUnavailable
 from recollect.infra.image_files import ImageFiles
-from recollect.infra.journal.files import SqlImageReferences
 from tests.contract.journals import Journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
@@ -86,14 +85,13 @@ async def show(
 
 
 async def test_what_any_thread_of_a_user_shows_is_referred_to_until_it_is_forgotten(journal: Journal) -> None:
-    references = SqlImageReferences(journal.database)
     await show(journal, "t1", CAT_NAME, user_id="bob")
     await show(journal, "t2", CAT_NAME, space="work")
-    assert await references.referred(*ANN) == set()
+    assert await journal.threads.images_shown(*ANN) == set()
     await show(journal, "t3", CAT_NAME)
     await show(journal, "t4", CAT_NAME, DOG_NAME)
     await show(journal, "t5", DOG_NAME)
-    assert await references.referred(*ANN) == {CAT_NAME, DOG_NAME}
+    assert await journal.threads.images_shown(*ANN) == {CAT_NAME, DOG_NAME}
     await journal.threads.delete_thread("t3")
     await journal.threads.delete_thread("t4")
-    assert await references.referred(*ANN) == {DOG_NAME}
+    assert await journal.threads.images_shown(*ANN) == {DOG_NAME}

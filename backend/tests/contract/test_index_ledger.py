@@ -1,8 +1,6 @@
 """What the ledger of the index promises."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
@@ -10,13 +8,9 @@ from recollect.domain.entries.entry import Buried
 from recollect.domain.model import Append, NewTurn, Note, Thread
 from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.domain.vault_file import StoredPart
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
-from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
-from tests.fakes import START, FakeClock
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 G, OTHER = "g000001", "g000002"
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -26,17 +20,13 @@ BOBS = Note(f"{BOB}/notes/porto.md", BOB, "d3", 3000)
 BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2003\u2028\u2029\u202f\u205f\u3000"
 
 
-@dataclass(frozen=True)
 class Books:
     """A ledger with the journal and the notes that it is about."""
 
-    ledger: SqlIndexLedger
-    threads: SqlThreadStore
-    transcripts: SqlTranscriptStore
-    notes: SqlNoteStore
-    clock: FakeClock
-    bury: Callable[[str, str], Awaitable[None]]
-    """Space and id of an entry that a person deletes."""
+    def __init__(self, journal: Journal) -> None:
+        self.ledger = SqlIndexLedger(journal.database)
+        self.threads, self.transcripts = journal.threads, journal.transcripts
+        self.notes, self.entries, self.clock = journal.notes, journal.entries, journal.clock
 
     async def add(self, thread_id: str, *texts: str, user_id: str = "ann", space: str = "default") -> None:
         turns = [NewTurn("user", text, self.clock(), user_id) for text in texts]
@@ -60,24 +50,8 @@ class Books:
 
 
 @pytest.fixture
-async def books(tmp_path: Path) -> AsyncIterator[Books]:
-    database, clock = Database(tmp_path / "journal.db"), FakeClock()
-    await database.open()
-    entries = SqlEntryStore(database, clock=clock)
-
-    async def bury(space: str, entry_id: str) -> None:
-        await entries.bury(space, ANN, [Buried(entry_id, "facts", "c-1", ())])
-
-    schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
-    yield Books(
-        SqlIndexLedger(database),
-        SqlThreadStore(database, clock=clock, schedule=schedule),
-        SqlTranscriptStore(database),
-        SqlNoteStore(database),
-        clock,
-        bury,
-    )
-    await database.close()
+def books(journal: Journal) -> Books:
+    return Books(journal)
 
 
 async def test_a_generation_that_is_added_again_begins_anew(books: Books) -> None:
@@ -288,12 +262,12 @@ async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(bo
     assert await books.ledger.existing("default", owner, asked) == {("t1", 1), ("t1", 2)}
     assert await books.ledger.existing("default", "somebody else", asked) == set()
     assert await books.ledger.existing("acme", owner, asked) == set()
-    await books.threads.clear_thread("t1", space="default")
+    await books.threads.delete_thread("t1", space="default")
     assert await books.ledger.existing("default", owner, asked) == set()
 
 
 async def test_entries_are_buried_in_their_own_space_alone(books: Books) -> None:
-    await books.bury("default", "fa-1")
+    await books.entries.bury("default", ANN, [Buried("fa-1", "facts", "c-1", ())])
     assert await books.ledger.buried("default", ["fa-1", "fa-2"]) == {"fa-1"}
     assert await books.ledger.buried("acme", ["fa-1"]) == set()
     assert await books.ledger.buried("default", []) == set()

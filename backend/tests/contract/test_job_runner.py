@@ -1,8 +1,6 @@
 """What the engine promises of durable jobs. The clock stands still."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -10,27 +8,35 @@ from recollect.domain.job import Job, NotYet, Preempted
 from recollect.errors import NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob
-from tests.fakes import START, FakeClock
+from tests.contract.journals import Journal
+from tests.fakes import START
 from tests.job_bench import queue_now
 
 SOON = 5.0
 """More than any of these jobs takes; waited for only where something is wrong."""
 
 
-@dataclass
 class Bench:
     """A runner, a way to queue jobs for it, and what its handlers saw. Kinds: a, b, c."""
 
-    runner: JobEngine
-    database: Database
-    seen: list[str] = field(default_factory=list)
-    failures: dict[str, Exception] = field(default_factory=dict)
-    first_failures: dict[str, Exception] = field(default_factory=dict)
-    """What a handler raises the first time alone."""
-    started: list[Job] = field(default_factory=list)
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.runner = JobEngine(
+            SqlJobStore(journal.database),
+            clock=journal.clock,
+            workers=2,
+            lease_seconds=60,
+            max_attempts=1,
+            stop_seconds=1,
+            fail_points=FailPoints(),
+        )
+        self.seen: list[str] = []
+        self.started: list[Job] = []
+        self.failures: dict[str, Exception] = {}
+        self.first_failures: dict[str, Exception] = {}
+        """What a handler raises the first time alone."""
 
     async def queue(
         self,
@@ -43,7 +49,7 @@ class Bench:
     ) -> int:
         """A job that the handler sees by its name, in a lane of its own unless one is given."""
         job = NewJob(kind or "a", lane or name, space, name, START + due)
-        job_id = await queue_now(self.database, job, START)
+        job_id = await queue_now(self.journal.database, job, START)
         self.runner.notify(job.run_at)
         return job_id
 
@@ -58,23 +64,11 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    engine = JobEngine(
-        SqlJobStore(database),
-        clock=FakeClock(),
-        workers=2,
-        lease_seconds=60,
-        max_attempts=1,
-        stop_seconds=1,
-        fail_points=FailPoints(),
-    )
-    bench = Bench(engine, database)
-    await engine.start([dict.fromkeys("abc", bench.handle)])
+async def bench(journal: Journal) -> AsyncIterator[Bench]:
+    bench = Bench(journal)
+    await bench.runner.start([dict.fromkeys("abc", bench.handle)])
     yield bench
-    await engine.stop()
-    await database.close()
+    await bench.runner.stop()
 
 
 async def test_a_job_that_is_not_due_waits(bench: Bench) -> None:

@@ -1,30 +1,24 @@
 """What the store of presets and preferences promises."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from recollect.domain.job import PEOPLE, Job
-from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.jobs import SqlJobStore
-from recollect.infra.journal.people import SqlPeopleStore
-from tests.fakes import START, FakeClock
+from recollect.domain.job import PEOPLE
+from recollect.domain.people import PeopleFile, Preferences, Preset
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 PIRATE = Preset("default", "Pirate", "Answer like a pirate.", "Captain Hook", 0.7, 200, "qwen3-8b", "big")
 PATH = "default/presets/pirate.md"
 ANNS = "default/users/ann/preferences.md"
 
 
-@dataclass(frozen=True)
 class People:
     """The store, and what a test needs to see what it did."""
 
-    store: SqlPeopleStore
-    changes: list[tuple[str, str, str]]
-    jobs: Callable[[], Awaitable[list[Job]]]
+    def __init__(self, journal: Journal) -> None:
+        self.store, self.jobs = journal.people, journal.waiting
 
     async def put(self, preset: Preset) -> bool:
         return (await self.store.change_preset(preset.space, preset.name, lambda _: preset))[1]
@@ -37,19 +31,8 @@ class People:
 
 
 @pytest.fixture
-async def people(tmp_path: Path) -> AsyncIterator[People]:
-    clock = FakeClock()
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    changes: list[tuple[str, str, str]] = []
-    store = SqlPeopleStore(
-        database, clock=clock, on_change=lambda space, kind, key: changes.append((space, kind, key))
-    )
-    jobs = SqlJobStore(database)
-    yield People(
-        store, changes, lambda: jobs.list_jobs(space=None, user_id=None, state=None, limit=100, after=0)
-    )
-    await database.close()
+def people(journal: Journal) -> People:
+    return People(journal)
 
 
 async def test_a_space_has_its_own_presets_alone(people: People) -> None:
@@ -69,9 +52,8 @@ async def test_preferences_are_changed_one_by_one_and_are_their_users_alone(peop
     assert await store.preferences("work", "ann") == Preferences("work", "ann")
 
 
-async def test_a_change_is_told_and_its_file_is_to_be_written(people: People) -> None:
+async def test_the_file_of_what_changed_is_to_be_written(people: People) -> None:
     await people.put(PIRATE)
-    assert people.changes == [("default", PRESET, "pirate")]
     (job,) = await people.jobs()
     assert (job.kind, job.space, job.payload, job.run_at) == (PEOPLE, "default", {"path": PATH}, START)
     assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, revision=1)
@@ -82,7 +64,7 @@ async def test_what_is_put_as_it_is_already_is_no_change(people: People) -> None
     await people.put(PIRATE)
     file = await people.store.file(PATH)
     assert file is not None
-    assert (len(people.changes), file.revision) == (1, 1)
+    assert file.revision == 1
 
 
 async def test_files_of_one_preset_share_a_lane_and_others_do_not(people: People) -> None:
@@ -123,7 +105,6 @@ async def test_a_preset_that_was_renamed_in_its_file_has_its_old_name_no_longer(
     await people.store.take_in(PATH, PIRATE, "d1")
     await people.store.take_in(PATH, corsair, "d2")
     assert await people.store.presets("default") == [corsair]
-    assert people.changes[1:] == [("default", PRESET, "pirate"), ("default", PRESET, "corsair")]
 
 
 async def test_a_new_preset_gets_a_file_of_its_own_where_another_has_its_place(people: People) -> None:
@@ -145,4 +126,3 @@ async def test_of_a_forgotten_user_nothing_is_known_and_nothing_waits(people: Pe
     assert await people.store.preferences("default", "ann") == Preferences("default", "ann")
     assert await people.store.file(ANNS) is None
     assert [job.payload["path"] for job in await people.jobs()] == ["default/users/bob/preferences.md"]
-    assert people.changes[-1] == ("default", PREFERENCES, "ann")

@@ -1,57 +1,32 @@
 """What `THREADS` promises of forgetting."""
 
-from dataclasses import replace
-
 import pytest
 
-from recollect.domain.job import PURGE, TRANSCRIBE, Job
+from recollect.domain.job import PURGE, Job
 from recollect.domain.model import Append, Thread
 from recollect.errors import AlreadyExists, NotFound
 from tests.contract.journals import Journal, said
 from tests.fakes import START
 
-ANNS = Thread("default", "t1", "ann", START, START, title="Marta", tags=("family",))
 
-
-async def test_a_cleared_thread_is_empty_and_still_there(journal: Journal) -> None:
-    await journal.threads.create_thread(ANNS)
-    await journal.add("t1", "a", "b")
-    assert await journal.threads.clear_thread("t1") == 2
-    thread = await journal.threads.get_thread("t1")
-    assert thread is not None
-    assert (thread.title, thread.turn_count) == ("Marta", 0)
-    assert await journal.texts("t1") == []
-
-
-@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
-async def test_a_thread_that_is_not_there_cannot_be_forgotten(journal: Journal, forget: str) -> None:
+async def test_a_thread_that_is_not_there_cannot_be_forgotten(journal: Journal) -> None:
     with pytest.raises(NotFound):
-        await getattr(journal.threads, forget)("t1")
+        await journal.threads.delete_thread("t1")
 
 
-@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
-async def test_a_forgotten_message_is_refused_as_forgotten(journal: Journal, forget: str) -> None:
+async def test_a_forgotten_message_is_refused_as_forgotten(journal: Journal) -> None:
     append = Append("default", "t1", [said("a", "m1"), said("b", "m2")])
     await journal.threads.append(append)
-    await getattr(journal.threads, forget)("t1")
+    assert await journal.threads.delete_thread("t1") == 2
     receipts = await journal.threads.append(append)
     assert [(receipt.status, receipt.turn_id) for receipt in receipts] == [("forgotten", None)] * 2
     assert await journal.texts("t1") == []
 
 
-@pytest.mark.parametrize("forget", ["clear_thread", "delete_thread"])
-async def test_a_turn_id_is_never_used_again(journal: Journal, forget: str) -> None:
+async def test_a_turn_id_is_never_used_again(journal: Journal) -> None:
     await journal.add("t1", "a", "b")
-    await getattr(journal.threads, forget)("t1")
-    (receipt,) = await journal.add("t1", "c")
-    assert receipt.turn_id == "t-3"
-
-
-async def test_a_turn_id_is_not_used_again_after_clearing_and_deleting(journal: Journal) -> None:
-    await journal.add("t1", "a", "b")
-    await journal.threads.clear_thread("t1")
     await journal.threads.delete_thread("t1")
-    await journal.threads.create_thread(replace(ANNS, user_id="me"))
+    await journal.threads.create_thread(Thread("default", "t1", "me", START, START))
     (receipt,) = await journal.add("t1", "c")
     assert receipt.turn_id == "t-3"
 
@@ -66,7 +41,7 @@ async def test_what_one_user_forgot_another_never_learns_of(journal: Journal) ->
 
 async def test_add_turn_of_a_forgotten_message_names_the_field(journal: Journal) -> None:
     await journal.threads.add_turn("t1", said("a", "m1"))
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     with pytest.raises(AlreadyExists) as caught:
         await journal.threads.add_turn("t1", said("a", "m1"))
     assert caught.value.field == "message_id"
@@ -93,12 +68,6 @@ async def test_forgetting_a_second_owners_thread_leaves_the_purge_of_the_first(j
     assert [job.payload["user_id"] for job in await of_threads(journal)] == ["ann", "bob"]
 
 
-async def test_clearing_queues_a_fresh_transcript_behind_the_purge(journal: Journal) -> None:
-    await journal.add("t1", "a")
-    await journal.threads.clear_thread("t1")
-    assert [job.kind for job in await of_threads(journal)] == [PURGE, TRANSCRIBE]
-
-
 async def of_threads(journal: Journal) -> list[Job]:
     """Without the steps that make a forgotten thread's traces go from the whole home."""
     return [job for job in await journal.waiting() if "step" not in job.payload]
@@ -106,6 +75,6 @@ async def of_threads(journal: Journal) -> list[Job]:
 
 async def test_a_batch_that_repeats_an_id_is_taken_by_a_thread_that_forgot_others(journal: Journal) -> None:
     await journal.add("t1", "a")
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     batch = Append("default", "t1", [said("b", "m1"), said("b", "m1")])
     assert [receipt.status for receipt in await journal.threads.append(batch)] == ["accepted", "duplicate"]

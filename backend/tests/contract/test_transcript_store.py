@@ -79,12 +79,12 @@ async def test_new_tags_that_come_with_messages_make_part_one_stale(journal: Jou
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["recorded before", "recorded late"])
-async def test_clearing_a_thread_takes_its_parts_along(journal: Journal, late: bool) -> None:
+async def test_a_thread_that_is_deleted_takes_its_parts_along(journal: Journal, late: bool) -> None:
     await journal.add("t1", "a", "b")
     await journal.transcripts.announce("default", "t1", PLANNED)
     if not late:
         await journal.transcripts.record("default", "t1", WRITTEN, [])
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     if late:
         await journal.transcripts.record("default", "t1", WRITTEN, [])
     assert await journal.transcripts.parts("default", "t1") == []

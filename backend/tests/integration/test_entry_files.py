@@ -9,6 +9,7 @@ import pytest
 from recollect.domain.entries.entry import EntryChange
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.model import Note
+from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.service.vault.entry_import import import_entries
 from recollect.service.verify import entry_problems
 from tests.entry_house import ANN, DAY, SETTLED, TODAY, TOMORROW, House, entry_house, fact, rendered
@@ -136,7 +137,7 @@ async def test_the_vault_alone_brings_the_entries_back(house: House) -> None:
     await house.put(fact(1), fact(2), fact(3, when=START + DAY))
     await house.edit(TODAY, "> Ann likes number 1.", "> Ann loves number 1.", wait=SETTLED)
     before = await house.entries.list_entries("default", ANN)
-    await house.entries.forget_owner("default", ANN)
+    await house.journal.database.write(lambda connection: forget_entries_of(connection, "default", ANN))
     assert await house.texts() == []
     assert await import_entries(house.vault, house.store) == (3, [])
     back = await house.entries.list_entries("default", ANN)

@@ -217,7 +217,7 @@ async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: J
     backend.answer = cuts_after(4)
     looking = asyncio.create_task(boundaries(journal, backend).look(JOB))
     await eventually(lambda: backend.in_flight)
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     backend.release(100)
     with pytest.raises(NotFound):
         await looking

@@ -10,7 +10,6 @@ from recollect.domain.model import Append, JsonObject, NewTurn
 from recollect.domain.paths import transcript_path
 from recollect.errors import StorageUnavailable
 from recollect.infra.image_files import ImageFiles
-from recollect.infra.journal.files import SqlImageReferences
 from recollect.service.vault.images import Images, add_turn_with_images
 from tests.contract.journals import Journal
 from tests.fakes import START
@@ -28,7 +27,7 @@ def store(vault: PersonsVault) -> ImageFiles:
 
 @pytest.fixture
 def images(journal: Journal, store: ImageFiles, vault: PersonsVault) -> Images:
-    return Images(store, SqlImageReferences(journal.database), vault)
+    return Images(store, journal.threads, vault)
 
 
 def picture(url: str) -> JsonObject:

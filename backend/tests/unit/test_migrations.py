@@ -3,12 +3,12 @@
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine
 
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
 from recollect.infra.journal.connection import (
@@ -25,11 +25,9 @@ REFUSED = [("0001", SchemaTooOld), ("0013", SchemaTooOld), ("9999", SchemaTooNew
 
 
 @pytest.fixture
-def connection(tmp_path: Path) -> Iterator[Connection]:
-    engine = create_engine(f"sqlite:///{tmp_path}/journal.db")
-    with engine.connect() as connection:
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as connection:
         yield connection
-    engine.dispose()
 
 
 def test_the_code_knows_the_first_and_the_newest_migration() -> None:
@@ -39,19 +37,19 @@ def test_the_code_knows_the_first_and_the_newest_migration() -> None:
     assert (scripts.get_base(), scripts.get_current_head()) == (OLDEST, HEAD)
 
 
-def test_an_empty_file_is_brought_up_to_date(connection: Connection) -> None:
+def test_an_empty_file_is_brought_up_to_date(connection: sqlite3.Connection) -> None:
     assert current_revision(connection) is None
     assert upgrade_schema(connection)
     assert current_revision(connection) == HEAD
 
 
-def test_an_empty_journal_gets_the_schema_that_homes_have(connection: Connection) -> None:
+def test_an_empty_journal_gets_the_schema_that_homes_have(connection: sqlite3.Connection) -> None:
     upgrade_schema(connection)
-    made = connection.exec_driver_sql(
+    made = connection.execute(
         "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name != 'alembic_version' ORDER BY rowid"
-    ).scalars()
+    )
     golden = GOLDEN.read_text().removesuffix(";\n").split(";\n")
-    assert [without_spaces(sql) for sql in made] == [without_spaces(sql) for sql in golden]
+    assert [without_spaces(sql) for (sql,) in made] == [without_spaces(sql) for sql in golden]
 
 
 def without_spaces(sql: str) -> str:
@@ -59,16 +57,21 @@ def without_spaces(sql: str) -> str:
     return re.sub(r" ?([(),]) ?", r"\1", " ".join(sql.split()))
 
 
-def test_a_schema_that_is_up_to_date_is_left_alone(connection: Connection) -> None:
+def test_a_schema_that_is_up_to_date_is_left_alone(connection: sqlite3.Connection) -> None:
     upgrade_schema(connection)
     assert not upgrade_schema(connection)
 
 
-def test_an_upgrade_that_is_rolled_back_leaves_nothing(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
-    upgrade_schema(connection)
-    connection.exec_driver_sql("ROLLBACK")
-    assert connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0
+def test_an_upgrade_that_fails_leaves_nothing(connection: sqlite3.Connection) -> None:
+    def refuse(action: int, what: str | None, *_: str | None) -> int:
+        is_refused = action == sqlite3.SQLITE_CREATE_TABLE and what == "jobs"
+        return sqlite3.SQLITE_DENY if is_refused else sqlite3.SQLITE_OK
+
+    connection.set_authorizer(refuse)
+    with pytest.raises(sqlite3.DatabaseError):
+        upgrade_schema(connection)
+    connection.set_authorizer(None)
+    assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
 
 
 async def test_a_journal_opened_twice_is_upgraded_once(tmp_path: Path) -> None:
@@ -105,8 +108,8 @@ async def test_a_schema_from_which_no_migration_leads_on_is_refused_with_both_ve
     assert (tmp_path / "journal.db").read_bytes() == before
 
 
-def test_a_journal_that_is_too_old_is_refused_with_the_way_up(connection: Connection) -> None:
-    connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
-    connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0013')")
+def test_a_journal_that_is_too_old_is_refused_with_the_way_up(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+    connection.execute("INSERT INTO alembic_version VALUES ('0013')")
     with pytest.raises(SchemaTooOld, match=r"the last version before the schema was squashed once"):
         upgrade_schema(connection)

@@ -62,7 +62,7 @@ async def journal(journal: Journal, vault: PersonsVault) -> Journal:
     )
     await run_all(journal)
     await journal.threads.delete_thread("gone", space="work")
-    await journal.threads.clear_thread("t1", space="work")
+    await journal.threads.delete_thread("t1", space="work")
     await journal.threads.append(Append("work", "t1", [NewTurn("user", "new", START, "bob", "m2")], "bob"))
     await run_all(journal)
     return journal

@@ -128,7 +128,7 @@ async def test_a_summary_makes_way_for_a_chat(journal: Journal, store: SqlChatSt
 
 
 async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: Journal, store: SqlChatStore) -> None:
-    await journal.threads.clear_thread("t1")
+    await journal.threads.delete_thread("t1")
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)
     assert (await kept(journal), backend.calls) == ([], [])

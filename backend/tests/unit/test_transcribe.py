@@ -258,22 +258,20 @@ async def test_an_outage_leaves_the_job_to_be_tried_again(journal: Journal, vaul
     assert texts_in(vault) == ["a"]
 
 
-async def test_a_thread_cleared_while_it_is_written_is_written_anew(
+async def test_a_thread_deleted_while_it_is_written_leaves_no_file(
     journal: Journal, vault: PersonsVault
 ) -> None:
-    """The clearing comes between the plan and the announcement; its purge and its transcript follow."""
+    """It is deleted between the plan and the announcement; its purge follows."""
 
-    class Clearing(SqlTranscriptStore):
+    class Deleting(SqlTranscriptStore):
         async def announce(self, space: str, thread_id: str, part: StoredPart) -> None:
-            await journal.threads.clear_thread("t1")
+            await journal.threads.delete_thread("t1")
             await super().announce(space, thread_id, part)
 
     await add(journal, "a")
-    await run(journal, vault, Clearing(journal.database))
+    await run(journal, vault, Deleting(journal.database))
     await purging(journal, vault)(replace(JOB, payload={"user_id": "me"}))
-    await run(journal, vault)
-    assert FIRST in vault.files
-    assert texts_in(vault) == []
+    assert FIRST not in vault.files
 
 
 # People

@@ -11,10 +11,12 @@ from recollect.domain.job import BOUNDARY, FLUSH, cells_lane
 from recollect.domain.model import JsonObject, Memcell, Turn
 from recollect.domain.strategy import ClosedCell
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database, QueueingStore, read_transaction, write_transaction
+from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.entry_rows import queue_entry_jobs
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
+    T_TURN_COLUMNS,
     THREAD_COLUMNS,
     TURN_COLUMNS,
     NewJob,
@@ -28,20 +30,13 @@ from recollect.infra.journal.rows import (
     thread_of,
     turn_of,
 )
-from recollect.infra.journal.turns import Schedule, transcript_job
+from recollect.infra.journal.turns import transcript_job
 
 StrategiesOf = Callable[[ClosedCell, int], Sequence[EntryJob]]
 """What follows from a memcell that is closed now."""
 
-
-def no_strategies(closed: ClosedCell, now: int) -> Sequence[EntryJob]:
-    """For a journal whose memcells nobody works on."""
-    return ()
-
-
 OLDEST_BUFFERED = f"""
-SELECT {", ".join("t." + name.strip() for name in TURN_COLUMNS.split(","))}
-FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
+SELECT {T_TURN_COLUMNS} FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
 WHERE b.thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)
     AND t.position < {FIRST_OPEN.format("b.thread_pk")}
 ORDER BY t.position LIMIT ?"""
@@ -55,19 +50,6 @@ GROUP BY b.thread_pk HAVING max(t.accepted) < ? ORDER BY max(t.accepted) LIMIT ?
 
 class SqlCellStore(QueueingStore):
     """A turn leaves the buffer in the very transaction that puts it into its memcell."""
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        schedule: Schedule,
-        on_due: Callable[[int], None] = lambda due: None,
-        strategies: StrategiesOf = no_strategies,
-    ) -> None:
-        super().__init__(database, clock=clock, on_due=on_due)
-        self._schedule = schedule
-        self._strategies = strategies
 
     @write_transaction
     def look(self, connection: sqlite3.Connection, space: str, thread_id: str, limit: int) -> list[Turn]:
@@ -86,7 +68,14 @@ class SqlCellStore(QueueingStore):
         )
         return int(row["number"])
 
-    async def close(self, space: str, thread_id: str, cells: Sequence[Memcell], decided_by: str) -> None:
+    async def close(
+        self,
+        space: str,
+        thread_id: str,
+        cells: Sequence[Memcell],
+        decided_by: str,
+        strategies: StrategiesOf = lambda closed, now: (),
+    ) -> None:
         """Move exactly these turns from the buffer into their cells, and queue what follows.
 
         Raises NotFound, and changes nothing, when any of them is no longer in the buffer.
@@ -100,11 +89,11 @@ class SqlCellStore(QueueingStore):
             for cell in cells:
                 has_tools = _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
                 closed = ClosedCell(space, user_id, agent_id, cell.memcell_id, has_tools)
-                queue_entry_jobs(connection, space, thread_id, self._strategies(closed, now), now)
+                queue_entry_jobs(connection, space, thread_id, strategies(closed, now), now)
             return queue_jobs(connection, [transcript_job(space, thread_id, now, self._schedule)], now)
 
         if cells:
-            self._on_due(await self._database.write(take))
+            await self._queue(take)
 
     async def quiet_threads(self, before: int, limit: int) -> list[tuple[str, str]]:
         """Space and id of threads whose buffer holds nothing that came at that time or later; the oldest first."""
@@ -117,17 +106,15 @@ class SqlCellStore(QueueingStore):
         lane = cells_lane(thread_key(space, thread_id))
         job = NewJob(FLUSH, lane, space, thread_id, now, json.dumps({"reason": reason}))
 
-        def request(connection: sqlite3.Connection) -> int:
+        def request(connection: sqlite3.Connection) -> tuple[int, int]:
             # It does all that the look which waits for a pause would do, and must not wait behind it.
             connection.execute(
                 "DELETE FROM jobs WHERE lane = ? AND kind = ? AND state = 'queued'", (job.lane, BOUNDARY)
             )
-            queue_jobs(connection, [job], now)
-            return queued_job_id(connection, job)
+            due = queue_jobs(connection, [job], now)
+            return queued_job_id(connection, job), due
 
-        job_id = await self._database.write(request)
-        self._on_due(now)
-        return job_id
+        return await self._change(request)
 
     async def receipts(
         self, space: str, thread_id: str, subjects: Sequence[str]
@@ -220,10 +207,6 @@ def insert_cell(
 _LOOK_BACK = 200
 """A prompt holds hardly more messages before the cell."""
 
-CELL = f"""
-SELECT h.pk, c.turn_ids_json, {", ".join("h." + name.strip() for name in THREAD_COLUMNS.split(","))}
-FROM memcell c JOIN threads h ON h.pk = c.thread_pk WHERE h.space = ? AND h.thread_id = ? AND c.memcell_id = ?"""
-
 CELLS_OF_OWNER = """
 SELECT c.memcell_id, h.thread_id FROM memcell c JOIN threads h ON h.pk = c.thread_pk
 WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND (:thread_id IS NULL OR h.thread_id = :thread_id)
@@ -247,7 +230,11 @@ class SqlCellTexts:
 
     async def cell(self, space: str, thread_id: str, memcell_id: str) -> StoredCell | None:
         """None where it is no longer there, or not as it was closed."""
-        found = await self._database.one(CELL, (space, thread_id, memcell_id))
+        found = await self._database.one(
+            "SELECT turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"
+            " WHERE h.space = ? AND h.thread_id = ? AND c.memcell_id = ?",
+            (space, thread_id, memcell_id),
+        )
         if found is None:
             return None
         return await self._stored(space, thread_id, memcell_id, json.loads(found["turn_ids_json"]))
@@ -264,9 +251,8 @@ class SqlCellTexts:
     ) -> list[tuple[str, str]]:
         """The ids of threads and memcells, in the order in which they were closed."""
         bound = {"space": space, "user_id": user_id, "thread_id": thread_id}
-        return [
-            (row["thread_id"], row["memcell_id"]) for row in await self._database.read(CELLS_OF_OWNER, bound)
-        ]
+        found = await self._database.read(CELLS_OF_OWNER, bound)
+        return [(row["thread_id"], row["memcell_id"]) for row in found]
 
     @read_transaction
     def _stored(
@@ -330,19 +316,9 @@ class SqlModelAnswers:
         self, space: str, thread_id: str, cell: str, name: str, digest: str, answer: KeptAnswer
     ) -> None:
         """The first answer to a prompt stays. Nothing is kept of a thread that is gone."""
-        key = thread_key(space, thread_id)
-        told = (
-            space,
-            cell,
-            name,
-            digest,
-            key,
-            answer.text,
-            answer.model,
-            dumped(answer.usage),
-            self._clock(),
-        )
-        await self._database.execute(KEEP, (*told, space, thread_id))
+        asked = (space, cell, name, digest, thread_key(space, thread_id))
+        told = (answer.text, answer.model, dumped(answer.usage), self._clock())
+        await self._database.execute(KEEP, (*asked, *told, space, thread_id))
 
     async def forget_cells(self, space: str, cells: Iterable[str]) -> None:
         forget = "DELETE FROM model_answers WHERE space = ? AND cell = ?"

@@ -12,6 +12,7 @@ from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.history_matching import FOLLOWED
 from recollect.infra.journal.rows import (
+    T_TURN_COLUMNS,
     THREAD_COLUMNS,
     TURN_COLUMNS,
     dumped,
@@ -30,20 +31,18 @@ from recollect.infra.journal.turns import (
     turn_row,
 )
 
-_TURN = ", ".join(f"t.{name.strip()}" for name in TURN_COLUMNS.split(","))
-
 FIND_ANSWER = f"""
-SELECT t.pk AS turn_pk, t.thread_pk, {_TURN}
+SELECT t.pk AS turn_pk, t.thread_pk, {T_TURN_COLUMNS}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE h.space = :space AND h.thread_id = :thread_id AND t.position = :position"""
 
 TURNS_OF_REQUEST = f"""
-SELECT t.pk AS turn_pk, t.thread_pk, h.unasked, {FOLLOWED}, {_TURN}
+SELECT t.pk AS turn_pk, t.thread_pk, h.unasked, {FOLLOWED}, {T_TURN_COLUMNS}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE h.space = :space AND h.thread_id = :thread_id AND t.position BETWEEN :first AND :last"""
 
 OPEN_TURNS = f"""
-SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {_TURN}
+SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {T_TURN_COLUMNS}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', 'streaming')"""
 
 LAST_SAID = f"""
@@ -69,7 +68,7 @@ WHERE h.space = :space AND h.thread_id = :thread_id AND r.idempotency_key = :key
 _ON_PATH = f"{TURN_COLUMNS}, block, memories_json"
 PATH_PAGE = f"""
 SELECT json_group_array(json_array({_ON_PATH})) FROM (
-    SELECT {_TURN}, b.text AS block, b.memories_json
+    SELECT {T_TURN_COLUMNS}, b.text AS block, b.memories_json
     FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
     WHERE t.thread_pk = :pk AND t.position <= :last
     ORDER BY t.position DESC LIMIT :limit)"""
@@ -214,15 +213,6 @@ def _skip_reason(turn: NewTurn, head: ThreadHead, given: str | None, *, spare: b
     if turn.role == "system":
         return "system message"
     return given or ("another choice" if spare else None)
-
-
-def thread_pk_of(connection: sqlite3.Connection, space: str, thread_id: str) -> int:
-    row = connection.execute(
-        "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"there is no thread {thread_id!r}")
-    return int(row[0])
 
 
 def row_of_answer(connection: sqlite3.Connection, thread: Thread, answer: Turn) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from recollect.domain import identity
@@ -25,12 +25,12 @@ from recollect.infra.journal.chat_rows import (
     row_of_answer,
     rows_of_request,
     settle_turns,
-    thread_pk_of,
     update_turn,
     write_answer,
 )
-from recollect.infra.journal.database import Database, QueueingStore, read_transaction, write_transaction
+from recollect.infra.journal.database import read_transaction, write_transaction
 from recollect.infra.journal.history_matching import follow_thread
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.prompts import (
     COSTS,
     conversation_if_there,
@@ -42,27 +42,14 @@ from recollect.infra.journal.prompts import (
     read_prompt,
     set_payload,
 )
-from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, turn_of
-from recollect.infra.journal.turns import Schedule, queue_follow_up
+from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns, turn_of
+from recollect.infra.journal.turns import queue_follow_up
 
 INTERRUPTED = "the server stopped before the answer was complete"
 
 
 class SqlChatStore(QueueingStore):
     """Turns get their places when they arrive: the order of a thread is the order of arrival, by construction."""
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        schedule: Schedule,
-        on_due: Callable[[int], None] = lambda due: None,
-        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
-    ) -> None:
-        super().__init__(database, clock=clock, on_due=on_due)
-        self._schedule = schedule
-        self._on_change = on_change
 
     async def requested(self, space: str, thread_id: str, key: str) -> tuple[bytes, Turn] | None:
         """What was asked under this key, and its answer."""
@@ -145,14 +132,13 @@ class SqlChatStore(QueueingStore):
             elif not accepted.thread.incognito:
                 set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
             follow_thread(connection, row)
-            return turn, self._queue(connection, row["unasked"], accepted, jobs, now)
+            return turn, self._queue_jobs(connection, row["unasked"], accepted, jobs, now)
 
-        turn, due = await self._database.write(finish)
-        self._notify(due)
+        turn = await self._change(finish)
         self._on_change(accepted.thread.space, accepted.thread.thread_id)
         return turn
 
-    def _queue(
+    def _queue_jobs(
         self,
         connection: sqlite3.Connection,
         unasked: int,
@@ -174,16 +160,6 @@ class SqlChatStore(QueueingStore):
     async def conversation(self, accepted: Accepted, most_turns: int) -> Conversation:
         """What the next prompt is made of. It costs what the window costs, not what the thread costs."""
         return await self._database.query(lambda each: conversation_if_there(each, accepted, most_turns))
-
-    async def tip(self, space: str, thread_id: str) -> list[Turn]:
-        """The last turns of a thread, oldest first: enough to see what was asked last, and whether it was answered."""
-        found = await self._database.read(
-            f"SELECT {TURN_COLUMNS} FROM (SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY position DESC LIMIT 16)"
-            " ORDER BY position",
-            (space, thread_id),
-        )
-        return [turn_of(row) for row in found]
 
     async def prompt(self, space: str, thread_id: str, turn_id: str) -> PromptReceipt | None:
         """What was sent for an answer."""
@@ -231,7 +207,7 @@ class SqlChatStore(QueueingStore):
         holding: Sequence[int] = (),
     ) -> list[JsonObject] | None:
         """The thread's last prompt with its answer; None where that epoch has ended, or began after those places."""
-        pk = thread_pk_of(connection, space, thread_id)
+        (pk,) = thread_columns(connection, space, thread_id)
         last = last_prompt(connection, pk)
         if last is None or last.epoch != (last.epoch if epoch is None else epoch):
             return None
@@ -280,11 +256,8 @@ class SqlChatStore(QueueingStore):
 
     async def recover(self) -> int:
         """After a kill: what was being answered is marked, and never answered unasked later."""
-        count, due = await self._end_open_turns()
-        self._notify(due)
-        return count
+        return await self._change(self._end_open_turns)
 
-    @write_transaction
     def _end_open_turns(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
         open_turns = list(named_rows(connection, OPEN_TURNS))
         due, now = None, self._clock()

@@ -1,18 +1,18 @@
 """The SQLite file: read-only connections, the queue of its writer, and the schema brought up to date."""
 
 import asyncio
+import os
 import queue
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
-
-from sqlalchemy import Connection
 
 from recollect.errors import SchemaTooNew, SchemaTooOld
 
@@ -30,13 +30,13 @@ class Readers:
         self._connections: list[sqlite3.Connection] = []
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="journal-reader")
 
-    async def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        """What `operation` returns; all of its statements see the journal as it is at one moment."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, operation)
+    async def run(self, operation: Callable[[sqlite3.Connection], T], *, snapshot: bool) -> T:
+        """What `operation` returns. With `snapshot` all of its statements see the journal as it is at one moment.
 
-    async def run_one(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        """For an operation of one statement: it is at one moment by itself."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run_one, operation)
+        An operation of one statement needs none.
+        """
+        run = self._run_in_snapshot if snapshot else self._run
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run, operation)
 
     def close(self) -> None:
         """Waits for what is being read."""
@@ -45,6 +45,9 @@ class Readers:
             connection.close()
 
     def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        return operation(self._connection())
+
+    def _run_in_snapshot(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._connection()
         connection.execute("BEGIN")
         try:
@@ -52,9 +55,6 @@ class Readers:
         finally:
             if connection.in_transaction:  # A failing disk ends it itself, and its error must not be hidden.
                 connection.execute("ROLLBACK")
-
-    def _run_one(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        return operation(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
         known: sqlite3.Connection | None = getattr(self._own, "connection", None)
@@ -151,14 +151,23 @@ def _taken(waiting: deque[Pending]) -> list[Pending]:
     return group
 
 
+def copy_journal(path: Path, to: Path) -> None:
+    """SQLite's own online backup, on connections of its own; durable when it returns."""
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")
+    with to.open("rb") as copied:
+        os.fsync(copied.fileno())
+
+
 HEAD = "0014"
 """The newest revision under migrations/versions; a test holds the two against each other."""
 OLDEST = "0014"
 """The first revision under migrations/versions: a journal of an older one has no way up."""
 
 
-def upgrade_schema(connection: Connection) -> bool:
-    """Upgrade within the caller's transaction. True when anything changed.
+def upgrade_schema(connection: sqlite3.Connection) -> bool:
+    """Upgrade in one transaction. True when anything changed.
 
     Raises SchemaTooNew or SchemaTooOld, and changes nothing, where no migration leads from the schema to HEAD.
     """
@@ -180,25 +189,32 @@ def upgrade_schema(connection: Connection) -> bool:
     return True
 
 
-def current_revision(connection: Connection) -> str | None:
-    table = connection.exec_driver_sql(
-        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
-    ).first()
-    if table is None:
+def current_revision(connection: sqlite3.Connection) -> str | None:
+    table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
+    if connection.execute(table).fetchone() is None:
         return None
-    revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-    return None if revision is None else str(revision)
+    found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return None if found is None else str(found[0])
 
 
-def _run_alembic(connection: Connection) -> None:
+def _run_alembic(driver: sqlite3.Connection) -> None:
     # Imported here: a start with a current schema needs none of it.
     from alembic import command
     from alembic.config import Config
+    from sqlalchemy import StaticPool, create_engine
+    from sqlalchemy.exc import DBAPIError
 
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()))
-    config.attributes["connection"] = connection
-    command.upgrade(config, HEAD)
+    engine = create_engine("sqlite://", creator=lambda: driver, poolclass=StaticPool)
+    try:
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            command.upgrade(config, HEAD)
+            connection.exec_driver_sql("COMMIT")
+    except DBAPIError as error:
+        raise error.orig or error from error
 
 
 def migrations_folder() -> Path:

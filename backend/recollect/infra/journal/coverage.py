@@ -62,6 +62,10 @@ SELECT thread_id, (
 FROM threads h WHERE {SCOPE} AND thread_id > :after ORDER BY thread_id LIMIT {_THREADS_AT_ONCE}"""
 
 
+FORGOTTEN = """
+SELECT count(*) FROM tombstones
+WHERE space = :space AND (:key IS NULL OR thread_key = :key) AND (:user_id IS NULL OR user_id = :user_id)"""
+
 UNEQUAL_CELLS = """
 SELECT memcell_id FROM memcell c
 WHERE json_array_length(message_ids_json) != (SELECT count(*) FROM memcell_turns m WHERE m.memcell_pk = c.pk)
@@ -145,16 +149,9 @@ def _coverage(connection: sqlite3.Connection, scope: dict[str, Any], generation:
 
 
 def _forgotten(connection: sqlite3.Connection, scope: dict[str, Any]) -> int:
-    sql = "SELECT count(*) AS number FROM tombstones WHERE space = :space"
-    parameters = {"space": scope["space"]}
-    if scope["thread_id"] is not None:
-        sql += " AND thread_key = :thread_key"
-        parameters["thread_key"] = thread_key(scope["space"], scope["thread_id"])
-    if scope["user_id"] is not None:
-        sql += " AND user_id = :user_id"
-        parameters["user_id"] = scope["user_id"]
-    (row,) = rows(connection, sql, parameters)
-    return int(row["number"])
+    key = None if scope["thread_id"] is None else thread_key(scope["space"], scope["thread_id"])
+    ((number,),) = connection.execute(FORGOTTEN, {**scope, "key": key}).fetchall()
+    return int(number)
 
 
 def _digest(connection: sqlite3.Connection, scope: dict[str, Any]) -> str:

@@ -9,14 +9,10 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
-
-from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
 
 from recollect.errors import StorageUnavailable, Unavailable
 from recollect.failpoints import FailPoints
@@ -45,7 +41,6 @@ class Database:
         self._waiting = WriteQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
-        self._writer: Engine | None = None
         self._readers: Readers | None = None
         self._last_failure: str | None = None
         self.groups = 0
@@ -67,7 +62,7 @@ class Database:
         readers, self._readers = self._readers, None
         if readers is not None:
             await asyncio.to_thread(readers.close)
-        if self._writer is not None:
+        if self._connection is not None:
             await asyncio.to_thread(self._close_writer)
 
     def problem(self) -> str | None:
@@ -97,9 +92,7 @@ class Database:
 
     async def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """What one statement finds."""
-        return await self._asked(
-            self._open_readers().run_one, lambda connection: rows(connection, sql, parameters)
-        )
+        return await self._run_on_reader(lambda connection: rows(connection, sql, parameters), snapshot=False)
 
     async def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """The first row that one statement finds."""
@@ -107,16 +100,13 @@ class Database:
 
     async def query(self, operation: Operation[T]) -> T:
         """Run `operation` on a connection that can only read; it sees one moment, and every write before it."""
-        return await self._asked(self._open_readers().run, operation)
+        return await self._run_on_reader(operation, snapshot=True)
 
-    def _open_readers(self) -> Readers:
+    async def _run_on_reader(self, operation: Operation[T], *, snapshot: bool) -> T:
         if self._readers is None:
             raise Unavailable("the journal is closed")
-        return self._readers
-
-    async def _asked(self, run: Callable[[Operation[T]], Awaitable[T]], operation: Operation[T]) -> T:
         try:
-            return await run(operation)
+            return await self._readers.run(operation, snapshot=snapshot)
         except sqlite3.Error as error:
             raise _translated(error) from error
 
@@ -131,37 +121,30 @@ class Database:
 
     def _open_writer(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = create_engine(
-            URL.create("sqlite", database=str(self.path)),
-            connect_args={"check_same_thread": False, "isolation_level": None, "timeout": _BUSY_MS / 1000},
-        )
-        event.listen(self._writer, "connect", self._prepare_writer)
         try:
-            with self._writer.connect() as connection:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
+            )
+            try:
+                self._prepare_writer(connection)
                 upgrade_schema(connection)
-                connection.exec_driver_sql("COMMIT")
-            raw = self._writer.raw_connection()
-        except (DBAPIError, sqlite3.Error) as error:
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise (_translated(cause) if isinstance(cause, sqlite3.Error) else error) from error
-        driver = raw.driver_connection
-        assert isinstance(driver, sqlite3.Connection)
-        self._raw = raw
-        self._connection = driver
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise _translated(error) from error
+        self._connection = connection
 
     def _close_writer(self) -> None:
-        assert self._writer is not None
-        if self._connection is not None:
-            try:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.Error as error:
-                _log.warning("the write-ahead log could not be folded in: %s; the next start does it", error)
-            self._raw.close()
-        self._writer.dispose()
-        self._connection = self._writer = None
+        assert self._connection is not None
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            _log.warning("the write-ahead log could not be folded in: %s; the next start does it", error)
+        self._connection.close()
+        self._connection = None
 
-    def _prepare_writer(self, driver: sqlite3.Connection, _record: object) -> None:
+    def _prepare_writer(self, connection: sqlite3.Connection) -> None:
         for pragma in (
             "journal_mode = WAL",
             f"synchronous = {self._synchronous}",
@@ -172,7 +155,7 @@ class Database:
             "wal_autocheckpoint = 4000",
             "cache_size = -16000",
         ):
-            driver.execute(f"PRAGMA {pragma}")
+            connection.execute(f"PRAGMA {pragma}")
 
     def _write_groups(self) -> None:
         while (group := self._waiting.next_group()) is not None:
@@ -260,29 +243,6 @@ def read_transaction(method: Method[Store, P, T]) -> AsyncMethod[Store, P, T]:
         return await store._database.query(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001
 
     return run
-
-
-class QueueingStore:
-    """A store whose changes queue jobs. `on_due` is told when the first of them is due."""
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        on_due: Callable[[int], None] = lambda due: None,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._on_due = on_due
-
-    async def _change(self, operation: Operation[int | None]) -> None:
-        """Run what returns when the first job that follows is due, if any."""
-        self._notify(await self._database.write(operation))
-
-    def _notify(self, due: int | None) -> None:
-        if due is not None:
-            self._on_due(due)
 
 
 def _run_only(connection: sqlite3.Connection, pending: Pending) -> None:

@@ -3,11 +3,17 @@
 import json
 from collections.abc import Sequence
 
-from recollect.domain.entries.entry import Buried, EntryChange, EntryVersion, KnownEntry
+from recollect.domain.entries.entry import Buried, EntryChange, EntryJob, EntryVersion, KnownEntry
 from recollect.domain.identity import thread_key, turn_number
-from recollect.infra.journal.database import QueueingStore
-from recollect.infra.journal.entry_changes import EntryWriter, bury_entries, forget_entries_of
-from recollect.infra.journal.entry_rows import SELECT_ENTRIES, compared, known_of, version_of
+from recollect.infra.journal.entry_changes import EntryWriter, bury_entries
+from recollect.infra.journal.entry_rows import (
+    SELECT_ENTRIES,
+    compared,
+    known_of,
+    queue_entry_jobs,
+    version_of,
+)
+from recollect.infra.journal.jobs import QueueingStore
 
 _EVERYTHING = -1
 
@@ -185,12 +191,12 @@ class SqlEntryStore(QueueingStore):
 
         An entry that says what is stored changes nothing, whatever its revision.
         """
-        await self._change(lambda connection: EntryWriter(connection, change, self._clock()).apply())
+        await self._queue(lambda connection: EntryWriter(connection, change, self._clock()).apply())
 
-    async def forget_owner(self, space: str, owner: str) -> None:
-        """Nothing is known of an owner's entries any longer; their files are the caller's to remove."""
-
-        await self._database.write(lambda connection: forget_entries_of(connection, space, owner))
+    async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None:
+        """Queue work that no change goes with; durable when it returns."""
+        now = self._clock()
+        await self._queue(lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now))
 
     async def _found(self, sql: str, parameters: Sequence[object]) -> list[KnownEntry]:
         return [known_of(row) for row in await self._database.read(sql, parameters)]

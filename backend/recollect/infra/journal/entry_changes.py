@@ -37,7 +37,7 @@ from recollect.infra.journal.entry_rows import (
     version_of,
 )
 from recollect.infra.journal.forget_prompts import end_quoting_epochs, settle_entries_job
-from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns
+from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, rows, thread_columns
 
 ADD_HISTORY = """
 INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
@@ -53,6 +53,9 @@ SELECT m.memcell_id FROM threads h JOIN turns t ON t.thread_pk = h.pk
 JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
 WHERE h.space = ? AND h.thread_id = ? AND t.position = ?"""
 
+TOUCH = """
+INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
+
 BURY = """
 INSERT OR REPLACE INTO buried_entries (space, entry_id, owner, kind, cell, turn_ids_json) VALUES (?, ?, ?, ?, ?, ?)"""
 
@@ -66,7 +69,7 @@ class EntryWriter:
     now: int
     delays: Mapping[str, int] = field(default_factory=dict)
     """For files that are not to be written at once: how long, in milliseconds."""
-    _touched: dict[str, KnownEntry] = field(default_factory=dict)
+    _touched: set[str] = field(default_factory=set)
     _deleted: list[KnownEntry] = field(default_factory=list)
     """What a person deletes is forgotten to the last byte."""
     _left: set[tuple[str, str]] = field(default_factory=set)
@@ -143,13 +146,10 @@ class EntryWriter:
         if not gone:
             return []
         bound = (self.change.space, self.change.owner, PROFILE)
-        page = named_rows(
-            self.connection, f"{SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND e.kind = ?", bound
-        )
-        lines = [known_of(row) for row in page]
+        sql = f"{SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND e.kind = ?"
         return [
             line.entry_id
-            for line in lines
+            for line in map(known_of, rows(self.connection, sql, bound))
             if not line.is_edited and (made_of := origin_ids(line.entry)) and gone.issuperset(made_of)
         ]
 
@@ -182,34 +182,32 @@ class EntryWriter:
                 "DELETE FROM model_answers WHERE space = ? AND cell = ?", (before.space, before.cell)
             )
         if bury:
-            turn_ids = json.dumps([source.turn_id for source in before.sources])
-            self.connection.execute(
-                BURY, (before.space, entry_id, before.owner, before.kind, before.cell, turn_ids)
-            )
-            self._bury_in_other_cells(before)
+            self._bury(before)
         self._leave(before)
 
-    def _bury_in_other_cells(self, before: KnownEntry) -> None:
+    def _bury(self, before: KnownEntry) -> None:
         """What several cells said is derived again from none of them."""
+        turn_ids = tuple(source.turn_id for source in before.sources)
+        graves = [Buried(before.entry_id, before.kind, before.cell, turn_ids)]
         cells: dict[str, list[str]] = {}
         for source in before.sources:
             place = (before.space, source.thread_id, turn_number(source.turn_id))
             for (cell,) in self.connection.execute(CELL_OF_TURN, place):
                 cells.setdefault(cell, []).append(source.turn_id)
-        bury_entries(
-            self.connection,
-            before.space,
-            before.owner,
-            [
-                Buried(f"{before.entry_id}@{cell}", before.kind, cell, tuple(turn_ids))
-                for cell, turn_ids in cells.items()
-                if cell != before.cell
-            ],
-        )
+        graves += [
+            Buried(f"{before.entry_id}@{cell}", before.kind, cell, tuple(names))
+            for cell, names in cells.items()
+            if cell != before.cell
+        ]
+        bury_entries(self.connection, before.space, before.owner, graves)
 
     def _leave(self, before: KnownEntry) -> None:
         if is_entry_path(before.path):
-            places.leave_file(self.connection, before.path, before.entry_id)
+            # Its section has to go from there, whether or not it stands there yet.
+            self.connection.execute(
+                "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
+                (before.path, before.entry_id),
+            )
             self._left.add((before.path, before.entry_id))
         self._touch(before.path, before)
 
@@ -218,10 +216,10 @@ class EntryWriter:
         if not is_entry_path(path):
             return
         if (path, known.entry_id) not in self._left:
-            places.enter_file(self.connection, path, known.entry_id)
+            drop_leaving(self.connection, path, [known.entry_id])
         if path not in self._touched:
-            self._touched[path] = known
-            places.touch_file(self.connection, known, path)
+            self._touched.add(path)
+            self.connection.execute(TOUCH, (path, known.space, known.owner))
 
     def _queue(self) -> int | None:
         space, receipt = self.change.space, self.change.receipt
@@ -294,14 +292,6 @@ def forget_file(connection: sqlite3.Connection, path: str, *, jobs: bool = True)
     if jobs:
         lane = entries_lane(path)
         connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (lane,))
-
-
-def mark_filed(connection: sqlite3.Connection, path: str, filed: Mapping[str, str]) -> None:
-    """What a file holds of its entries, by the digests of their sections."""
-    connection.executemany(
-        "UPDATE entries SET filed = ?, filing = NULL WHERE path = ? AND entry_id = ?",
-        [(digest, path, entry_id) for entry_id, digest in filed.items()],
-    )
 
 
 def drop_leaving(connection: sqlite3.Connection, path: str, gone: Collection[str]) -> None:

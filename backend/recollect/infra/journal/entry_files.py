@@ -19,10 +19,11 @@ from recollect.domain.entries.entry import (
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.paths import file_name
-from recollect.infra.journal.database import Database, QueueingStore, write_transaction
-from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_file, mark_filed
-from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, file_of, known_of
-from recollect.infra.journal.rows import queue_jobs
+from recollect.infra.journal.database import Database, write_transaction
+from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_file
+from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
+from recollect.infra.journal.jobs import QueueingStore
+from recollect.infra.journal.rows import made, queue_jobs
 
 TAKEN_IN = """
 INSERT INTO entry_files (path, space, owner, written, digest) VALUES (?, ?, ?, 1, ?)
@@ -36,12 +37,12 @@ class SqlEntryFileStore(QueueingStore):
 
     async def file(self, path: str) -> EntryFileState | None:
         found = await self._database.one(f"SELECT {FILE_COLUMNS} FROM entry_files WHERE path = ?", (path,))
-        return None if found is None else file_of(found)
+        return None if found is None else made(EntryFileState, found)
 
     async def files(self) -> list[EntryFileState]:
         """Every one, by path."""
         found = await self._database.read(f"SELECT {FILE_COLUMNS} FROM entry_files ORDER BY path")
-        return [file_of(row) for row in found]
+        return [made(EntryFileState, row) for row in found]
 
     async def entries_in(self, path: str) -> list[FiledEntry]:
         """Those that should stand in a file, oldest first."""
@@ -114,7 +115,10 @@ class SqlEntryFileStore(QueueingStore):
             ((revision, written),) = connection.execute(
                 TAKEN_IN, (path, change.space, change.owner, digest)
             ).fetchall()
-            mark_filed(connection, path, filed)
+            connection.executemany(
+                "UPDATE entries SET filed = ?, filing = NULL WHERE path = ? AND entry_id = ?",
+                [(digest, path, entry_id) for entry_id, digest in filed.items()],
+            )
             if settled_at is not None and settled_at == (0 if before is None else before[0]):
                 _settle(connection, path)
             elif revision != written:
@@ -122,7 +126,7 @@ class SqlEntryFileStore(QueueingStore):
                 due = later if due is None else min(due, later)
             return due
 
-        await self._change(take_in)
+        await self._queue(take_in)
 
     async def write_anew(self, path: str) -> None:
         """The file, or what it held, is gone and comes back: it has yet to be written."""
@@ -138,7 +142,7 @@ class SqlEntryFileStore(QueueingStore):
             space = path.partition("/")[0] if row is None else row[0]
             return queue_jobs(connection, [file_job(space, path, now + delay_ms, **about)], now)
 
-        await self._change(queue)
+        await self._queue(queue)
 
     async def space_of(self, owner: str) -> str | None:
         """The space that an owner's folder lies in; None where it is nobody's that is known."""

@@ -10,7 +10,6 @@ from recollect.domain.entries.consolidate import matter_key
 from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
-    EntryFileState,
     EntryJob,
     EntryVersion,
     KnownEntry,
@@ -23,7 +22,6 @@ from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
-from recollect.infra.journal.database import QueueingStore
 from recollect.infra.journal.rows import (
     NewJob,
     add_causes,
@@ -44,43 +42,26 @@ SELECT_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM entries e"
 
 FILE_COLUMNS = "path, space, owner, revision, written, digest, writing"
 
-INSERT_ENTRY = """
-INSERT INTO entries (space, entry_id, owner, kind, when_ms, path, title, text, links_json, by, extra_json, subject_key,
-    attribute_key, text_key, matter_key, cell, strategy, holds, pinned, edited, size, updated)
-VALUES (:space, :entry_id, :owner, :kind, :when_ms, :path, :title, :text, :links_json, :by, :extra_json, :subject_key,
-    :attribute_key, :text_key, :matter_key, :cell, :strategy, :holds, :pinned, :edited, :size, :updated)
-RETURNING pk"""
+_CHANGING = (
+    "kind", "when_ms", "path", "title", "text", "links_json", "by", "extra_json", "subject_key", "attribute_key",
+    "text_key", "matter_key", "cell", "strategy", "holds", "pinned", "edited", "size", "updated",
+)  # fmt: skip
 
-UPDATE_ENTRY = """
-UPDATE entries SET kind = :kind, when_ms = :when_ms, path = :path, title = :title, text = :text, links_json = :links_json,
-    by = :by, extra_json = :extra_json, subject_key = :subject_key, attribute_key = :attribute_key, text_key = :text_key,
-    matter_key = :matter_key, cell = :cell, strategy = :strategy, holds = :holds, pinned = :pinned, edited = :edited, size = :size,
-    updated = :updated, revision = revision + 1,
+INSERT_ENTRY = f"""
+INSERT INTO entries (space, entry_id, owner, {", ".join(_CHANGING)})
+VALUES (:space, :entry_id, :owner, {", ".join(f":{name}" for name in _CHANGING)}) RETURNING pk"""
+
+UPDATE_ENTRY = f"""
+UPDATE entries SET {", ".join(f"{name} = :{name}" for name in _CHANGING)}, revision = revision + 1,
     filed = iif(path = :path, filed, NULL), filing = iif(path = :path, filing, NULL)
 WHERE space = :space AND entry_id = :entry_id RETURNING pk"""
 
 
 def known_of(row: Mapping[str, Any]) -> KnownEntry:
-    entry = Entry(
-        entry_id=row["entry_id"],
-        title=row["title"],
-        text=row["text"],
-        when=row["when_ms"],
-        sources=tuple(json.loads(row["links_json"])),
-        by=row["by"],
-        extra=json.loads(row["extra_json"]),
-    )
-    return KnownEntry(
-        space=row["space"],
-        owner=row["owner"],
-        kind=row["kind"],
-        entry=entry,
-        sources=tuple(Source(thread, turn_id(turn)) for thread, turn in json.loads(row["sources_json"])),
-        cell=row["cell"],
-        strategy=row["strategy"],
-        path=row["path"],
-        revision=row["revision"],
-    )
+    links, extra = tuple(json.loads(row["links_json"])), json.loads(row["extra_json"])
+    entry = made(Entry, row, when=row["when_ms"], sources=links, extra=extra)
+    sources = tuple(Source(thread, turn_id(turn)) for thread, turn in json.loads(row["sources_json"]))
+    return made(KnownEntry, row, entry=entry, sources=sources)
 
 
 def row_of(known: KnownEntry, path: str, now: int) -> dict[str, Any]:
@@ -155,14 +136,6 @@ def version_of(row: Mapping[str, Any]) -> EntryVersion:
     return EntryVersion(row["revision"], entry, row["actor"], row["cause"], row["at"])
 
 
-def file_of(row: Mapping[str, Any]) -> EntryFileState:
-    return made(EntryFileState, row)
-
-
-TOUCH = """
-INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
-
-
 def new_place(connection: sqlite3.Connection, known: KnownEntry) -> str:
     """The last file of its day that has room. A skill's file is named by whoever makes it."""
     if known.path or known.kind == SKILLS:
@@ -170,10 +143,13 @@ def new_place(connection: sqlite3.Connection, known: KnownEntry) -> str:
     path = entry_path(known.owner, known.kind, known.entry.when)
     if known.kind == PROFILE:
         return path
-    part = 1
-    while _is_known(connection, following := entry_path(known.owner, known.kind, known.entry.when, part + 1)):
+    part, is_known = 2, "SELECT 1 FROM entry_files WHERE path = ?"
+    while connection.execute(
+        is_known, (following := entry_path(known.owner, known.kind, known.entry.when, part),)
+    ).fetchone():
         path, part = following, part + 1
-    return following if _size(connection, path) >= PART_BYTES else path
+    size = "SELECT coalesce(sum(size), 0) FROM entries WHERE path = ?"
+    return following if connection.execute(size, (path,)).fetchone()[0] >= PART_BYTES else path
 
 
 def kept_place(connection: sqlite3.Connection, before: KnownEntry, after: KnownEntry) -> str:
@@ -186,38 +162,11 @@ def kept_place(connection: sqlite3.Connection, before: KnownEntry, after: KnownE
     return new_place(connection, KnownEntry(after.space, after.owner, after.kind, after.entry))
 
 
-def touch_file(connection: sqlite3.Connection, known: KnownEntry, path: str) -> None:
-    """It has to be written. Where a part of a day is begun, all before it are known too."""
-    connection.execute(TOUCH, (path, known.space, known.owner))
-
-
-def leave_file(connection: sqlite3.Connection, path: str, entry_id: str) -> None:
-    """Its section has to go from there, whether or not it stands there yet."""
-    connection.execute(
-        "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)", (path, entry_id)
-    )
-
-
-def enter_file(connection: sqlite3.Connection, path: str, entry_id: str) -> None:
-    connection.execute("DELETE FROM leaving_entries WHERE path = ? AND entry_id = ?", (path, entry_id))
-
-
 def file_job(space: str, path: str, run_at: int, **about: object) -> NewJob:
     """The job that settles a file. `about` makes it a job of its own, beside one that just settles it."""
     payload = json.dumps({"path": path, **about}, ensure_ascii=False)
     dedupe = ":".join(f"{name}={value}" for name, value in about.items())
     return NewJob(ENTRIES, entries_lane(path), space, None, run_at, payload, dedupe)
-
-
-def _is_known(connection: sqlite3.Connection, path: str) -> bool:
-    return connection.execute("SELECT 1 FROM entry_files WHERE path = ?", (path,)).fetchone() is not None
-
-
-def _size(connection: sqlite3.Connection, path: str) -> int:
-    ((size,),) = connection.execute(
-        "SELECT coalesce(sum(size), 0) FROM entries WHERE path = ?", (path,)
-    ).fetchall()
-    return int(size)
 
 
 _MOST_CAUSES = 100
@@ -274,12 +223,3 @@ def _is_its_turn(connection: sqlite3.Connection, job: EntryJob) -> bool:
         "DELETE FROM strategy_counts WHERE lane = ? AND strategy = ?", (job.lane, job.payload["strategy"])
     )
     return True
-
-
-class SqlJobQueue(QueueingStore):
-    """Queues work that no other change of the journal goes with."""
-
-    async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None:
-        """Durable when it returns."""
-        now = self._clock()
-        await self._change(lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now))

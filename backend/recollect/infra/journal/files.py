@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from recollect.domain.identity import thread_key, turn_digest, turn_number
-from recollect.domain.images import references_in
 from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, Turn
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
@@ -22,6 +21,7 @@ from recollect.infra.journal.rows import (
     memcell_of,
     queue_jobs,
     thread_of,
+    thread_pk,
     turn_of,
 )
 
@@ -76,8 +76,8 @@ class SqlTranscriptStore:
         return TranscriptState(
             thread=thread_of(found[0]),
             header_revision=revision,
-            last_part=_part_of(last[0]) if last else None,
-            stale_parts=tuple(_part_of(row) for row in stale),
+            last_part=made(StoredPart, last[0]) if last else None,
+            stale_parts=tuple(made(StoredPart, row) for row in stale),
         )
 
     async def turns(
@@ -111,7 +111,7 @@ class SqlTranscriptStore:
             f"{PARTS} WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY part",
             (space, thread_id),
         )
-        return [_part_of(row) for row in found]
+        return [made(StoredPart, row) for row in found]
 
     async def part(self, space: str, thread_id: str, number: int) -> StoredPart | None:
         return next((part for part in await self.parts(space, thread_id) if part.part == number), None)
@@ -143,21 +143,15 @@ class SqlTranscriptStore:
         cells: Sequence[Memcell],
     ) -> None:
         """After the file is in place."""
-        row = connection.execute(
-            "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-        ).fetchone()
-        if row is None:
-            return
+        pk = thread_pk(connection, space, thread_id)
         connection.execute(
             "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
             " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
-            (
-                part.first_position, part.last_position, part.header_revision, part.digest, row[0], part.part,
-            ),
-        )  # fmt: skip
+            (part.first_position, part.last_position, part.header_revision, part.digest, pk, part.part),
+        )
         connection.executemany(
             "UPDATE memcell SET transcribed = 1 WHERE thread_pk = ? AND memcell_id = ?",
-            [(row[0], cell.memcell_id) for cell in cells],
+            [(pk, cell.memcell_id) for cell in cells],
         )
 
     async def forget_part(self, space: str, thread_id: str, part: int) -> None:
@@ -198,16 +192,12 @@ class SqlTranscriptStore:
 
         A turn that is gone, or has another message id, stays as it is.
         """
-        row = connection.execute(
-            "SELECT pk FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-        ).fetchone()
-        if row is None:
-            return 0
-        changed = [turn for turn in turns if _revise_turn(connection, row[0], turn)]
+        pk = thread_pk(connection, space, thread_id)
+        changed = [turn for turn in turns if _revise_turn(connection, pk, turn)]
         if changed:
-            connection.execute(COUNT_REVISION, (row[0],))
+            connection.execute(COUNT_REVISION, (pk,))
         if header:
-            _revise_header(connection, row[0], header)
+            _revise_header(connection, pk, header)
         return len(changed)
 
     async def queue_transcript_edits(
@@ -242,13 +232,8 @@ class SqlTranscriptStore:
             raise Unavailable("somebody is reading the journal; its log is emptied when they are done")
 
 
-def _part_of(row: Any) -> StoredPart:
-    return made(StoredPart, row)
-
-
 def _known_part_of(row: Any) -> KnownPart:
-    digests = frozenset([row["digest"], *(row["writing"] or "").split()])
-    return KnownPart(row["space"], row["user_id"], row["thread_id"], row["part"], digests)
+    return made(KnownPart, row, digests=frozenset([row["digest"], *(row["writing"] or "").split()]))
 
 
 def _revise_turn(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> bool:
@@ -267,12 +252,9 @@ def _revise_header(connection: sqlite3.Connection, thread_pk: int, header: Mappi
     )
 
 
-KNOWN = "SELECT path, owner, digest, modified FROM notes ORDER BY path"
-
-OF_OWNER = "SELECT path, owner, digest, modified FROM notes WHERE owner = ? ORDER BY path"
-
-AT_PATHS = """
-SELECT path, owner, digest, modified FROM notes WHERE path IN (SELECT value FROM json_each(?)) ORDER BY path"""
+NOTES = "SELECT path, owner, digest, modified FROM notes"
+OF_OWNER = f"{NOTES} WHERE owner = ? ORDER BY path"
+AT_PATHS = f"{NOTES} WHERE path IN (SELECT value FROM json_each(?)) ORDER BY path"
 
 SEEN = """
 INSERT INTO notes (path, owner, digest, modified) VALUES (?, ?, ?, ?)
@@ -286,11 +268,13 @@ class SqlNoteStore:
         self._database = database
 
     async def known(self, owner: str | None = None) -> list[Note]:
-        return await (self._found(KNOWN, ()) if owner is None else self._found(OF_OWNER, (owner,)))
+        if owner is None:
+            return await self._found(f"{NOTES} ORDER BY path")
+        return await self._found(OF_OWNER, owner)
 
     async def at(self, paths: Collection[str]) -> list[Note]:
         """Those of these that are known."""
-        return await self._found(AT_PATHS, (json.dumps(list(paths)),))
+        return await self._found(AT_PATHS, json.dumps(list(paths)))
 
     async def seen(self, note: Note) -> None:
         await self._database.execute(SEEN, (note.path, note.owner, note.digest, note.modified))
@@ -298,25 +282,5 @@ class SqlNoteStore:
     async def gone(self, paths: Iterable[str]) -> None:
         await self._database.execute_many("DELETE FROM notes WHERE path = ?", [(path,) for path in paths])
 
-    async def _found(self, sql: str, bound: tuple[Any, ...]) -> list[Note]:
-        return [note_of(row) for row in await self._database.read(sql, bound)]
-
-
-def note_of(row: Mapping[str, Any]) -> Note:
-    return made(Note, row)
-
-
-REFERRING = """
-SELECT t.parts_json FROM turns t JOIN threads h ON h.pk = t.thread_pk
-WHERE h.space = ? AND h.user_id = ? AND t.parts_json LIKE '%vault:images/%'"""
-
-
-class SqlImageReferences:
-    """Asked when something was forgotten, and only for users who have images."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def referred(self, space: str, user_id: str) -> set[str]:
-        found = await self._database.read(REFERRING, (space, user_id))
-        return {name for row in found for name in references_in(row["parts_json"])}
+    async def _found(self, sql: str, *bound: str) -> list[Note]:
+        return [made(Note, row) for row in await self._database.read(sql, bound)]

@@ -1,4 +1,4 @@
-"""Forgetting a note in the journal: it is not known any more, and no prompt that quoted it is kept."""
+"""Forgetting entries: what came from forgotten turns goes, and what it had superseded holds again."""
 
 import json
 import sqlite3
@@ -11,13 +11,12 @@ from recollect.domain.entries.links import left_behind, partners
 from recollect.domain.entries.profile import after_line, latest, lines_of
 from recollect.domain.entries.succession import settled
 from recollect.domain.extraction.draft import OPPOSITES
-from recollect.domain.forgetting import Derived, Task
+from recollect.domain.forgetting import Derived
 from recollect.domain.identity import thread_key, turn_id
 from recollect.domain.paths import file_name, owner_folder
 from recollect.infra.journal.entries import CITING, CITING_TURNS, OF_MATTER, OF_SUBJECT
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import compared, known_of, stored_entry
-from recollect.infra.journal.forget_prompts import end_quoting_epochs, queue_note_purge
 from recollect.infra.journal.rows import named_rows
 
 _CAUSE = "what superseded it was forgotten"
@@ -138,17 +137,3 @@ def _forget_versions(
             "anchors": None if turns is None else json.dumps([f'#^{turn_id(turn)}"' for turn in turns]),
         },
     )
-
-
-def forget_note(
-    connection: sqlite3.Connection, space: str, user_id: str, path: str, digest: str, now: int
-) -> int:
-    """Returns when the first job that follows is due."""
-    connection.execute("DELETE FROM notes WHERE path = ?", (path,))
-    forget_quotes(connection, space, user_id, path)
-    return queue_note_purge(connection, Task(space, user_id, "", None, at=now), path, digest, now)
-
-
-def forget_quotes(connection: sqlite3.Connection, space: str, user_id: str, path: str) -> None:
-    """Whatever was sent with a passage of the note."""
-    end_quoting_epochs(connection, space, user_id, [], note=path)

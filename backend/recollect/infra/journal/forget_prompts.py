@@ -82,18 +82,20 @@ _OVERWRITE_DELAY_MS = 500
 
 
 def queue_purge(
-    connection: sqlite3.Connection,
-    task: Task,
-    now: int,
-    *,
-    rewritten: Sequence[int] | None = None,
-    transcribe: bool = True,
+    connection: sqlite3.Connection, task: Task, now: int, *, rewritten: Sequence[int] | None = None
 ) -> int:
-    """First the files and the index; then what waits for others to end. `rewritten`: turns whose files change."""
-    first: JsonObject = {"user_id": task.user_id} | ({} if rewritten is None else {"turns": list(rewritten)})
-    jobs = [_job(task, vault_lane(task.thread_key), first, now)]
-    if transcribe:
-        jobs.append(NewJob(TRANSCRIBE, vault_lane(task.thread_key), task.space, task.thread_id, now))
+    """First the files and the index; then what waits for others to end.
+
+    `rewritten` are the turns whose files change; None where the thread is gone with its files.
+    """
+    lane = vault_lane(task.thread_key)
+    if rewritten is None:
+        jobs = [_job(task, lane, {"user_id": task.user_id}, now)]
+    else:
+        jobs = [
+            _job(task, lane, {"user_id": task.user_id, "turns": list(rewritten)}, now),
+            NewJob(TRANSCRIBE, lane, task.space, task.thread_id, now),
+        ]
     jobs.append(settle_job(task, now))
     return queue_jobs(connection, jobs, now)
 

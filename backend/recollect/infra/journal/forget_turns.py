@@ -125,7 +125,7 @@ def forget_some(
     _bury(connection, thread, turns)
     derived = forget_derived(connection, space, thread.user_id, thread_id, places, now)
     memories = [*(f"{thread.key}:{turn.turn_id}" for turn in turns), *derived.ids]
-    quoting = end_quoting_epochs(connection, space, _whose(thread.user_id, derived), memories)
+    quoting = end_quoting_epochs(connection, space, whose_prompts(thread.user_id, derived), memories)
     end_epochs(connection, [thread.pk])
     pks = json.dumps([row["turn_pk"] for row in rows])
     cells = connection.execute(CELLS, (pks,)).fetchall()
@@ -207,7 +207,7 @@ def _bury(connection: sqlite3.Connection, thread: _Thread, turns: Sequence[Turn]
     )
 
 
-def _whose(user_id: str, derived: Derived) -> str | None:
+def whose_prompts(user_id: str, derived: Derived) -> str | None:
     """Whose prompts may hold it: what agents know may be anybody's in the space."""
     return None if any("/agents/" in owner for owner in derived.owners) else user_id
 

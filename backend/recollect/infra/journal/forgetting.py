@@ -2,50 +2,39 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from recollect.domain.forgetting import Derived, Forgotten, Task
 from recollect.domain.identity import message_key, thread_key, turn_id
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import STRATEGY
-from recollect.infra.journal.database import Database, QueueingStore, write_transaction
+from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
-from recollect.infra.journal.forget_entries import forget_derived, forget_note, forget_quotes, remove_entries
+from recollect.infra.journal.forget_entries import forget_derived, remove_entries
 from recollect.infra.journal.forget_prompts import (
     BURY,
     end_late_epochs,
     end_quoting_epochs,
+    queue_note_purge,
     queue_overwriting,
     queue_purge,
     queue_user_purge,
     settle_job,
 )
-from recollect.infra.journal.forget_turns import clear_title, forget_some, title_job, to_forget
+from recollect.infra.journal.forget_turns import clear_title, forget_some, title_job, to_forget, whose_prompts
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns
 
-__all__ = ["BURY", "forget_turns", "forget_user"]
 
-_OF_A_THREAD = (
-    "unprocessed_buffer", "turns", "memcell", "receipts", "transcript_parts", "epochs", "summaries", "prompts",
-    "chat_requests",
-)  # fmt: skip
-
-
-def forget_turns(
-    connection: sqlite3.Connection, space: str, thread_id: str, now: int, *, delete: bool
-) -> tuple[int, int]:
-    """Forget a thread's turns, and with `delete` the thread. Returns how many, and when the purge is due."""
+def forget_thread(connection: sqlite3.Connection, space: str, thread_id: str, now: int) -> tuple[int, int]:
+    """Forget a thread with its turns. Returns how many turns, and when the purge is due."""
     pk, user_id = thread_columns(connection, space, thread_id, "pk, user_id")
     derived = forget_derived(connection, space, user_id, thread_id, None, now)
     count, quoting = _forget_thread(connection, space, user_id, pk, thread_id, derived)
-    if delete:
-        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
-    else:
-        _empty(connection, pk, count)
     task = Task(space, user_id, thread_id, None, derived, now, tuple(quoting))
-    return count, queue_purge(connection, task, now, transcribe=not delete)
+    return count, queue_purge(connection, task, now)
 
 
 def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int]:
@@ -59,7 +48,6 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
     for pk, thread_id in threads:
         gone.append(forget_derived(connection, space, user_id, thread_id, None, now))
         turns += _forget_thread(connection, space, user_id, pk, thread_id, gone[-1])[0]
-        connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
     (unsourced,) = connection.execute(
         "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
     ).fetchone()
@@ -85,7 +73,7 @@ def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None
 def _forget_thread(
     connection: sqlite3.Connection, space: str, user_id: str, pk: int, thread_id: str, derived: Derived
 ) -> tuple[int, list[int]]:
-    """All but the rows of the thread itself. Returns how many turns it has, and which threads quoted any."""
+    """Returns how many turns it had, and which threads quoted any."""
     key = thread_key(space, thread_id)
     buried = [
         (space, user_id, key, message_key(message_id), position)
@@ -94,13 +82,13 @@ def _forget_thread(
         )
     ]
     connection.executemany(BURY, buried)
-    of_agents = any("/agents/" in owner for owner in derived.owners)
-    quoting = end_quoting_epochs(connection, space, None if of_agents else user_id, derived.ids, key)
+    quoting = end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids, key)
     connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
     connection.execute(
         "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
         (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
     )
+    connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
     return len(buried), quoting
 
 
@@ -114,15 +102,6 @@ def _joined(gone: list[Derived], owner: str) -> Derived:
     paths = [path for derived in gone for path in derived.paths if not path.startswith(f"{owner}/")]
     cells = [cell for derived in gone for cell in derived.cells]
     return Derived(entries, tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(cells)))
-
-
-def _empty(connection: sqlite3.Connection, thread_pk: int, count: int) -> None:
-    for table in _OF_A_THREAD:
-        connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (thread_pk,))
-    connection.execute(
-        "UPDATE threads SET turn_count = 0, unasked = 0, forgotten = forgotten + ? WHERE pk = ?",
-        (count, thread_pk),
-    )
 
 
 # One after another: what keeps a forgetting from being finished.
@@ -163,30 +142,15 @@ class SqlForgetting(QueueingStore):
     Its time is that of the transaction: whatever was asked before it, and is waited for, is older.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        on_due: Callable[[int], None] = lambda due: None,
-        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
-        on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
-    ) -> None:
-        """`on_forget` is told before a thread goes: whatever works on it has to end."""
-        super().__init__(database, clock=clock, on_due=on_due)
-        self._on_change = on_change
-        self._on_forget = on_forget
-
     async def forget_turns(
         self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
     ) -> Forgotten:
         """Turns of a thread, with `answers` what was answered to them too. Raises NotFound and Conflict."""
-        forgotten, due = await self._database.write(
+        forgotten = await self._change(
             lambda connection: forget_some(
                 connection, space, thread_id, turn_ids, self._clock(), answers=answers
             )
         )
-        self._on_due(due)
         self._on_change(space, thread_id)
         return forgotten
 
@@ -205,21 +169,23 @@ class SqlForgetting(QueueingStore):
         )
         for row in found:
             self._on_forget(space, row["thread_id"])
-        forgotten, due = await self._database.write(
-            lambda connection: forget_user(connection, space, user_id, self._clock())
-        )
-        self._on_due(due)
-        return forgotten
+        return await self._change(lambda connection: forget_user(connection, space, user_id, self._clock()))
 
     async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
         """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file."""
-        await self._change(
-            lambda connection: forget_note(connection, space, user_id, path, digest, self._clock())
-        )
 
-    async def forget_quotes(self, space: str, user_id: str, path: str) -> None:
+        def forget(connection: sqlite3.Connection) -> int:
+            now = self._clock()
+            connection.execute("DELETE FROM notes WHERE path = ?", (path,))
+            end_quoting_epochs(connection, space, user_id, [], note=path)
+            return queue_note_purge(connection, Task(space, user_id, "", None, at=now), path, digest, now)
+
+        await self._queue(forget)
+
+    @write_transaction
+    def forget_quotes(self, connection: sqlite3.Connection, space: str, user_id: str, path: str) -> None:
         """Prompts that quote a note."""
-        await self._database.write(lambda connection: forget_quotes(connection, space, user_id, path))
+        end_quoting_epochs(connection, space, user_id, [], note=path)
 
     async def waits_for(self, task: Task) -> str | None:
         """What has to end before a forgetting can be finished, in words."""
@@ -241,7 +207,7 @@ class SqlForgetting(QueueingStore):
 
     async def forget_late(self, task: Task) -> None:
         """What those left who worked with the words while they were forgotten. It is finished by jobs of its own."""
-        await self._change(lambda connection: _forget_late(connection, task, self._clock()))
+        await self._queue(lambda connection: _forget_late(connection, task, self._clock()))
 
     @write_transaction
     def forget_owner(self, connection: sqlite3.Connection, space: str, user_id: str) -> None:
@@ -264,8 +230,7 @@ class SqlForgetting(QueueingStore):
         return buried
 
     async def queue_overwriting(self, space: str) -> None:
-        now = self._clock()
-        await self._change(lambda connection: queue_overwriting(connection, space, now))
+        await self._queue(lambda connection: queue_overwriting(connection, space, self._clock()))
 
     async def skills_are_waiting(self) -> bool:
         """Whether files of agents have yet to be made anew: the journal knows their texts until then."""

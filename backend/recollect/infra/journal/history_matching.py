@@ -16,20 +16,18 @@ from recollect.domain.history_matching import (
 )
 from recollect.domain.model import Turn
 from recollect.infra.journal.database import Database, Row, read_transaction
-from recollect.infra.journal.rows import TURN_COLUMNS, insert_rows, named_rows, rows, turn_of
+from recollect.infra.journal.rows import T_TURN_COLUMNS, insert_rows, named_rows, rows, thread_pk, turn_of
 
 AT_ONCE = 500
 """Turns that one transaction takes in."""
 MOST_VERSIONS = 8
-
-_TURN = ", ".join(f"t.{name.strip()}" for name in TURN_COLUMNS.split(","))
 
 FOLLOWED = "h.space, h.user_id, h.chained, h.last_number, h.revision, h.chained_revision"
 """What has to be known of a thread, besides its `thread_pk`, to follow it."""
 
 # An answer that was given here has its prompt, or names the model that gave it.
 TURNS_TO_CHAIN = f"""
-SELECT t.pk AS turn_pk, t.model IS NOT NULL OR p.turn_pk IS NOT NULL AS given, {_TURN}
+SELECT t.pk AS turn_pk, t.model IS NOT NULL OR p.turn_pk IS NOT NULL AS given, {T_TURN_COLUMNS}
 FROM turns t LEFT JOIN prompts p ON p.turn_pk = t.pk
 WHERE t.thread_pk = ? AND t.position > ? ORDER BY t.position LIMIT ?"""
 
@@ -197,7 +195,6 @@ SELECT 1 {_IS_BEHIND} AND NOT (
     AND NOT EXISTS (
         SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained AND instr(:chains, c.chain)))"""
 
-THREAD = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
 
 # One probe of the index for each digest, however many threads have it.
 WHICH_EXIST = """
@@ -295,7 +292,7 @@ class SqlChainStore:
         fewest = max(FEWEST_IN_THE_MIDDLE, longer_than + 1)
         ends = range(fewest, len(said) + 1)
         pairs = [pair_digest(root, said[end - 2], said[end - 1]) for end in ends]
-        pk = _thread_pk(connection, space, thread_id)
+        pk = None if thread_id is None else thread_pk(connection, space, thread_id)
         for number in _that_exist(connection, "pair", pairs, pk):
             run = said[: ends[number]]
             found = [
@@ -311,7 +308,7 @@ class SqlChainStore:
 def _begun(
     connection: sqlite3.Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
 ) -> list[Sighting]:
-    pk = _thread_pk(connection, space, thread_id)
+    pk = None if thread_id is None else thread_pk(connection, space, thread_id)
     for number in _that_exist(connection, "chain", chains, pk):
         found = rows(connection, *_sighted("chain", space, user_id, chains[number], pk))
         return _sightings(found, number + 1)
@@ -323,14 +320,6 @@ def _sighted(
 ) -> tuple[str, dict[str, Any]]:
     bound = {"space": space, "user_id": user_id, "digest": digest, "pk": pk, "limit": MOST_SIGHTINGS}
     return _SIGHTED.format(column=column, digest=":digest", pk=":pk"), bound
-
-
-def _thread_pk(connection: sqlite3.Connection, space: str, thread_id: str | None) -> int | None:
-    """None where no thread is named; 0, which no thread has, where there is none of that name."""
-    if thread_id is None:
-        return None
-    found = connection.execute(THREAD, (space, thread_id)).fetchone()
-    return int(found[0]) if found else 0
 
 
 def _that_exist(

@@ -1,10 +1,8 @@
-"""Taking whole threads into an empty journal, and copying a journal that is in use."""
+"""Taking whole threads into an empty journal."""
 
-import asyncio
-import os
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 
 from recollect.domain.access import ApiKey
 from recollect.domain.forgetting import TombstoneFile
@@ -14,10 +12,10 @@ from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.forgetting import BURY
+from recollect.infra.journal.forget_prompts import BURY
 from recollect.infra.journal.people import ADD_KEY
-from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
-from recollect.infra.journal.turns import INSERT_TURNS, forgotten_before, turn_row
+from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
+from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 
 
 class SqlImporter:
@@ -37,7 +35,13 @@ class SqlImporter:
         parts: list[StoredPart],
     ) -> None:
         now = self._clock()
-        thread_pk = _insert_thread(connection, thread, turns)
+        updated = max([thread.created, *(turn.timestamp for turn in turns)])
+        thread_pk = insert_thread(
+            connection,
+            replace(thread, updated=updated, turn_count=len(turns)),
+            last_number=max((turn_number(turn.turn_id) or 0 for turn in turns), default=0),
+            lookalikes=sum(looks_made(turn.message_id) for turn in turns),
+        ).pk
         insert_rows(connection, INSERT_TURNS, [_turn_row(thread_pk, turn) for turn in turns])
         connection.executemany(
             "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
@@ -73,48 +77,6 @@ class SqlImporter:
             for key, secret_hash in keys
         ]
         await self._database.execute_many(ADD_KEY, rows)
-
-
-class SqlCopier:
-    """SQLite's own online backup, on a connection of its own."""
-
-    def __init__(self, database: Database) -> None:
-        self._path = database.path
-
-    async def copy_to(self, path: Path) -> None:
-        await asyncio.to_thread(self._copy, path)
-
-    def _copy(self, path: Path) -> None:
-        source, target = sqlite3.connect(self._path), sqlite3.connect(path)
-        try:
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")
-        finally:
-            source.close()
-            target.close()
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _insert_thread(connection: sqlite3.Connection, thread: Thread, turns: list[Turn]) -> int:
-    forgotten, last_forgotten = forgotten_before(connection, thread.space, thread.user_id, thread.thread_id)
-    last_number = max([last_forgotten, *(turn_number(turn.turn_id) or 0 for turn in turns)])
-    updated = max([thread.created, *(turn.timestamp for turn in turns)])
-    cursor = connection.execute(
-        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, pinned, created,"
-        " updated, last_number, turn_count, forgotten, lookalikes)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(list(thread.tags)),
-            thread.preset, thread.backend, int(thread.pinned), thread.created, updated, last_number, len(turns), forgotten,
-            sum(looks_made(turn.message_id) for turn in turns),
-        ),
-    )  # fmt: skip
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
 
 
 def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:

@@ -10,8 +10,7 @@ from recollect.domain.model import Note
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.files import note_of
-from recollect.infra.journal.rows import THREAD_COLUMNS, thread_of
+from recollect.infra.journal.rows import THREAD_COLUMNS, made, thread_of
 
 _columns = ", ".join(f"t.{name.strip()}" for name in THREAD_COLUMNS.split(","))
 
@@ -285,12 +284,12 @@ class SqlIndexLedger:
         bound = {"generation": generation, "owner": owner}
         behind = await self._database.read(NOTES_BEHIND, bound)
         gone = await self._database.read(NOTES_GONE, bound)
-        return [note_of(row) for row in behind], [row["path"] for row in gone]
+        return [made(Note, row) for row in behind], [row["path"] for row in gone]
 
     async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
         """An owner's notes that are indexed as they are, by their words alone."""
         found = await self._database.read(UNEMBEDDED_NOTES, {"generation": generation, "owner": owner})
-        return [note_of(row) for row in found]
+        return [made(Note, row) for row in found]
 
     async def is_unembedded(self, generation: str, note: Note) -> bool:
         """Whether just this text of the note is indexed, by its words alone."""
@@ -358,14 +357,5 @@ def _bound(generation: str, seen: ThreadProgress, words_to: int, vectors_to: int
 
 
 def _progress_of(row: Mapping[str, Any]) -> ThreadProgress:
-    return ThreadProgress(
-        thread=thread_of(row),
-        thread_pk=row["pk"],
-        last_position=row["last_position"],
-        words_to=row["words_to"],
-        vectors_to=row["vectors_to"],
-        refused=row["refused"],
-        header_revision=row["header_revision"],
-        revision=row["revision"],
-        is_stale=bool(row["is_stale"]),
-    )
+    stale = bool(row["is_stale"])
+    return made(ThreadProgress, row, thread=thread_of(row), thread_pk=row["pk"], is_stale=stale)

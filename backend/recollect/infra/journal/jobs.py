@@ -2,15 +2,17 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from recollect.domain.job import Job, JobState
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database, write_transaction
+from recollect.infra.journal.database import Database, Operation, write_transaction
 from recollect.infra.journal.rows import add_causes, json_or_none, made, named_rows
 
+T = TypeVar("T")
 MAX_INTERRUPTIONS = 25
 JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
 
@@ -35,6 +37,55 @@ HASTEN = """
 UPDATE jobs SET run_at = :now WHERE state = 'queued' AND error IS NULL AND run_at > :now AND EXISTS (
     SELECT 1 FROM json_each(:ids) w JOIN jobs m ON m.pk = w.value WHERE m.lane = jobs.lane AND jobs.pk <= m.pk
 )"""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When the work that follows an append is due; at once unless it is told otherwise."""
+
+    boundary_every: int = 1
+    boundary_delay_ms: int = 0
+    pause_ms: int = 0
+    transcript_delay_ms: int = 0
+
+
+AT_ONCE = Schedule()
+
+
+class QueueingStore:
+    """A store whose changes queue jobs. `on_due` is told when the first of them is due.
+
+    `on_change` is told the space and the id of a thread that changed; `on_forget` those of a thread before it goes:
+    whatever works on it has to end.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        schedule: Schedule = AT_ONCE,
+        on_due: Callable[[int], None] = lambda due: None,
+        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
+        on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._schedule = schedule
+        self._on_due = on_due
+        self._on_change = on_change
+        self._on_forget = on_forget
+
+    async def _change(self, operation: Operation[tuple[T, int | None]]) -> T:
+        """Run what returns its result, and when the first job that follows is due, if any."""
+        result, due = await self._database.write(operation)
+        if due is not None:
+            self._on_due(due)
+        return result
+
+    async def _queue(self, operation: Operation[int | None]) -> None:
+        """Run what returns when the first job that follows is due, if any."""
+        await self._change(lambda connection: (None, operation(connection)))
 
 
 class SqlJobStore:
@@ -205,28 +256,20 @@ class SqlJobStore:
         ids = json.dumps(list(job_ids))
         return await self._database.execute(HASTEN, {"ids": ids, "now": now})
 
-    async def revive(self, job_id: int, now: int) -> Job:
+    @write_transaction
+    def revive(self, connection: sqlite3.Connection, job_id: int, now: int) -> Job:
         """Queue a dead job again, with a clean slate."""
-
-        def revive(connection: sqlite3.Connection) -> None:
-            dead = connection.execute(
-                "SELECT lane, kind, dedupe FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
-            ).fetchone()
-            if dead is None:
-                raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
-            connection.execute(
-                "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
-            )
-            connection.execute(
-                "UPDATE jobs SET state = 'queued', attempts = 0, interruptions = 0, run_at = ? WHERE pk = ?",
-                (now, job_id),
-            )
-
-        await self._database.write(revive)
-        job = await self.get(job_id)
-        if job is None:
-            raise NotFound(f"job {job_id} is done already")
-        return job
+        dead = connection.execute(
+            "SELECT lane, kind, dedupe FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
+        ).fetchone()
+        if dead is None:
+            raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
+        connection.execute(
+            "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
+        )
+        revived = "UPDATE jobs SET state = 'queued', attempts = 0, interruptions = 0, run_at = ? WHERE pk = ?"
+        (row,) = named_rows(connection, f"{revived} RETURNING {JOB_COLUMNS}", (now, job_id))
+        return _job_of(row)
 
     async def _settle(self, sql: str, job: Job, parameters: dict[str, Any]) -> bool:
         mine = "pk = :pk AND claims = :claims AND state = 'running'"

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -11,11 +11,13 @@ from recollect.domain.job import PEOPLE, people_lane
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
 from recollect.errors import NotFound
-from recollect.infra.journal.database import Database, QueueingStore
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import NewJob, dumped, made, queue_jobs
 
 Holds = Preset | Preferences
 T = TypeVar("T")
+P = TypeVar("P", Preset, Preferences)
 _EVERYTHING = -1
 _MOST_KNOWN = 1000
 
@@ -47,10 +49,8 @@ class SqlPeopleStore(QueueingStore):
         *,
         clock: Callable[[], int],
         on_due: Callable[[int], None] = lambda due: None,
-        on_change: Callable[[str, str, str], None] = lambda space, kind, key: None,
     ) -> None:
         super().__init__(database, clock=clock, on_due=on_due)
-        self._on_change = on_change
         self._known: dict[tuple[str, str, str], str | None] = {}
         """What was read, until anything is written: a chat asks the same at every turn."""
         self._writes = 0
@@ -77,11 +77,14 @@ class SqlPeopleStore(QueueingStore):
         return self._known[place]
 
     async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Drop what was read before. Any write may have queued a job, which is due now."""
         try:
-            return await self._database.write(operation)
+            result = await self._database.write(operation)
         finally:
             self._writes += 1
             self._known.clear()
+        self._on_due(self._clock())
+        return result
 
     async def presets(
         self, space: str, *, limit: int | None = None, after: str | None = None
@@ -97,19 +100,12 @@ class SqlPeopleStore(QueueingStore):
         self, space: str, name: str, change: Callable[[Preset | None], Preset]
     ) -> tuple[Preset, bool]:
         """Put what `change` makes of the preset there is; True where there was none. What it raises changes nothing."""
-        key, now = preset_key(name), self._clock()
 
-        def work(connection: sqlite3.Connection) -> tuple[Preset, bool, bool]:
-            before = _preset_of(space, _value(connection, space, PRESET, key))
-            after = change(before)
-            if changed := after != before:
-                _put(connection, after, now)
-            return after, before is None, changed
+        def work(connection: sqlite3.Connection) -> tuple[Preset, bool]:
+            before = _preset_of(space, _value(connection, space, PRESET, preset_key(name)))
+            return self._put(connection, before, change(before)), before is None
 
-        after, is_new, changed = await self._write(work)
-        if changed:
-            self._tell(space, PRESET, key, now)
-        return after, is_new
+        return await self._write(work)
 
     async def delete_preset(self, space: str, name: str) -> bool:
         """False where there is none. Its file goes by a job."""
@@ -125,10 +121,7 @@ class SqlPeopleStore(QueueingStore):
                 _queue(connection, space, row[0], now)
             return row is not None
 
-        deleted = await self._write(delete)
-        if deleted:
-            self._tell(space, PRESET, key, now)
-        return deleted
+        return await self._write(delete)
 
     async def preferences(self, space: str, user_id: str) -> Preferences:
         """The defaults for a user who never chose."""
@@ -138,19 +131,12 @@ class SqlPeopleStore(QueueingStore):
         self, space: str, user_id: str, change: Callable[[Preferences], Preferences]
     ) -> Preferences:
         """Put what `change` makes of the preferences there are. What it raises changes nothing."""
-        now = self._clock()
 
-        def work(connection: sqlite3.Connection) -> tuple[Preferences, bool]:
+        def work(connection: sqlite3.Connection) -> Preferences:
             before = _preferences_of(space, user_id, _value(connection, space, PREFERENCES, user_id))
-            after = change(before)
-            if after != before:
-                _put(connection, after, now)
-            return after, after != before
+            return self._put(connection, before, change(before))
 
-        after, changed = await self._write(work)
-        if changed:
-            self._tell(space, PREFERENCES, user_id, now)
-        return after
+        return await self._write(work)
 
     async def forget_user(self, space: str, user_id: str) -> None:
         """Nothing is known of a user's preferences any longer; their file is the caller's to remove."""
@@ -161,7 +147,6 @@ class SqlPeopleStore(QueueingStore):
             connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (people_lane(path),))
 
         await self._write(forget)
-        self._on_change(space, PREFERENCES, user_id)
 
     async def file(self, path: str) -> PeopleFile | None:
         found = await self._database.one(f"{FILES} WHERE path = ?", (path,))
@@ -202,29 +187,19 @@ class SqlPeopleStore(QueueingStore):
         """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed."""
         space, kind, key = holds.space, _kind(holds), _key(holds)
 
-        def take_in(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-            renamed = connection.execute(
-                "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?) RETURNING space, kind, key",
+        def take_in(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)",
                 (path, space, kind, key),
-            ).fetchall()
+            )
             _store(connection, holds, path)
             connection.execute(HELD_BY_FILE, (path, digest, space, kind, key))
-            return [*renamed, (space, kind, key)]
 
-        for changed in await self._write(take_in):
-            self._on_change(*changed)
+        await self._write(take_in)
 
     async def let_go(self, path: str) -> bool:
         """A person removed the file: what it held is in force no longer. False where it has yet to be written."""
-        gone = await self._write(
-            lambda connection: connection.execute(
-                "DELETE FROM people WHERE path = ? AND written = revision RETURNING space, kind, key",
-                (path,),
-            ).fetchone()
-        )
-        if gone is not None:
-            self._on_change(*gone)
-        return gone is not None
+        return await self._update("DELETE FROM people WHERE path = ? AND written = revision", path) > 0
 
     async def write_anew(self, path: str) -> None:
         """The file is gone and comes back: it has yet to be written."""
@@ -240,23 +215,19 @@ class SqlPeopleStore(QueueingStore):
             _queue(connection, path.partition("/")[0] if row is None else row[0], path, now)
 
         await self._write(queue)
-        self._on_due(now)
 
-    async def _update(self, sql: str, *parameters: object) -> None:
-        await self._write(lambda connection: connection.execute(sql, parameters).rowcount)
+    def _put(self, connection: sqlite3.Connection, before: Holds | None, after: P) -> P:
+        if after != before:
+            _queue(connection, after.space, _store(connection, after, None), self._clock())
+        return after
 
-    def _tell(self, space: str, kind: str, key: str, now: int) -> None:
-        self._on_due(now)
-        self._on_change(space, kind, key)
+    async def _update(self, sql: str, *parameters: object) -> int:
+        return await self._write(lambda connection: connection.execute(sql, parameters).rowcount)
 
 
 def _value(connection: sqlite3.Connection, space: str, kind: str, key: str) -> str | None:
     row = connection.execute(VALUE, (space, kind, key)).fetchone()
     return None if row is None else row[0]
-
-
-def _put(connection: sqlite3.Connection, holds: Holds, now: int) -> None:
-    _queue(connection, holds.space, _store(connection, holds, None), now)
 
 
 def _store(connection: sqlite3.Connection, holds: Holds, path: str | None) -> str:
@@ -335,7 +306,7 @@ class SqlKeyStore:
 
     async def load(self) -> None:
         found = await self._database.read(f"SELECT hash, {KEY_COLUMNS} FROM api_keys WHERE revoked IS NULL")
-        self._in_force = {row["hash"]: _key_of(row) for row in found}
+        self._in_force = {row["hash"]: made(ApiKey, row) for row in found}
 
     def any_in_force(self) -> bool:
         return bool(self._in_force)
@@ -351,12 +322,12 @@ class SqlKeyStore:
 
     async def list_keys(self) -> list[ApiKey]:
         found = await self._database.read(f"SELECT {KEY_COLUMNS} FROM api_keys ORDER BY created, key_id")
-        return [_key_of(row) for row in found]
+        return [made(ApiKey, row) for row in found]
 
     async def list_with_hashes(self) -> list[tuple[ApiKey, str]]:
         """For carrying keys over into another journal."""
         found = await self._database.read(f"SELECT hash, {KEY_COLUMNS} FROM api_keys ORDER BY created")
-        return [(_key_of(row), row["hash"]) for row in found]
+        return [(made(ApiKey, row), row["hash"]) for row in found]
 
     async def revoke(self, key_id: str, now: int) -> ApiKey:
         """In force no longer from the moment this returns."""
@@ -364,11 +335,7 @@ class SqlKeyStore:
             "UPDATE api_keys SET revoked = coalesce(revoked, ?) WHERE key_id = ?", (now, key_id)
         )
         await self.load()
-        for key in await self.list_keys():
-            if key.key_id == key_id:
-                return key
-        raise NotFound(f"there is no key {key_id!r}", field="key_id")
-
-
-def _key_of(row: Mapping[str, Any]) -> ApiKey:
-    return made(ApiKey, row)
+        found = await self._database.one(f"SELECT {KEY_COLUMNS} FROM api_keys WHERE key_id = ?", (key_id,))
+        if found is None:
+            raise NotFound(f"there is no key {key_id!r}", field="key_id")
+        return made(ApiKey, found)

@@ -16,6 +16,7 @@ TURN_COLUMNS = (
     "position, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
     "parent_id, model, timestamp, status, skip_reason, edited"
 )
+T_TURN_COLUMNS = ", ".join(f"t.{name}" for name in TURN_COLUMNS.split(", "))
 
 _ROWS_AT_ONCE = 50
 
@@ -32,6 +33,13 @@ def made(cls: Callable[..., T], row: Mapping[str, Any], **given: Any) -> T:
     """A dataclass whose fields are columns of the same names, except for those that are `given`."""
     names: Mapping[str, Any] = cls.__dataclass_fields__  # type: ignore[attr-defined]
     return cls(**{name: row[name] for name in names if name not in given}, **given)
+
+
+def thread_pk(connection: sqlite3.Connection, space: str, thread_id: str) -> int:
+    """0, which no thread has, where there is none of that name."""
+    sql = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
+    found = connection.execute(sql, (space, thread_id)).fetchone()
+    return int(found[0]) if found else 0
 
 
 def thread_columns(connection: sqlite3.Connection, space: str, thread_id: str, columns: str = "pk") -> Any:
@@ -54,21 +62,12 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
 
 
 def turn_of(row: Mapping[str, Any]) -> Turn:
-    return Turn(
+    return made(
+        Turn,
+        row,
         turn_id=identity.turn_id(row["position"]),
-        message_id=row["message_id"],
-        role=row["role"],
-        sender_id=row["sender_id"],
-        content=row["content"],
-        timestamp=row["timestamp"],
         parts=json_or_none(row["parts_json"]),
         tool_calls=json_or_none(row["tool_calls_json"]),
-        tool_call_id=row["tool_call_id"],
-        reasoning=row["reasoning"],
-        parent_id=row["parent_id"],
-        model=row["model"],
-        status=row["status"],
-        skip_reason=row["skip_reason"],
         edited=bool(row["edited"]),
     )
 

@@ -1,14 +1,16 @@
 """The thread store: threads and their turns."""
 
 import sqlite3
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from recollect.domain.identity import turn_number
+from recollect.domain.images import references_in
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
 from recollect.errors import AlreadyExists, NotFound
-from recollect.infra.journal.database import Database, QueueingStore, read_transaction
-from recollect.infra.journal.forgetting import forget_turns
+from recollect.infra.journal.database import read_transaction
+from recollect.infra.journal.forgetting import forget_thread
+from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     THREAD_COLUMNS,
     TURN_COLUMNS,
@@ -18,60 +20,24 @@ from recollect.infra.journal.rows import (
     thread_of,
     turn_of,
 )
-from recollect.infra.journal.turns import (
-    FIND_THREAD,
-    Schedule,
-    append_turns,
-    create_thread_row,
-    transcript_job,
-)
+from recollect.infra.journal.turns import FIND_THREAD, append_turns, insert_thread, transcript_job, unique
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
 
-NEWEST_TURNS = f"""
-SELECT {TURN_COLUMNS} FROM (
-    SELECT {TURN_COLUMNS} FROM turns
-    WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
-        AND position < :before
-    ORDER BY position DESC LIMIT :limit
-) ORDER BY position"""
+_TURNS = f"""
+SELECT {TURN_COLUMNS} FROM turns
+WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)"""
+_BEFORE = f"SELECT * FROM ({_TURNS} AND position < :place ORDER BY position DESC LIMIT :before)"
 
+NEWEST_TURNS = f"{_BEFORE} ORDER BY position"
 TURNS_AROUND = f"""
-SELECT {TURN_COLUMNS} FROM (
-    SELECT {TURN_COLUMNS} FROM turns
-    WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
-        AND position < :place
-    ORDER BY position DESC LIMIT :before
-)
-UNION ALL
-SELECT {TURN_COLUMNS} FROM (
-    SELECT {TURN_COLUMNS} FROM turns
-    WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
-        AND position >= :place
-    ORDER BY position LIMIT :onwards
-)
+{_BEFORE} UNION ALL SELECT * FROM ({_TURNS} AND position >= :place ORDER BY position LIMIT :onwards)
 ORDER BY position"""
 
 
 class SqlThreadStore(QueueingStore):
     """`THREADS`: readers never create or change anything; what was added is visible to the next reader."""
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        schedule: Schedule,
-        on_due: Callable[[int], None] = lambda due: None,
-        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
-        on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
-    ) -> None:
-        """`on_forget` is told before a thread's turns go: whatever works on them has to end."""
-        super().__init__(database, clock=clock, on_due=on_due)
-        self._schedule = schedule
-        self._on_change = on_change
-        self._on_forget = on_forget
 
     async def get_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> Thread | None:
         found = await self._database.one(
@@ -137,7 +103,7 @@ class SqlThreadStore(QueueingStore):
         """
         limit = _EVERYTHING if max_turns is None else min(max(0, max_turns), 2**62)
         position = 2**62 if before is None else _position(connection, space, thread_id, before)
-        bound = {"space": space, "thread_id": thread_id, "limit": limit, "before": position}
+        bound = {"space": space, "thread_id": thread_id, "place": position, "before": limit}
         return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
 
     async def turns_around(
@@ -148,9 +114,7 @@ class SqlThreadStore(QueueingStore):
         The place is that of a turn id, whether its turn is still there or not.
         """
         bound = {"space": space, "thread_id": thread_id, "place": place, "before": before, "onwards": onwards}
-        return await self._database.query(
-            lambda connection: [turn_of(row) for row in named_rows(connection, TURNS_AROUND, bound)]
-        )
+        return [turn_of(row) for row in await self._database.read(TURNS_AROUND, bound)]
 
     async def get_turn(self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE) -> Turn | None:
         found = await self._database.one(
@@ -159,6 +123,15 @@ class SqlThreadStore(QueueingStore):
             (turn_number(turn_id), space, thread_id),
         )
         return None if found is None else turn_of(found)
+
+    async def images_shown(self, space: str, user_id: str) -> set[str]:
+        """The names of all images that turns of a user show. Reads every turn that has any."""
+        found = await self._database.read(
+            "SELECT t.parts_json FROM turns t JOIN threads h ON h.pk = t.thread_pk"
+            " WHERE h.space = ? AND h.user_id = ? AND t.parts_json LIKE '%vault:images/%'",
+            (space, user_id),
+        )
+        return {name for row in found for name in references_in(row["parts_json"])}
 
     async def idle_incognito(self, before: int) -> list[Thread]:
         """Incognito threads, of every space, whose newest message came before that time."""
@@ -173,22 +146,12 @@ class SqlThreadStore(QueueingStore):
         def create(connection: sqlite3.Connection) -> int | None:
             if connection.execute(FIND_THREAD, (thread.space, thread.thread_id)).fetchone() is not None:
                 raise AlreadyExists(f"there is a thread {thread.thread_id!r} already", field="thread_id")
-            append = Append(thread.space, thread.thread_id, (), thread.user_id, thread.agent_id, thread.tags)
-            create_thread_row(
-                connection,
-                append,
-                thread.updated,
-                created=thread.created,
-                title=thread.title,
-                preset=thread.preset,
-                backend=thread.backend,
-                incognito=thread.incognito,
-            )
+            insert_thread(connection, replace(thread, tags=unique(thread.tags)))
             if thread.incognito:
                 return None
             return self._queue_transcript(connection, thread.space, thread.thread_id)
 
-        await self._change(create)
+        await self._queue(create)
         return await self._existing(thread.space, thread.thread_id)
 
     async def update_thread(
@@ -212,7 +175,7 @@ class SqlThreadStore(QueueingStore):
                 raise NotFound(f"there is no thread {thread_id!r}")
             return None if changed[0] else self._queue_transcript(connection, space, thread_id)
 
-        await self._change(update)
+        await self._queue(update)
         self._on_change(space, thread_id)
         return await self._existing(space, thread_id)
 
@@ -231,8 +194,7 @@ class SqlThreadStore(QueueingStore):
                 return False, None
             return True, None if changed[0] else self._queue_transcript(connection, space, thread_id)
 
-        replaced, due = await self._database.write(replace)
-        self._notify(due)
+        replaced = await self._change(replace)
         if replaced:
             self._on_change(space, thread_id)
         return replaced
@@ -240,10 +202,9 @@ class SqlThreadStore(QueueingStore):
     async def append(self, append: Append) -> list[Receipt]:
         """Durable when it returns: turns, buffer rows and the jobs that follow in one transaction."""
         now = self._clock()
-        receipts, due = await self._database.write(
+        receipts = await self._change(
             lambda connection: append_turns(connection, append, now, self._schedule)
         )
-        self._notify(due)
         self._on_change(append.space, append.thread_id)
         return receipts
 
@@ -258,21 +219,12 @@ class SqlThreadStore(QueueingStore):
         assert stored is not None
         return stored
 
-    async def clear_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> int:
-        """Forget every turn of a thread and keep the thread; returns how many turns went."""
-        return await self._forget(space, thread_id, delete=False)
-
     async def delete_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> int:
         """Forget a thread with all its turns; returns how many turns went."""
-        return await self._forget(space, thread_id, delete=True)
-
-    async def _forget(self, space: str, thread_id: str, *, delete: bool) -> int:
         self._on_forget(space, thread_id)
-        count, due = await self._database.write(
-            lambda connection: forget_turns(connection, space, thread_id, self._clock(), delete=delete)
+        return await self._change(
+            lambda connection: forget_thread(connection, space, thread_id, self._clock())
         )
-        self._notify(due)
-        return count
 
     def _queue_transcript(self, connection: sqlite3.Connection, space: str, thread_id: str) -> int:
         now = self._clock()

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from recollect.domain import identity
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
-from recollect.domain.model import Append, NewTurn, Receipt, Turn
+from recollect.domain.model import Append, NewTurn, Receipt, Thread, Turn
 from recollect.errors import InvalidInput, NotFound
-from recollect.infra.journal.rows import NewJob, dumped, insert_rows, queue_jobs
+from recollect.infra.journal.jobs import Schedule
+from recollect.infra.journal.rows import THREAD_COLUMNS, NewJob, dumped, insert_rows, queue_jobs
 
 DEFAULT_USER = "me"
 MAX_TAGS = 100
@@ -36,16 +37,6 @@ WHERE thread_pk = ? AND position > ? AND skip_reason IS NULL"""
 ADVANCE_THREAD = """
 UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?, updated = ?
 WHERE pk = ?"""
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """When the work that follows an append is due."""
-
-    boundary_every: int
-    boundary_delay_ms: int
-    pause_ms: int
-    transcript_delay_ms: int
 
 
 @dataclass(slots=True)
@@ -136,7 +127,11 @@ class _Known:
 def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> ThreadHead:
     row = connection.execute(FIND_THREAD, (append.space, append.thread_id)).fetchone()
     if row is None:
-        return create_thread_row(connection, append, now, created=append.turns[0].timestamp)
+        user_id, created = append.user_id or DEFAULT_USER, append.turns[0].timestamp
+        thread = Thread(
+            append.space, append.thread_id, user_id, created, now, append.agent_id, tags=unique(append.tags)
+        )
+        return insert_thread(connection, thread)
     pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, has_failed = row
     if append.user_id is not None and append.user_id != user_id:
         raise NotFound(f"there is no thread {append.thread_id!r}")
@@ -147,46 +142,33 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
     return head
 
 
-def create_thread_row(
-    connection: sqlite3.Connection,
-    append: Append,
-    now: int,
-    *,
-    created: int,
-    title: str | None = None,
-    preset: str | None = None,
-    backend: str | None = None,
-    incognito: bool = False,
+def insert_thread(
+    connection: sqlite3.Connection, thread: Thread, last_number: int = 0, lookalikes: int = 0
 ) -> ThreadHead:
     """A new thread. One whose id was used before goes on counting, so no turn id is ever used twice."""
-    user_id = append.user_id or DEFAULT_USER
-    forgotten, last_number = forgotten_before(connection, append.space, user_id, append.thread_id)
-    cursor = connection.execute(
-        "INSERT INTO threads (space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito,"
-        " created, updated, last_number, forgotten) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            append.space, append.thread_id, user_id, append.agent_id, title, dumped(_unique(append.tags)), preset,
-            backend, int(incognito), created, now, last_number, forgotten,
-        ),
-    )  # fmt: skip
-    assert cursor.lastrowid is not None
-    return ThreadHead(cursor.lastrowid, user_id, incognito, last_number, 0, forgotten, 0, is_new=True)
-
-
-def forgotten_before(
-    connection: sqlite3.Connection, space: str, user_id: str, thread_id: str
-) -> tuple[int, int]:
-    """How many turns a user forgot of threads of this id, and the last number of them."""
-    found: tuple[int, int] = connection.execute(
+    key = identity.thread_key(thread.space, thread.thread_id)
+    forgotten, last_forgotten = connection.execute(
         "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
         " WHERE space = ? AND user_id = ? AND thread_key = ?",
-        (space, user_id, identity.thread_key(space, thread_id)),
+        (thread.space, thread.user_id, key),
     ).fetchone()
-    return found
+    last_number = max(last_number, last_forgotten)
+    row = (
+        thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(thread.tags),
+        thread.preset, thread.backend, int(thread.incognito), thread.created, thread.updated, thread.turn_count,
+        int(thread.pinned), last_number, forgotten, lookalikes,
+    )  # fmt: skip
+    insert = f"INSERT INTO threads ({THREAD_COLUMNS}, last_number, forgotten, lookalikes)"
+    ((pk,),) = connection.execute(
+        f"{insert} VALUES ({','.join('?' * len(row))}) RETURNING pk", row
+    ).fetchall()
+    return ThreadHead(
+        pk, thread.user_id, thread.incognito, last_number, 0, forgotten, lookalikes, is_new=True
+    )
 
 
 def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> bool:
-    tags = _unique((*json.loads(tags_json), *append.tags))
+    tags = unique((*json.loads(tags_json), *append.tags))
     if len(tags) > MAX_TAGS:
         raise InvalidInput(
             f"tags: the thread would have {len(tags)}; at most {MAX_TAGS} are possible", field="tags"
@@ -200,8 +182,8 @@ def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, appen
     return changed > 0
 
 
-def _unique(tags: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(tags))
+def unique(tags: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tags))
 
 
 def _known_ids(

@@ -37,6 +37,8 @@ from recollect.service.vault.images import Images
 
 _log = logging.getLogger("recollect.chat")
 _STOPS = "the server was stopped"
+_LAST_TURNS = 16
+"""Enough to hold the last answer of a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +233,8 @@ class Chat:
             running = self.live.running(thread)
             if running:
                 return running[0]
-            answers = [
-                turn
-                for turn in await self._store.tip(thread.space, thread.thread_id)
-                if turn.role == "assistant"
-            ]
+            last = await self._threads.get_history(thread.thread_id, _LAST_TURNS, space=thread.space)
+            answers = [turn for turn in last if turn.role == "assistant"]
             if not answers:
                 raise NotFound("nothing streams in this thread, and nothing was answered yet")
             return await self._live_or_stored(thread, answers[-1])

@@ -23,8 +23,8 @@ from recollect.domain.strategy import STRATEGY, ClosedCell, Tuning
 from recollect.errors import IndexUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
-from recollect.infra.journal.entry_rows import SqlJobQueue
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.people import SqlPeopleStore
@@ -134,7 +134,7 @@ class Rework:
     """Queues the extraction of what is left of cells that lost a turn, and of entries that lost a source."""
 
     cells: SqlCellTexts
-    queue: SqlJobQueue
+    entries: SqlEntryStore
     tuning: Callable[[], Tuning]
     clock: Clock
 
@@ -146,9 +146,9 @@ class Rework:
             thread, has_tools = stored.thread, any(turn.tool_calls for turn in stored.turns)
             closed = ClosedCell(space, thread.user_id, thread.agent_id, memcell, has_tools)
             jobs = self.tuning().after_cell(closed, self.clock())
-            await self.queue.queue(space, thread_id, [_now(job) for job in jobs])
+            await self.entries.queue(space, thread_id, [_now(job) for job in jobs])
         for owner in derived.owners:
-            await self.queue.queue(space, None, self._of_owner(space, owner))
+            await self.entries.queue(space, None, self._of_owner(space, owner))
 
     def _of_owner(self, space: str, owner: str) -> list[EntryJob]:
         """A skill holds the words of its cases in a file of its own: it is made again even where skills are off."""

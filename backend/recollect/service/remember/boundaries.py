@@ -12,7 +12,7 @@ from recollect.domain.job import Job, Unfinished
 from recollect.domain.model import Memcell, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.journal.cells import SqlCellStore
+from recollect.infra.journal.cells import SqlCellStore, StrategiesOf
 from recollect.service.coordination import BackgroundLoop, Clock
 from recollect.service.models.background import BackgroundModel
 
@@ -35,6 +35,7 @@ class Boundaries:
     model: BackgroundModel | None
     fail_points: FailPoints
     clock: Clock
+    strategies: StrategiesOf = lambda closed, now: ()
     _model_rests_until: int = 0
 
     async def look(self, job: Job) -> None:
@@ -58,7 +59,8 @@ class Boundaries:
         self.fail_points.reach("boundary.decided")
         if not cuts:
             return
-        await self.cells.close(space, thread_id, _cells(space, thread_id, turns, cuts), decided_by)
+        cells = _cells(space, thread_id, turns, cuts)
+        await self.cells.close(space, thread_id, cells, decided_by, self.strategies)
         self.fail_points.reach("boundary.closed")
         if len(turns) == window:
             raise Unfinished

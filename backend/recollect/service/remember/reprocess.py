@@ -9,7 +9,7 @@ from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.journal.cells import SqlCellTexts, SqlModelAnswers
-from recollect.infra.journal.entry_rows import SqlJobQueue
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.threads import owned_thread
 
@@ -31,7 +31,7 @@ class Reprocessor:
     threads: SqlThreadStore
     cells: SqlCellTexts
     answers: SqlModelAnswers
-    queue: SqlJobQueue
+    entries: SqlEntryStore
     tuning: Callable[[], Tuning]
 
     async def reprocess(
@@ -85,5 +85,5 @@ class Reprocessor:
             )
             for each in wanted
         ]
-        await self.queue.queue(space, thread_id, jobs)
+        await self.entries.queue(space, thread_id, jobs)
         return len(jobs)

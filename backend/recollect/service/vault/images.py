@@ -28,7 +28,6 @@ from recollect.domain.model import JsonObject, NewTurn, Turn
 from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.image_files import ImageFiles
-from recollect.infra.journal.files import SqlImageReferences
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
@@ -72,9 +71,9 @@ class Opened:
 class Images:
     """The images of all users."""
 
-    def __init__(self, store: ImageFiles, references: SqlImageReferences, vault: Vault) -> None:
+    def __init__(self, store: ImageFiles, threads: SqlThreadStore, vault: Vault) -> None:
         self._store = store
-        self._references = references
+        self._threads = threads
         self._vault = vault
         self._locks = OwnerLocks()
 
@@ -153,7 +152,7 @@ class Images:
         async with self._locks.of(owner_folder(space, user_id)):
             unused = await self._store.names(space, user_id)
             if unused:
-                unused -= await self._references.referred(space, user_id)
+                unused -= await self._threads.images_shown(space, user_id)
             for path in await self._vault.list_files(owner_folder(space, user_id)) if unused else ():
                 unused -= references_in(await self._vault.read(path) or "")
             if unused:

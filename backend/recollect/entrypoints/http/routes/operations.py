@@ -233,7 +233,7 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
     async def work(progress: Progress) -> dict[str, Any]:
         target.parent.mkdir(exist_ok=True)
         count = await backup(
-            caller, home.jobs, home.copier, home.vault, target, home.files_to_back_up, progress
+            caller, home.jobs, home.database.path, home.vault, target, home.files_to_back_up, progress
         )
         return {"path": str(target), "files": count}
 
