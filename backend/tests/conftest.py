@@ -1,4 +1,4 @@
-"""Which tests run, and how large they are.
+"""Which tests run, and how large they are; and the fixtures that several folders use.
 
 `--quick` is what `make test` runs: ten minutes on two cores. It leaves out what is marked `slow` (tests that start a
 server many times, kill it over and over, or ask a real model for minutes), runs three cases of each sweep under
@@ -10,11 +10,15 @@ server many times, kill it over and over, or ask a real model for minutes), runs
 import os
 import signal
 from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests.contract.journals import Journal, sqlite_journal
+from tests.persons_vault import PersonsVault, new_vault
+from tests.remembering import MortalModel
 from tests.stress.utils import Size
 
 LONG = "long"
@@ -89,3 +93,28 @@ def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
 def _spread(cases: list[pytest.Item]) -> tuple[pytest.Item, ...]:
     """The first, the middle and the last."""
     return cases[0], cases[len(cases) // 2], cases[-1]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MortalModel]:
+    """The stand-in model of a file of tests."""
+    with MortalModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: MortalModel) -> MortalModel:
+    """The stand-in model, polite again."""
+    running.control()
+    return running
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    async with sqlite_journal(tmp_path / "journal.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def vault(tmp_path: Path) -> PersonsVault:
+    return await new_vault(tmp_path / "vault")

@@ -1,7 +1,7 @@
 """What every embedder promises: the fake, a local model, and a server that speaks OpenAI's protocol."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,12 +46,6 @@ class Workplace:
     mend_it: Callable[[], object]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[StandInModel]:
-    with StandInModel() as running:
-        yield running
-
-
 @pytest.fixture(params=["fake", "onnx", "openai"])
 async def workplace(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Workplace]:
     if request.param == "fake":
@@ -66,8 +60,7 @@ async def workplace(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
         yield Workplace(onnx, link.unlink, lambda: link.symlink_to(request.getfixturevalue("model_folder")))
         await onnx.aclose()
     else:
-        server: StandInModel = request.getfixturevalue("server")
-        server.control("answer")
+        server: StandInModel = request.getfixturevalue("model")
         direct = httpx2.AsyncHTTPTransport()
         openai = OpenAiEmbedder(
             base_url=server.base_url, model="words", api_key=None, timeout=20, batch=2, transport=direct

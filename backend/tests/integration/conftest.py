@@ -1,6 +1,6 @@
-"""Homes, a stand-in model and a chat with it; and what tests measured, shown at the end of a run."""
+"""Homes and chats; and what tests measured, shown at the end of a run."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,6 @@ from tests.talking import Talk, talking
 async def home(tmp_path: Path) -> AsyncIterator[Home]:
     async with opened(tmp_path / "home") as home:
         yield home
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandInModel]:
-    with StandInModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: StandInModel) -> StandInModel:
-    """The stand-in model of this module, polite again."""
-    running.control()
-    return running
 
 
 @pytest.fixture

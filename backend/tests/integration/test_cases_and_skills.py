@@ -1,7 +1,6 @@
 """Cases and skills: what agents do with tools becomes files that agents read, and people may change."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ from tests.tool_tasks import tool_task
 
 DATABASE_TASK = "Free some space on the full disk of the database server"
 MAIL_TASK = "Free some space on the full disk of the mail server"
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[MortalModel]:
-    with MortalModel() as running:
-        yield running
 
 
 async def work(home: Home, thread: str, task: str, day: int = 0, user: str = "bob", **fields: str) -> None:

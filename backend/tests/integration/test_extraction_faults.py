@@ -6,7 +6,6 @@ of calls is bounded, and once it is well again all is made up for.
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +36,6 @@ pytestmark = pytest.mark.slow
 IMPATIENT: Json = {"memorize": {"model_timeout_seconds": 0.6}}
 TWO_ATTEMPTS: Json = {"jobs": {"max_attempts": 2}}
 STRATEGIES = ["episode", "facts", "foresight"]
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[MortalModel]:
-    with MortalModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: MortalModel) -> MortalModel:
-    running.control()
-    return running
 
 
 async def nothing_lost(home: Home, messages: int = len(TALK)) -> None:

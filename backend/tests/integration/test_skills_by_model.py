@@ -1,6 +1,5 @@
 """Skills by a model: what it writes is held against the cases, told in receipts, and paid for once."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,18 +24,6 @@ STEPS_OF_THE_MODEL = (
     "Then call `disk_usage` and look at what it says.",
     "Then call `delete_files` and look at what it says.",
 )
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[MortalModel]:
-    with MortalModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: MortalModel) -> MortalModel:
-    running.control()
-    return running
 
 
 async def work(home: Home, number: int, task: str | None = None) -> Json:

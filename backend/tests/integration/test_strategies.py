@@ -1,6 +1,6 @@
 """Strategies: what the settings, people and conversations have them do, and what they tell of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,18 +30,6 @@ NOBODY = Caller("default", None)
 BERLIN = [("user", "My name is Ann. I live in Berlin.")]
 LISBON = [("user", "I live in Lisbon.")]
 IN_TWO_MONTHS = MAY_8 + 60 * DAY
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[MortalModel]:
-    with MortalModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: MortalModel) -> MortalModel:
-    running.control()
-    return running
 
 
 async def set_up(home: Home, text: str) -> None:

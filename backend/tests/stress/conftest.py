@@ -1,11 +1,10 @@
-"""The size of the stress tests, the stand-in model, and the table of what they did and saw."""
+"""The size of the stress tests, and the table of what they did and saw."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.remembering import MortalModel
 from tests.stress.utils import HEADINGS, Figures, Size
 
 ROW = "row of the table of stress"
@@ -16,19 +15,6 @@ REMARK = "remark below the table of stress"
 def size(request: pytest.FixtureRequest) -> Size:
     """Whatever takes it is larger in the long run."""
     return Size(request.config.getoption("stress"))
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[MortalModel]:
-    with MortalModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: MortalModel) -> MortalModel:
-    """The stand-in model, polite again."""
-    running.control()
-    return running
 
 
 @pytest.fixture
