@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -113,11 +112,9 @@ class Visit:
         self.page = self.new_page()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.context.close()
-        if error is None:
+        if kind is None:
             assert not self.mishaps, self.mishaps
 
     def keep(self, name: str, value: str) -> None:

@@ -59,7 +59,7 @@ def chatting(
 ) -> Iterator[tuple[RecollectChat, LlamaCpp]]:
     """A Recollect in front of a llama.cpp."""
     with LlamaCpp(slots=slots, context=context) as model:
-        given = {"RECOLLECT_LLM__BASE_URL": f"{model.address}/v1", **NO_BACKGROUND_WORK, **(settings or {})}
+        given = {"RECOLLECT_LLM__BASE_URL": f"{model.base_url}/v1", **NO_BACKGROUND_WORK, **(settings or {})}
         with Server(home, given) as server:
             yield RecollectChat(server.client, memory=memory), model
 
