@@ -16,7 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.contract.journals import Journal, sqlite_journal
+from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault, new_vault
 from tests.remembering import MortalModel
 from tests.stress.utils import Size
@@ -111,7 +111,7 @@ def model(running: MortalModel) -> MortalModel:
 
 @pytest.fixture
 async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    async with sqlite_journal(tmp_path / "journal.db") as opened:
+    async with Journal(tmp_path / "journal.db") as opened:
         yield opened
 
 

@@ -1,7 +1,7 @@
 """What the store of entries and the store of model answers promise."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,15 +22,12 @@ from recollect.domain.entries.entry import (
     Source,
     text_key,
 )
-from recollect.domain.job import ENTRIES, Job
-from recollect.domain.model import Entry, NewTurn
+from recollect.domain.job import ENTRIES
+from recollect.domain.model import Entry
 from recollect.domain.strategy import HELD, own_lane
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.cells import SqlModelAnswers
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.jobs import SqlJobStore
-from tests.contract.journals import sqlite_journal
+from tests.contract.journals import Journal
 from tests.fakes import START
 
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -53,15 +50,17 @@ def reworded(known: KnownEntry, text: str) -> KnownEntry:
     return replace(known, entry=replace(known.entry, text=text))
 
 
-@dataclass(frozen=True)
-class Entries:
-    """The stores, and what a test needs to see what they did."""
+class Entries(Journal):
+    """A journal, its stores of entries and answers, and what a test needs to see what they did."""
 
-    store: SqlEntryStore
-    answers: SqlModelAnswers
-    jobs: Callable[[], Awaitable[list[Job]]]
-    receipts: Callable[[], Awaitable[list[tuple[str, str]]]]
-    add_thread: Callable[[str], Awaitable[object]]
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.store = self.entries
+        self.answers = SqlModelAnswers(self.database, clock=self.clock)
+
+    async def receipts(self) -> list[tuple[str, str]]:
+        found = await self.database.read("SELECT subject, stage FROM receipts ORDER BY pk")
+        return [(row["subject"], row["stage"]) for row in found]
 
     async def put(self, *known: KnownEntry, actor: Actor = "extraction", cause: str = "read") -> None:
         await self.store.apply(EntryChange(known[0].space, known[0].owner, actor, cause, known))
@@ -80,32 +79,13 @@ class Entries:
 
     async def paths(self) -> list[str]:
         """Of the files that are to be written."""
-        return [job.payload["path"] for job in await self.jobs() if job.kind == ENTRIES]
+        return [job.payload["path"] for job in await self.waiting() if job.kind == ENTRIES]
 
 
 @pytest.fixture
 async def entries(tmp_path: Path) -> AsyncIterator[Entries]:
-    async with sqlite_journal(tmp_path / "journal.db") as real:
-        database = Database(tmp_path / "journal.db")
-        await database.open()
-        jobs = SqlJobStore(database)
-
-        async def told() -> list[tuple[str, str]]:
-            found = await database.read("SELECT subject, stage FROM receipts ORDER BY pk")
-            return [(row["subject"], row["stage"]) for row in found]
-
-        yield Entries(
-            SqlEntryStore(database, clock=real.clock),
-            SqlModelAnswers(database, clock=real.clock),
-            lambda: jobs.list_jobs(space=None, user_id=None, state=None, limit=100, after=0),
-            told,
-            lambda name: real.threads.add_turn(name, _said(), user_id="ann"),
-        )
-        await database.close()
-
-
-def _said() -> NewTurn:
-    return NewTurn("user", "I live in Berlin.", START, "ann")
+    async with Entries(tmp_path / "journal.db") as entries:
+        yield entries
 
 
 async def test_an_entry_is_there_as_it_was_put_with_its_file_and_first_revision(entries: Entries) -> None:
@@ -416,7 +396,7 @@ async def test_a_skill_has_the_file_that_it_is_given_and_no_job_of_ours(entries:
 
 
 async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entries: Entries) -> None:
-    await entries.add_thread("t1")
+    await entries.add("t1", "I live in Berlin.")
     receipt = EntryReceipt("t1", "c-1", "facts", {"wrote": 1})
     for _ in range(2):
         await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
@@ -428,7 +408,7 @@ async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) ->
     with pytest.raises(NotFound):
         await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
     assert await entries.listed() == []
-    assert await entries.jobs() == []
+    assert await entries.waiting() == []
 
 
 PROFILE_WORK = EntryJob(
@@ -439,7 +419,7 @@ PROFILE_WORK = EntryJob(
 async def test_what_follows_is_queued_with_the_change(entries: Entries) -> None:
     change = EntryChange("default", ANN, "extraction", "x", (fact(),), extra_jobs=(PROFILE_WORK,))
     await entries.store.apply(change)
-    jobs = {job.kind: job for job in await entries.jobs()}
+    jobs = {job.kind: job for job in await entries.waiting()}
     assert jobs.keys() == {"strategy", ENTRIES}
     assert (jobs["strategy"].payload, jobs["strategy"].run_at) == (PROFILE_WORK.payload, START + 2000)
 
@@ -449,7 +429,7 @@ async def test_what_follows_every_other_time_is_held_until_then(entries: Entries
         job = replace(PROFILE_WORK, every=2)
         known = fact(f"fa-{times}", f"Fact {times}.")
         await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (known,), extra_jobs=(job,)))
-        assert [each.run_at for each in await entries.jobs() if each.kind == "strategy"] == [due]
+        assert [each.run_at for each in await entries.waiting() if each.kind == "strategy"] == [due]
 
 
 def line(number: int, made_of: str, **extra: str) -> KnownEntry:
@@ -480,7 +460,7 @@ ANSWER = KeptAnswer('{"facts": []}', "qwen3-8b", {"prompt_tokens": 10})
 
 
 async def test_an_answer_is_kept_under_its_cell_and_prompt(entries: Entries) -> None:
-    await entries.add_thread("t1")
+    await entries.add("t1", "I live in Berlin.")
     await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", ANSWER)
     assert await entries.answers.answer("default", "c-1", "memcell", "d1") == ANSWER
     for asked in (("other", "c-1", "memcell", "d1"), ("default", "c-2", "memcell", "d1")):
@@ -490,7 +470,7 @@ async def test_an_answer_is_kept_under_its_cell_and_prompt(entries: Entries) -> 
 
 
 async def test_the_first_answer_stays(entries: Entries) -> None:
-    await entries.add_thread("t1")
+    await entries.add("t1", "I live in Berlin.")
     for text in ("first", "second"):
         await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", KeptAnswer(text, "m"))
     assert await entries.answers.answer("default", "c-1", "memcell", "d1") == KeptAnswer("first", "m")
@@ -503,7 +483,7 @@ async def test_no_answer_is_kept_of_a_thread_that_is_gone(entries: Entries) -> N
 
 async def test_answers_are_forgotten_with_their_cells(entries: Entries) -> None:
     for thread, cell in (("t1", "c-1"), ("t1", "c-2"), ("t2", "c-3")):
-        await entries.add_thread(thread)
+        await entries.add(thread, "I live in Berlin.")
         await entries.answers.keep("default", thread, cell, "memcell", "d1", ANSWER)
 
     async def left() -> list[str]:

@@ -1,22 +1,18 @@
 """What the ledger of the index promises."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from recollect.domain.entries.entry import Buried
-from recollect.domain.model import Append, NewTurn, Note, Thread
+from recollect.domain.model import Append, NewTurn, Note, Receipt, Thread
 from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.domain.vault_file import StoredPart
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
-from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.journal.turns import Schedule
-from tests.fakes import START, FakeClock
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 G, OTHER = "g000001", "g000002"
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -26,21 +22,17 @@ BOBS = Note(f"{BOB}/notes/porto.md", BOB, "d3", 3000)
 BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2003\u2028\u2029\u202f\u205f\u3000"
 
 
-@dataclass(frozen=True)
-class Books:
-    """A ledger with the journal and the notes that it is about."""
+class Books(Journal):
+    """A journal, and the ledger of its index."""
 
-    ledger: SqlIndexLedger
-    threads: SqlThreadStore
-    transcripts: SqlTranscriptStore
-    notes: SqlNoteStore
-    clock: FakeClock
-    bury: Callable[[str, str], Awaitable[None]]
-    """Space and id of an entry that a person deletes."""
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.ledger = SqlIndexLedger(self.database)
 
-    async def add(self, thread_id: str, *texts: str, user_id: str = "ann", space: str = "default") -> None:
-        turns = [NewTurn("user", text, self.clock(), user_id) for text in texts]
-        await self.threads.append(Append(space, thread_id, turns, user_id))
+    async def add(
+        self, thread_id: str, *texts: str, space: str = "default", user_id: str | None = "ann"
+    ) -> list[Receipt]:
+        return await super().add(thread_id, *texts, space=space, user_id=user_id)
 
     async def seen(self, thread_id: str, *, space: str = "default", generation: str = G) -> ThreadProgress:
         found = await self.ledger.progress(generation, space, thread_id)
@@ -61,23 +53,8 @@ class Books:
 
 @pytest.fixture
 async def books(tmp_path: Path) -> AsyncIterator[Books]:
-    database, clock = Database(tmp_path / "journal.db"), FakeClock()
-    await database.open()
-    entries = SqlEntryStore(database, clock=clock)
-
-    async def bury(space: str, entry_id: str) -> None:
-        await entries.bury(space, ANN, [Buried(entry_id, "facts", "c-1", ())])
-
-    schedule = Schedule(boundary_every=4, boundary_delay_ms=700, pause_ms=30_000, transcript_delay_ms=400)
-    yield Books(
-        SqlIndexLedger(database),
-        SqlThreadStore(database, clock=clock, schedule=schedule),
-        SqlTranscriptStore(database),
-        SqlNoteStore(database),
-        clock,
-        bury,
-    )
-    await database.close()
+    async with Books(tmp_path / "journal.db") as books:
+        yield books
 
 
 async def test_a_generation_that_is_added_again_begins_anew(books: Books) -> None:
@@ -293,7 +270,7 @@ async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(bo
 
 
 async def test_entries_are_buried_in_their_own_space_alone(books: Books) -> None:
-    await books.bury("default", "fa-1")
+    await books.entries.bury("default", ANN, [Buried("fa-1", "facts", "c-1", ())])
     assert await books.ledger.buried("default", ["fa-1", "fa-2"]) == {"fa-1"}
     assert await books.ledger.buried("acme", ["fa-1"]) == set()
     assert await books.ledger.buried("default", []) == set()

@@ -1,30 +1,31 @@
 """What the store of presets and preferences promises."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from recollect.domain.job import PEOPLE, Job
+from recollect.domain.job import PEOPLE
 from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.people import SqlPeopleStore
-from tests.fakes import START, FakeClock
+from tests.contract.journals import Journal
+from tests.fakes import START
 
 PIRATE = Preset("default", "Pirate", "Answer like a pirate.", "Captain Hook", 0.7, 200, "qwen3-8b", "big")
 PATH = "default/presets/pirate.md"
 ANNS = "default/users/ann/preferences.md"
 
 
-@dataclass(frozen=True)
-class People:
-    """The store, and what a test needs to see what it did."""
+class People(Journal):
+    """A journal whose store of people tells what changes."""
 
-    store: SqlPeopleStore
-    changes: list[tuple[str, str, str]]
-    jobs: Callable[[], Awaitable[list[Job]]]
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.changes: list[tuple[str, str, str]] = []
+        self.store = SqlPeopleStore(
+            self.database, clock=self.clock, on_change=lambda *change: self.changes.append(change)
+        )
 
     async def put(self, preset: Preset) -> bool:
         return (await self.store.change_preset(preset.space, preset.name, lambda _: preset))[1]
@@ -38,18 +39,8 @@ class People:
 
 @pytest.fixture
 async def people(tmp_path: Path) -> AsyncIterator[People]:
-    clock = FakeClock()
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    changes: list[tuple[str, str, str]] = []
-    store = SqlPeopleStore(
-        database, clock=clock, on_change=lambda space, kind, key: changes.append((space, kind, key))
-    )
-    jobs = SqlJobStore(database)
-    yield People(
-        store, changes, lambda: jobs.list_jobs(space=None, user_id=None, state=None, limit=100, after=0)
-    )
-    await database.close()
+    async with People(tmp_path / "journal.db") as people:
+        yield people
 
 
 async def test_a_space_has_its_own_presets_alone(people: People) -> None:
@@ -72,7 +63,7 @@ async def test_preferences_are_changed_one_by_one_and_are_their_users_alone(peop
 async def test_a_change_is_told_and_its_file_is_to_be_written(people: People) -> None:
     await people.put(PIRATE)
     assert people.changes == [("default", PRESET, "pirate")]
-    (job,) = await people.jobs()
+    (job,) = await people.waiting()
     assert (job.kind, job.space, job.payload, job.run_at) == (PEOPLE, "default", {"path": PATH}, START)
     assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, revision=1)
 
@@ -89,7 +80,7 @@ async def test_files_of_one_preset_share_a_lane_and_others_do_not(people: People
     await people.put(PIRATE)
     await people.put(replace(PIRATE, persona=None))
     await people.put(replace(PIRATE, name="calm"))
-    assert len({job.lane for job in await people.jobs()}) == len(await people.jobs()) == 2
+    assert len({job.lane for job in await people.waiting()}) == len(await people.waiting()) == 2
 
 
 async def test_a_file_that_was_written_before_the_last_change_has_yet_to_be_written(people: People) -> None:
@@ -144,5 +135,5 @@ async def test_of_a_forgotten_user_nothing_is_known_and_nothing_waits(people: Pe
     await people.store.forget_user("default", "ann")
     assert await people.store.preferences("default", "ann") == Preferences("default", "ann")
     assert await people.store.file(ANNS) is None
-    assert [job.payload["path"] for job in await people.jobs()] == ["default/users/bob/preferences.md"]
+    assert [job.payload["path"] for job in await people.waiting()] == ["default/users/bob/preferences.md"]
     assert people.changes[-1] == ("default", PREFERENCES, "ann")
