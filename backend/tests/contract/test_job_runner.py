@@ -1,34 +1,30 @@
 """What the engine promises of durable jobs. The clock stands still."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
 from recollect.domain.job import Job, NotYet, Preempted
 from recollect.errors import NotFound, StorageUnavailable
-from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob
-from tests.fakes import START, FakeClock
-from tests.job_bench import queue_now
+from tests.fakes import START
+from tests.job_bench import SOON, queue_now
+from tests.job_bench import Bench as Engines
+from tests.job_bench import bench as engines
 
-SOON = 5.0
-"""More than any of these jobs takes; waited for only where something is wrong."""
+__all__ = ["engines"]
 
 
 @dataclass
 class Bench:
     """A runner, a way to queue jobs for it, and what its handlers saw. Kinds: a, b, c."""
 
+    database: Database
     runner: JobEngine
-    queue_one: Callable[[NewJob], Awaitable[int]]
-    give: Callable[[str, str], Awaitable[object]]
-    """Makes a user the owner of a thread."""
-    seen: list[str]
+    seen: list[str] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
     first_failures: dict[str, Exception] = field(default_factory=dict)
     """What a handler raises the first time alone."""
@@ -45,7 +41,16 @@ class Bench:
     ) -> int:
         """A job that the handler sees by its name, in a lane of its own unless one is given."""
         job = NewJob(kind or "a", lane or name, space, name, START + due)
-        return await self.queue_one(job)
+        job_id = await queue_now(self.database, job, START)
+        self.runner.notify(job.run_at)
+        return job_id
+
+    async def give(self, thread_id: str, user_id: str) -> None:
+        """Make a user the owner of a thread."""
+        sql = (
+            "INSERT INTO threads (space, thread_id, user_id, created, updated) VALUES ('default', ?, ?, 0, 0)"
+        )
+        await self.database.write(lambda connection: connection.execute(sql, (thread_id, user_id)).rowcount)
 
     async def handle(self, job: Job) -> None:
         assert job.state == "running"
@@ -58,42 +63,12 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    clock = FakeClock()
-    seen: list[str] = []
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    engine = JobEngine(
-        SqlJobStore(database),
-        clock=clock,
-        workers=2,
-        lease_seconds=60,
-        max_attempts=1,
-        stop_seconds=1,
-        fail_points=FailPoints(),
-    )
-
-    async def queue(job: NewJob) -> int:
-        job_id = await queue_now(database, job, clock())
-        engine.notify(job.run_at)
-        return job_id
-
-    def give(thread_id: str, user_id: str) -> Awaitable[int]:
-        return database.write(
-            lambda connection: (
-                connection.execute(
-                    "INSERT INTO threads (space, thread_id, user_id, created, updated)"
-                    " VALUES ('default', ?, ?, 0, 0)",
-                    (thread_id, user_id),
-                ).rowcount
-            )
-        )
-
-    bench = Bench(engine, queue, give, seen)
+async def bench(engines: Engines) -> AsyncIterator[Bench]:
+    engine = engines.engine(workers=2, max_attempts=1, stop_seconds=1)
+    bench = Bench(engines.database, engine)
     await engine.start([dict.fromkeys("abc", bench.handle)])
     yield bench
     await engine.stop()
-    await database.close()
 
 
 async def test_a_job_that_is_not_due_waits(bench: Bench) -> None:
