@@ -16,9 +16,12 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import cache_figures
+from tests.cache_figures import REMARK, table
 from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault, new_vault
 from tests.remembering import MortalModel
+from tests.stress import utils
 from tests.stress.utils import Size
 
 LONG = "long"
@@ -26,6 +29,7 @@ SLOW = "slow"
 TESTS = Path(__file__).parent
 SWEEPS = (TESTS / "stress", TESTS / "browser")
 """Folders in which every case of a parametrised test costs seconds."""
+TABLES = {cache_figures.PROMPTS: cache_figures.HEADINGS, utils.STRESS: utils.HEADINGS}
 FOLDERS = ("stress", "browser", "integration", "contract", "unit")
 
 # Hundreds of servers and commands are started: each would compile all of the code for itself.
@@ -93,6 +97,20 @@ def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
 def _spread(cases: list[pytest.Item]) -> tuple[pytest.Item, ...]:
     """The first, the middle and the last."""
     return cases[0], cases[len(cases) // 2], cases[-1]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests measured: a test's property is a row of the table of that name, or a remark."""
+    reports = [each for outcome in ("", "passed", "failed") for each in terminalreporter.getreports(outcome)]
+    told = [each for report in reports if report.when == "teardown" for each in report.user_properties]
+    for title, headings in TABLES.items():
+        if rows := [value for name, value in told if name == title]:
+            terminalreporter.section(title)
+            for line in table(headings, rows):
+                terminalreporter.write_line(line)
+    for name, text in told:
+        if name == REMARK:
+            terminalreporter.write_line(text)
 
 
 @pytest.fixture(scope="module")

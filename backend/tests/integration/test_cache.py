@@ -12,7 +12,7 @@ import pytest
 from tests import cache_chat, naive_prompts
 from tests.cache_chat import NO_BACKGROUND_WORK, MemoryWork, RecollectChat
 from tests.cache_figures import (
-    TABLE_ROW,
+    PROMPTS,
     Run,
     cached_percent,
     evaluated_per_turn,
@@ -37,7 +37,7 @@ Show = Callable[[str, Sequence[Run]], None]
 @pytest.fixture
 def show(record_property: Callable[[str, object], None]) -> Show:
     """Puts a row into the table."""
-    return lambda prompts, runs: record_property(TABLE_ROW, table_row(prompts, runs))
+    return lambda prompts, runs: record_property(PROMPTS, table_row(prompts, runs))
 
 
 @pytest.fixture(scope="module")

@@ -134,7 +134,7 @@ def found_in(client: httpx2.Client, thread: str) -> list[str]:
 @pytest.mark.parametrize(
     ("kills", "seed"),
     [
-        pytest.param(20, 1, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(20, 1, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
         pytest.param(200, 2, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],
 )
