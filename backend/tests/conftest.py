@@ -16,6 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from recollect.infra.embedders.setup import MINILM
 from tests import cache_figures
 from tests.cache_figures import REMARK, table
 from tests.contract.journals import Journal
@@ -26,7 +27,7 @@ from tests.stress.utils import Size
 
 LONG = "long"
 SLOW = "slow"
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).resolve().parent
 SWEEPS = (TESTS / "stress", TESTS / "browser")
 """Folders in which every case of a parametrised test costs seconds."""
 TABLES = {cache_figures.PROMPTS: cache_figures.HEADINGS, utils.STRESS: utils.HEADINGS}
@@ -136,3 +137,13 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 @pytest.fixture
 async def vault(tmp_path: Path) -> PersonsVault:
     return await new_vault(tmp_path / "vault")
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """The folder of the real embedding model; a test that uses it fails where it isn't there."""
+    folder = TESTS.parents[1] / ".venv" / "models" / MINILM.name
+    if not MINILM.is_set_up(folder):
+        told = f"the embedding model is not in {folder}: run 'scripts/bootstrap dev' with a network"
+        pytest.fail(told, pytrace=False)
+    return folder

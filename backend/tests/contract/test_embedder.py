@@ -13,11 +13,8 @@ from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.service.ports import Embedder
-from tests.embedding_model import model_folder
 from tests.fakes import FakeEmbedder
 from tests.processes import StandInModel
-
-__all__ = ["model_folder"]
 
 TEXTS = [
     "My sister is moving to Porto in June.",

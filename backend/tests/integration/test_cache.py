@@ -20,12 +20,10 @@ from tests.cache_figures import (
     new_per_turn,
     table_row,
 )
-from tests.embedding_model import model_folder
 from tests.llama_cpp import LlamaCpp
 from tests.naive_prompts import Layout
 from tests.processes import Server
 
-__all__ = ["model_folder"]
 pytestmark = pytest.mark.timeout(600)
 
 TURNS = 12
