@@ -103,7 +103,8 @@ def home_for_points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("point", BY_SERVER)
 def test_kills_at_this_step_lose_and_double_nothing(home_for_points: Path, point: str) -> None:
-    writer, forgetter = Writer(point), Forgetter(point)
+    writer = Writer(point)
+    forgotten: list[str] = []
 
     def use_all_of_the_pipeline(server: Server) -> None:
         for number in range(40):
@@ -112,7 +113,7 @@ def test_kills_at_this_step_lose_and_double_nothing(home_for_points: Path, point
             if number % 3 == 2:
                 flush_all(server.client, writer)
             if "forget" in point:
-                forgetter.forget_one(server.client)
+                forget_one(server.client, f"{point}-soon-gone-{len(forgotten)}", forgotten)
 
     for spec in (point, f"{point}:3"):
         settings = {**QUICK, "RECOLLECT_FAIL_POINT": spec}
@@ -123,22 +124,14 @@ def test_kills_at_this_step_lose_and_double_nothing(home_for_points: Path, point
         drained(server.client)
         writer.finds_all(server.client)
         covered(server.client)
-        assert [name for name in forgetter.forgotten if exists(server.client, name)] == []
+        assert [name for name in forgotten if exists(server.client, name)] == []
 
 
-@dataclass
-class Forgetter:
-    """Adds threads and deletes them again."""
-
-    name: str
-    forgotten: list[str] = field(default_factory=list)
-    """Threads whose deletion was answered."""
-
-    def forget_one(self, client: httpx2.Client) -> None:
-        thread = f"{self.name}-soon-gone-{len(self.forgotten)}"
-        add(client, thread, [message("soon gone")])
-        client.delete(thread_path(thread)).raise_for_status()
-        self.forgotten.append(thread)
+def forget_one(client: httpx2.Client, thread: str, forgotten: list[str]) -> None:
+    """Add a thread, delete it, and note it as soon as that was answered."""
+    add(client, thread, [message("soon gone")])
+    client.delete(thread_path(thread)).raise_for_status()
+    forgotten.append(thread)
 
 
 def exists(client: httpx2.Client, thread: str) -> bool:
