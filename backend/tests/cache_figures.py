@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from tests.llama_cpp import Exchange
 
-TABLE_ROW = "row of the table of prompts"
-"""The property of a test under which it records a row; the table is shown at the end of the run."""
+REMARK = "remark"
+"""The property of a test that is shown below the tables."""
+PROMPTS = "tokens of prompts on llama.cpp"
+"""The table of these rows."""
 HEADINGS = (
     "prompts",
     "cached %",
@@ -73,8 +75,12 @@ def table_row(prompts: str, runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table, with its headings."""
-    lines = [HEADINGS, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    first, *others = (max(map(len, column)) for column in zip(headings, *rows, strict=True))
+    return [
+        "  ".join(
+            [name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]
+        )
+        for name, *cells in (headings, *rows)
+    ]

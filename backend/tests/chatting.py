@@ -40,15 +40,6 @@ def prompt(client: httpx2.Client, thread: str, turn_id: str, **query: str) -> Js
     return answer
 
 
-def turns(client: httpx2.Client, thread: str) -> list[Json]:
-    found: list[Json] = (
-        client.get(f"/api/v1/threads/{thread}/turns", params={"max_turns": 10_000})
-        .raise_for_status()
-        .json()["turns"]
-    )
-    return found
-
-
 @contextmanager
 def streamed(client: httpx2.Client, thread: str, content: str, **fields: Any) -> Iterator[Iterator[Json]]:
     """The events of a chat turn, as they come."""

@@ -1,4 +1,4 @@
-"""Which tests run, and how large they are.
+"""Which tests run, and how large they are; and the fixtures that several folders use.
 
 `--quick` is what `make test` runs: ten minutes on two cores. It leaves out what is marked `slow` (tests that start a
 server many times, kill it over and over, or ask a real model for minutes), runs three cases of each sweep under
@@ -10,20 +10,27 @@ server many times, kill it over and over, or ask a real model for minutes), runs
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from recollect.infra.embedders.setup import MINILM
+from tests import cache_figures
+from tests.cache_figures import REMARK, table
+from tests.contract.journals import Journal
+from tests.persons_vault import PersonsVault, new_vault
 from tests.remembering import MortalModel
+from tests.stress import utils
 from tests.stress.utils import Size
 
 LONG = "long"
 SLOW = "slow"
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).resolve().parent
 SWEEPS = (TESTS / "stress", TESTS / "browser")
 """Folders in which every case of a parametrised test costs seconds."""
+TABLES = {cache_figures.PROMPTS: cache_figures.HEADINGS, utils.STRESS: utils.HEADINGS}
 FOLDERS = ("stress", "browser", "integration", "contract", "unit")
 
 # Hundreds of servers and commands are started: each would compile all of the code for itself.
@@ -33,19 +40,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("all", max_examples=200, deadline=None, database=None)
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[MortalModel]:
-    with MortalModel() as model:
-        yield model
-
-
-@pytest.fixture
-def model(running: MortalModel) -> MortalModel:
-    """The stand-in model of this module, polite again."""
-    running.control()
-    return running
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,3 +98,52 @@ def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
 def _spread(cases: list[pytest.Item]) -> tuple[pytest.Item, ...]:
     """The first, the middle and the last."""
     return cases[0], cases[len(cases) // 2], cases[-1]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests measured: a test's property is a row of the table of that name, or a remark."""
+    reports = [each for outcome in ("", "passed", "failed") for each in terminalreporter.getreports(outcome)]
+    told = [each for report in reports if report.when == "teardown" for each in report.user_properties]
+    for title, headings in TABLES.items():
+        if rows := [value for name, value in told if name == title]:
+            terminalreporter.section(title)
+            for line in table(headings, rows):
+                terminalreporter.write_line(line)
+    for name, text in told:
+        if name == REMARK:
+            terminalreporter.write_line(text)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MortalModel]:
+    """The stand-in model of a file of tests."""
+    with MortalModel() as model:
+        yield model
+
+
+@pytest.fixture
+def model(running: MortalModel) -> MortalModel:
+    """The stand-in model, polite again."""
+    running.control()
+    return running
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    async with Journal(tmp_path / "journal.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def vault(tmp_path: Path) -> PersonsVault:
+    return await new_vault(tmp_path / "vault")
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """The folder of the real embedding model; a test that uses it fails where it isn't there."""
+    folder = TESTS.parents[1] / ".venv" / "models" / MINILM.name
+    if not MINILM.is_set_up(folder):
+        told = f"the embedding model is not in {folder}: run 'scripts/bootstrap dev' with a network"
+        pytest.fail(told, pytrace=False)
+    return folder

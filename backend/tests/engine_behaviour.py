@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 from starlette.responses import JSONResponse, Response
 
+from tests.standin_memory import content_of
+
 OPENAI_FIELDS = frozenset(
     {"model", "messages", "stream", "stream_options", "n", "max_completion_tokens", "temperature", "top_p"}
     | {"stop", "seed", "tools", "tool_choice", "parallel_tool_calls", "response_format", "user", "metadata"}
@@ -81,7 +83,7 @@ class Engine:
     def take(self, body: dict[str, Any], control: dict[str, Any]) -> Exchange:
         self.check(body)
         words = self.prompt_words(body)
-        text = str(control.get("answer") or f"You said: {last_text(body)}")
+        text = str(control.get("answer") or f"You said: {content_of(body['messages'][-1])}")
         cached = self.remember(self.cache_key(body), words, text.split())
         return Exchange(body, text, len(words), cached, control)
 
@@ -97,7 +99,9 @@ class Engine:
 
     def prompt_words(self, body: dict[str, Any]) -> list[str]:
         messages = body["messages"]
-        return [word for message in messages for word in (f"<{message['role']}>", *text_in(message).split())]
+        return [
+            word for message in messages for word in (f"<{message['role']}>", *content_of(message).split())
+        ]
 
     def cache_key(self, body: dict[str, Any]) -> Any:
         return None
@@ -322,7 +326,7 @@ class Anthropic(Engine):
             raise Refusal(400, self.error(message))
 
     def prompt_words(self, body: dict[str, Any]) -> list[str]:
-        system = text_in({"content": body.get("system", "")}).split()
+        system = content_of({"content": body.get("system", "")}).split()
         return ["<system>", *system, *super().prompt_words(body)]
 
     def remember(self, key: Any, words: list[str], answer: list[str]) -> int:
@@ -366,17 +370,6 @@ class Anthropic(Engine):
 
     def event(self, kind: str, **fields: Any) -> bytes:
         return f"event: {kind}\n".encode() + self.frame(json.dumps({"type": kind, **fields}).encode())
-
-
-def last_text(body: dict[str, Any]) -> str:
-    return text_in(body["messages"][-1])
-
-
-def text_in(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return " ".join(str(part.get("text") or part.get("content") or "") for part in content)
 
 
 def common_start(one: list[str], other: list[str]) -> int:

@@ -16,7 +16,7 @@ from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.transcripts import EditReports
 from recollect.service.verify import entry_problems
-from tests.contract.journals import Journal, sqlite_journal
+from tests.contract.journals import Journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault, new_vault
 
@@ -129,6 +129,6 @@ class House:
 
 @asynccontextmanager
 async def entry_house(folder: Path) -> AsyncIterator[House]:
-    async with sqlite_journal(folder / "journal.db") as journal:
+    async with Journal(folder / "journal.db") as journal:
         await journal.threads.add_turn("t1", NewTurn("user", "Hi.", START, "ann"), user_id="ann")
         yield House(journal, await new_vault(folder / "vault"))

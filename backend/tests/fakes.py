@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent, Usage
-from recollect.domain.model import JsonObject
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import BackendDown, EmbedderUnavailable, ModelUnavailable, UnknownModel
 from recollect.service.ports import Embedder
+from tests.standin_memory import content_of
 
 START = 1_778_248_980_000
 """2026-05-08T14:03:00Z"""
@@ -32,15 +32,14 @@ class FakeClock:
 
 
 def echo(call: ChatCall) -> str:
-    return f"You said: {_text(call.messages[-1])}"
+    return f"You said: {content_of(call.messages[-1])}"
 
 
 @dataclass
 class FakeBackend:
     """Answers word by word, and counts words as tokens; remembers every call and how it went.
 
-    `answer` makes the text. `fail` is raised in place of an answer, or after `fail_after` of its pieces.
-    With `pace`, every piece waits for one `release()`.
+    `answer` makes the text. `fail` is raised in place of an answer. With `pace`, every piece waits for one `release()`.
     """
 
     name: str = "default"
@@ -53,10 +52,7 @@ class FakeBackend:
         )
     )
     answer: Callable[[ChatCall], str] = echo
-    reasoning: str = ""
-    tool_calls: tuple[JsonObject, ...] = ()
     fail: ModelUnavailable | None = None
-    fail_after: int = 0
     pace: asyncio.Semaphore | None = None
     calls: list[ChatCall] = field(default_factory=list)
     in_flight: int = 0
@@ -64,7 +60,6 @@ class FakeBackend:
     dropped: int = 0
     """Streams that were closed before their end."""
     _problem: str | None = None
-    _seen: list[list[str]] = field(default_factory=list)
 
     def release(self, pieces: int = 1) -> None:
         assert self.pace is not None
@@ -106,52 +101,22 @@ class FakeBackend:
 
     async def _answer(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
         yield Sent({"model": call.model or self.told.models[0], "messages": list(call.messages)})
-        pieces = self._pieces(call)
-        for number, piece in enumerate(pieces):
-            if self.fail is not None and number >= self.fail_after:
-                raise self._failure(self.fail)
-            if self.pace is not None:
-                await self.pace.acquire()
-            yield piece
         if self.fail is not None:
             raise self._failure(self.fail)
-        reason = "tool_calls" if self.tool_calls else "stop"
-        reasons = dict.fromkeys(range(call.choices), reason)
-        yield Finished(reasons, self._usage(call, len(pieces)), self.told.models[0])
-
-    def _pieces(self, call: ChatCall) -> list[Delta]:
-        pieces: list[Delta] = []
+        written = 0
         for choice in range(call.choices):
-            if self.reasoning:
-                pieces.append(Delta(reasoning=self.reasoning, choice=choice))
-            if self.tool_calls:
-                pieces.append(Delta(tool_calls=self.tool_calls, choice=choice))
-            else:
-                words = re.findall(r"\s*\S+", self.answer(call))
-                pieces += [Delta(text=word, choice=choice) for word in words]
-        return pieces
-
-    def _usage(self, call: ChatCall, written: int) -> Usage:
-        words = [word for message in call.messages for word in (message["role"], *_text(message).split())]
-        cached = max((_common_start(words, seen) for seen in self._seen), default=0)
-        self._seen.append(words)
-        return Usage(len(words), written, cached, len(words) - cached)
+            for word in re.findall(r"\s*\S+", self.answer(call)):
+                if self.pace is not None:
+                    await self.pace.acquire()
+                yield Delta(text=word, choice=choice)
+                written += 1
+        prompt = sum(1 + len(content_of(message).split()) for message in call.messages)
+        usage = Usage(prompt, written, cached_tokens=0, evaluated_tokens=prompt)
+        yield Finished(dict.fromkeys(range(call.choices), "stop"), usage, self.told.models[0])
 
     def _failure(self, error: ModelUnavailable) -> ModelUnavailable:
         self._problem = error.message
         return error
-
-
-def _text(message: JsonObject) -> str:
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else " ".join(str(part.get("text", "")) for part in content)
-
-
-def _common_start(one: list[str], other: list[str]) -> int:
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return place
-    return min(len(one), len(other))
 
 
 DIMENSIONS = 64

@@ -37,32 +37,38 @@ _DESCRIPTORS = 4
 
 
 class Forked:
-    """A process that runs a module as `python -m` does; to its user it is a `subprocess.Popen[str]`."""
+    """A process that runs a module as `python -m` does; to its user it is a `subprocess.Popen[str]`.
+
+    It reads nothing, writes to a pipe and complains where we do, unless it is given other files.
+    """
+
+    stdin: IO[str] | None = None
+    stdout: IO[str] | None = None
+    stderr: IO[str] | None = None
 
     def __init__(
         self,
         module: str,
         *arguments: str,
         env: Mapping[str, str] | None = None,
-        stdin: int | IO[Any] = subprocess.DEVNULL,
-        stdout: int | IO[Any] = subprocess.PIPE,
-        stderr: int | IO[Any] | None = None,
+        stdin: int | IO[Any] | None = None,
+        stdout: int | IO[Any] | None = None,
+        stderr: int | IO[Any] = 2,
     ) -> None:
         self.args = [module, *arguments]
         self.returncode: int | None = None
-        self.stdin: IO[str] | None = None
-        self.stdout: IO[str] | None = None
-        self.stderr: IO[str] | None = None
         request = {"module": module, "arguments": arguments, "env": dict(os.environ if env is None else env)}
         self._reading = threading.Lock()
         self._told, told = socket.socketpair()
         with contextlib.ExitStack() as ours:
             ours.callback(told.close)
-            given = []
-            for name, wanted in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
-                stream, descriptor = _stream_for(name, wanted, ours)
-                setattr(self, name, stream)
-                given.append(descriptor)
+            if stdin is None:
+                stdin = ours.enter_context(Path(os.devnull).open("rb"))
+            if stdout is None:
+                reading, stdout = os.pipe()
+                ours.callback(os.close, stdout)
+                self.stdout = os.fdopen(reading, encoding="utf-8")
+            given = [each if isinstance(each, int) else each.fileno() for each in (stdin, stdout, stderr)]
             _forker().send(json.dumps(request).encode(), [told.fileno(), *given])
         self._answers = self._told.makefile("r")
         self.pid = int(self._answers.readline())
@@ -129,24 +135,6 @@ def run(
 def _read(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode()
-
-
-def _stream_for(
-    name: str, wanted: int | IO[Any] | None, ours: contextlib.ExitStack
-) -> tuple[IO[str] | None, int]:
-    """Our end of a pipe, where one is wanted, and the descriptor for the process; `ours` closes the latter."""
-    if wanted is None:
-        return None, {"stdin": 0, "stdout": 1, "stderr": 2}[name]
-    if wanted == subprocess.DEVNULL:
-        null = os.open(os.devnull, os.O_RDWR)
-        ours.callback(os.close, null)
-        return None, null
-    if wanted == subprocess.PIPE:
-        reading, writing = os.pipe()
-        theirs, mine, mode = (reading, writing, "w") if name == "stdin" else (writing, reading, "r")
-        ours.callback(os.close, theirs)
-        return os.fdopen(mine, mode, encoding="utf-8"), theirs
-    return None, wanted if isinstance(wanted, int) else wanted.fileno()
 
 
 class _Forker:

@@ -3,16 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
-
-import httpx2
+from typing import Any, ClassVar
 
 from tests.forking import BACKEND
-from tests.processes import first_line
+from tests.processes import ModelServer, Process
 
 MODELS = BACKEND.parent / ".venv" / "models"
 FULL_MODEL = MODELS / "smollm2-135m-instruct" / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -37,28 +34,33 @@ class Exchange:
         return self.cached + self.evaluated
 
 
-class LlamaCpp:
+class LlamaCpp(ModelServer):
     """llama.cpp's server for as long as the `with` block runs; `context` is what one slot holds.
 
     With four of the model's layers, unless `full`: what it says is nonsense, what it caches is real. On one thread:
     several wait for each other by spinning, which takes six times as long where other tests run beside it.
     """
 
-    def __init__(
-        self, *, slots: int = 1, context: int = 4096, full: bool = False, arguments: Sequence[str] = ()
-    ) -> None:
+    seconds = 300
+    headers: ClassVar[Mapping[str, str]] = {"Connection": "close"}
+    """It hangs up after a stream although it offers to keep the connection: a second request on it is lost."""
+
+    def __init__(self, *, slots: int = 1, context: int = 4096, full: bool = False) -> None:
         model = FULL_MODEL if full else cut_model()
-        self._command = [
-            sys.executable,
-            "-m",
-            "recollect.infra.backends.local_model_server",
+        self._command = [sys.executable, "-m", "recollect.infra.backends.local_model_server"]
+        self._command += [
             "--model",
             str(model),
+            "--slots",
+            str(slots),
+            "--context",
+            str(context),
+            "--threads",
+            "1",
         ]
-        self._command += ["--slots", str(slots), "--context", str(context), "--threads", "1", *arguments]
 
-    def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
+    def _started(self, port: int) -> Process:
+        return subprocess.Popen(
             self._command,
             cwd=BACKEND,
             stdin=subprocess.PIPE,
@@ -66,42 +68,13 @@ class LlamaCpp:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        line = first_line(self.process)
-        if not line:
-            self._end()
-            raise RuntimeError("llama.cpp did not start")
-        self.address = f"http://127.0.0.1:{json.loads(line)['port']}"
-        # llama.cpp hangs up after a stream although it offers to keep the connection: a second request on it is lost.
-        self._client = httpx2.Client(
-            base_url=self.address, timeout=300, trust_env=False, headers={"Connection": "close"}
-        )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._client.close()
-        self._end()
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def get(self, path: str) -> Any:
-        return self._client.get(path).raise_for_status().json()
 
     def evaluated_in_all(self) -> int:
         """Tokens of prompts that it evaluated since its start, whoever asked."""
         told = self._client.get("/metrics").raise_for_status().text.splitlines()
         return next(int(float(line.split()[1])) for line in told if line.startswith(_EVALUATED))
 
-    def count_tokens(self, text: str) -> int:
-        answer = self._client.post("/tokenize", json={"content": text}).raise_for_status().json()
-        return len(answer["tokens"])
-
-    def chat(
-        self, messages: Sequence[dict[str, Any]], *, slot: int | None = None, max_tokens: int = 16
-    ) -> Exchange:
+    def chat(self, messages: Sequence[dict[str, Any]], *, max_tokens: int) -> Exchange:
         """One streamed answer, with the most likely tokens."""
         body: dict[str, Any] = {
             "messages": list(messages),
@@ -111,8 +84,6 @@ class LlamaCpp:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if slot is not None:
-            body["id_slot"] = slot
         text = ""
         timings: dict[str, int] = {}
         with self._client.stream("POST", "/v1/chat/completions", json=body) as answer:
@@ -126,13 +97,6 @@ class LlamaCpp:
                     text += choice["delta"].get("content") or ""
                 timings = event.get("timings") or timings
         return Exchange(text, timings["cache_n"], timings["prompt_n"], timings["predicted_n"])
-
-    def _end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
 
 
 def cut_model() -> Path:

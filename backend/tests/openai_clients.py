@@ -10,8 +10,8 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletion
 
-from tests.chatting import turns, with_backend
-from tests.http_client import Json
+from tests.chatting import with_backend
+from tests.http_client import Json, turns
 from tests.processes import Server
 from tests.standin_engines import StandInEngine
 

@@ -9,8 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, ClassVar, Self, TypeVar
 
 import httpx2
 
@@ -104,17 +103,15 @@ class Server:
             self.process = self._started(log)
         line = first_line(self.process)
         if not line:
-            self._close()
+            end(self.process)
             raise RuntimeError(f"the server did not start (exit code {self.exit_code}): {self.errors()}")
         self.address = line.split(" is listening on ")[1].split(" ")[0]
         self.client = httpx2.Client(base_url=self.address, timeout=60, trust_env=False)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.close()
-        self._close()
+        end(self.process)
 
     @property
     def pid(self) -> int:
@@ -157,28 +154,39 @@ class Server:
             text=True,
         )
 
-    def _close(self) -> None:
-        end(self.process)
 
+class ModelServer:
+    """A model's server that prints its port when it is ready, for as long as the `with` block runs."""
 
-class StandInModel:
-    """The stand-in model server of `tests.standin_model`, for as long as the `with` block runs."""
+    seconds: ClassVar[float] = 30
+    """For one answer."""
+    headers: ClassVar[Mapping[str, str]] = {}
 
     def __enter__(self) -> Self:
-        self._start(0)
+        self.process = self._started(0)
         self.base_url = f"http://127.0.0.1:{self._announced_port()}"
-        self._client = httpx2.Client(base_url=self.base_url, timeout=30, trust_env=False)
+        self._client = httpx2.Client(
+            base_url=self.base_url, timeout=self.seconds, trust_env=False, headers=self.headers
+        )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
         end(self.process)
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+    def _started(self, port: int) -> Process:
+        raise NotImplementedError
+
+    def _announced_port(self) -> int:
+        line = first_line(self.process)
+        if not line:
+            end(self.process)
+            raise RuntimeError(f"{type(self).__name__} did not start")
+        return int(json.loads(line)["port"])
+
+
+class StandInModel(ModelServer):
+    """The stand-in model server of `tests.standin_model`."""
 
     def control(self, mode: str = "answer", **settings: Any) -> None:
         """Set how the calls that follow are answered: `delay_seconds`, `answer`, `times`."""
@@ -198,15 +206,8 @@ class StandInModel:
         found: list[dict[str, Any]] = answer.json()["log"]
         return found
 
-    def _start(self, port: int) -> None:
-        self.process = Forked("tests.standin_model", "--port", str(port))
-
-    def _announced_port(self) -> int:
-        line = first_line(self.process)
-        if not line:
-            end(self.process)
-            raise RuntimeError("the stand-in model did not start")
-        return int(json.loads(line)["port"])
+    def _started(self, port: int) -> Process:
+        return Forked("tests.standin_model", "--port", str(port))
 
 
 def end(process: Process) -> None:

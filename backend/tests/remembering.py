@@ -39,7 +39,7 @@ class MortalModel(StandInModel):
     def revive(self) -> None:
         self.process.wait(10)
         end(self.process)
-        self._start(int(self.base_url.rpartition(":")[2]))
+        self.process = self._started(int(self.base_url.rpartition(":")[2]))
         self._announced_port()
 
     def asked(self, what: str = "memory") -> int:

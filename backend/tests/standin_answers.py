@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from tests import standin_memory
+from tests.standin_memory import content_of
 
 MODEL = "stand-in"
 BOUNDARY_EVERY = 4
@@ -99,7 +100,7 @@ def usage_of(body: dict[str, Any], *pieces: dict[str, Any], cached: int | None =
 
 
 def _words(message: dict[str, Any]) -> int:
-    return len(_content(message).split()) + 1
+    return len(content_of(message).split()) + 1
 
 
 def cached_words(body: dict[str, Any], earlier: list[dict[str, Any]]) -> int:
@@ -144,7 +145,7 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
     if asking_of(body) == "rewriting":
         return _query(body, control.entities)
     for words, answer in control.script.items():
-        if words in _content(messages[-1]):
+        if words in content_of(messages[-1]):
             return answer
     if control.parrot:
         return standin_memory.repeated(messages)
@@ -154,7 +155,7 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
 def asking_of(body: dict[str, Any]) -> Asking:
     if _asks_for_boundaries(body):
         return "boundaries"
-    first, last = _content(body["messages"][0]), _content(body["messages"][-1])
+    first, last = content_of(body["messages"][0]), content_of(body["messages"][-1])
     for asking, words in _INSTRUCTIONS.items():
         if first.startswith(words) or last.startswith(f"[Task] {words}"):
             return asking
@@ -170,17 +171,17 @@ _INSTRUCTIONS: dict[Asking, str] = {
 
 def _query(body: dict[str, Any], entities: list[str]) -> str:
     """The last message of a conversation, and whom that is about."""
-    last = json.loads(_content(body["messages"][-1]).rpartition("Last message: ")[2])
+    last = json.loads(content_of(body["messages"][-1]).rpartition("Last message: ")[2])
     return " ".join([last, *_seen(body, entities)[:1]])
 
 
 def _asks_for_boundaries(body: dict[str, Any]) -> bool:
-    return re.search(r"(?m)^\[\d+\] \d{4}-\d\d-\d\dT", _content(body["messages"][-1])) is not None
+    return re.search(r"(?m)^\[\d+\] \d{4}-\d\d-\d\dT", content_of(body["messages"][-1])) is not None
 
 
 def _seen(body: dict[str, Any], entities: list[str]) -> list[str]:
     """Whom and what the messages name, in the order of first appearance."""
-    text = "\n".join(_content(message) for message in body["messages"])
+    text = "\n".join(content_of(message) for message in body["messages"])
     places = {
         entity: found.start()
         for entity in [*ENTITIES, *entities]
@@ -190,7 +191,7 @@ def _seen(body: dict[str, Any], entities: list[str]) -> list[str]:
 
 
 def logged(body: dict[str, Any], control: Control) -> dict[str, Any]:
-    users = [_content(message) for message in body["messages"] if message["role"] == "user"]
+    users = [content_of(message) for message in body["messages"] if message["role"] == "user"]
     return {
         "asks": asking_of(body),
         "boundaries": _asks_for_boundaries(body),
@@ -199,13 +200,6 @@ def logged(body: dict[str, Any], control: Control) -> dict[str, Any]:
         "entities": _seen(body, control.entities),
         "disturbed": control.disturbs,
     }
-
-
-def _content(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return " ".join(str(part.get("text") or "") for part in content)
 
 
 def _every_fourth(body: dict[str, Any]) -> dict[str, Any]:

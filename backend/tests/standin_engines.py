@@ -43,7 +43,7 @@ from recollect.infra.backends.server import Endpoint, Patience
 from recollect.service.ports import Backend
 from tests.engine_behaviour import ENGINES, Engine, Exchange, Refusal
 from tests.forking import Forked
-from tests.processes import StandInModel
+from tests.processes import Process, StandInModel
 
 CLOUDS = ("openai", "anthropic", "openrouter")
 HALVED = {"stall", "early_end", "rubbish", "wrong_shape", "error", "die"}
@@ -188,8 +188,8 @@ class StandInEngine(StandInModel):
     def port(self) -> int:
         return int(self.base_url.rpartition(":")[2])
 
-    def _start(self, port: int) -> None:
-        self.process = Forked("tests.standin_engines", *self._arguments)
+    def _started(self, port: int) -> Process:
+        return Forked("tests.standin_engines", *self._arguments)
 
     def requests(self) -> list[dict[str, Any]]:
         """What was asked so far."""

@@ -72,7 +72,7 @@ class Said:
 def asked_for(messages: list[Json]) -> str | None:
     """`memcell`, `case` or `skill` for a prompt of extraction, the second chance included; None for any other."""
     for message in reversed(messages):
-        content = _content(message)
+        content = content_of(message)
         if MEMCELL in content:
             return "memcell"
         if CASE in content:
@@ -131,7 +131,7 @@ def worked_on(messages: list[Json]) -> Json:
 
 def taught_by(messages: list[Json], *, invents: bool = False) -> Json:
     """The answer to a skill's prompt: the tools in their order, for tasks like the newest; `invents` adds others."""
-    prompt = "\n".join(_content(message) for message in messages)
+    prompt = "\n".join(content_of(message) for message in messages)
     tools = _tools(prompt.partition("and only these: ")[2].partition("\n")[0])
     tasks = [json.loads(quoted).partition(" | ")[0] for quoted in _case_lines(prompt)]
     answer: Json = {
@@ -152,7 +152,7 @@ def repeated(messages: list[Json]) -> str:
         json.loads(quoted)
         for message in messages
         for quoted in re.findall(
-            r'^- (?:corrected: )?\d{4}-\d\d-\d\d, .*?: (".*")$', _content(message), re.MULTILINE
+            r'^- (?:corrected: )?\d{4}-\d\d-\d\d, .*?: (".*")$', content_of(message), re.MULTILINE
         )
     )
     return ("I remember: " + (" ".join(recalled) or "nothing."))[:_LONGEST_CHAT]
@@ -160,10 +160,10 @@ def repeated(messages: list[Json]) -> str:
 
 def _said(messages: list[Json]) -> list[Said]:
     for place, message in reversed(list(enumerate(messages))):
-        content = _content(message)
+        content = content_of(message)
         beginning = max(content.rfind(words) for words in _BEGINNINGS)
         if beginning >= 0:
-            earlier = [_content(each) for each in messages[:place]]
+            earlier = [content_of(each) for each in messages[:place]]
             return [
                 Said(int(number), role, _whole(json.loads(text), earlier))
                 for number, _day, _sender, role, text in _line.findall(content[beginning:])
@@ -179,7 +179,7 @@ def _whole(text: str, earlier: list[str]) -> str:
 
 
 def _user(messages: list[Json]) -> str:
-    found = next((found for message in messages if (found := _called(_content(message)))), None)
+    found = next((found for message in messages if (found := _called(content_of(message)))), None)
     return found[1] if found else "The user"
 
 
@@ -217,8 +217,9 @@ def _fact(text: str, number: int, subject: str, attribute: str, value: str) -> J
     return {"text": text, "turns": [number], "subject": subject, "attribute": attribute, "value": value}
 
 
-def _content(message: Json) -> str:
+def content_of(message: Json) -> str:
+    """The text of a message, whichever way it is given."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
-    return " ".join(str(part.get("text") or "") for part in content)
+    return " ".join(str(part.get("text") or part.get("content") or "") for part in content)

@@ -1,4 +1,4 @@
-"""A stand-in for a model's server: OpenAI's protocol over HTTP, in a process of its own.
+"""A stand-in for a model's server: OpenAI's protocol over HTTP, always streaming, in a process of its own.
 
 `python -m tests.standin_model --port 0` prints `{"port": n}` as soon as connections are taken.
 `POST /control` says how the calls that follow are answered, `GET /control/calls` what was asked.
@@ -208,7 +208,7 @@ def create_app(connections: Connections) -> FastAPI:
     ) -> dict[str, Any]:
         """With `in_flight`, once that many calls are, or the time is up."""
         if log_only:
-            return {"log": calls.log, "in_flight": calls.in_flight}
+            return {"log": calls.log}
         if in_flight is not None:
             async with changed:
                 try:
@@ -257,16 +257,7 @@ async def _respond(
         return _error(400, "response_format is not supported")
     if control.mode == "rate_limit":
         return _error(429, "slow down", {"Retry-After": control.retry_after})
-    if body.get("stream"):
-        return StreamingResponse(_stream(body, control, cached), media_type="text/event-stream")
-    if control.mode == "die":
-        os._exit(1)
-    message: dict[str, Any] = {"role": "assistant"}
-    for delta in deltas_of(body, control):
-        for name, piece in delta.items():
-            message[name] = message[name] + piece if name in message else piece
-    choice = {"message": message, "finish_reason": finish_reason(control.mode)}
-    return JSONResponse({**completion(choice), "usage": usage_of(body, message, cached=cached)})
+    return StreamingResponse(_stream(body, control, cached), media_type="text/event-stream")
 
 
 async def _respond_with_vectors(request: Request, body: dict[str, Any], control: Control) -> Response:

@@ -8,10 +8,9 @@ from typing import Any
 import httpx2
 
 from recollect.app import App, open_app
-from recollect.entrypoints.http.server import create_server
 from recollect.settings import Settings
 from tests.fakes import FakeClock
-from tests.http_client import ADDRESS, Json
+from tests.http_client import Json, client_of
 from tests.processes import StandInModel
 from tests.standin_engines import StandInEngine
 
@@ -49,7 +48,5 @@ async def talking(home: Path, model: StandInModel | StandInEngine, **settings: A
         **settings,
     }
     clock = FakeClock()
-    async with open_app(Settings(home=home, **given), clock=clock) as app:
-        transport = httpx2.ASGITransport(create_server(app))
-        async with httpx2.AsyncClient(transport=transport, base_url=ADDRESS) as client:
-            yield Talk(app, client, clock)
+    async with open_app(Settings(home=home, **given), clock=clock) as app, client_of(app) as client:
+        yield Talk(app, client, clock)

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
 from tests.http_client import Home, Json
@@ -12,6 +13,13 @@ ENTRIES = "/api/v1/memory/entries"
 ANN = {"user_id": "ann"}
 JULY = MAY_8 + 60 * DAY
 POTSDAM = "Ann lives in Potsdam."
+
+
+async def hear(home: Home, text: str, day: int) -> None:
+    """Ann says this so many days later, in a thread of its own."""
+    messages = said([("user", text)], start=MAY_8 + day * DAY, prefix=f"d{day}-")
+    await remember(home, f"day-{day}", messages, **ANN)
+    await home.drain()
 
 
 async def live_in(home: Home, place: str, start: int = MAY_8) -> str:
@@ -51,9 +59,9 @@ async def found(home: Home, query: str = "Where does Ann live?", **fields: objec
     return hits
 
 
-def rebuild_from_vault(home: Path) -> None:
-    """Of a home that is closed: all that is left is its vault, and the rest is made of that."""
+def rebuild_from_vault(home: Path) -> Any:
+    """Of a home that is closed: all that is left is its vault, and the rest is made of that. Returns the report."""
     for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
         (home / name).unlink(missing_ok=True)
-    shutil.rmtree(home / "index")
-    recollect_json(home, "rebuild")
+    shutil.rmtree(home / "index", ignore_errors=True)
+    return recollect_json(home, "rebuild")

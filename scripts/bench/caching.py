@@ -134,7 +134,7 @@ def _chatting(
 ) -> Iterator[tuple[RecollectChat, LlamaCpp]]:
     """A Recollect of its own in front of a llama.cpp of its own."""
     with LlamaCpp(slots=slots, context=context, full=full) as model:
-        given = {"RECOLLECT_LLM__BASE_URL": f"{model.address}/v1", **NO_BACKGROUND_WORK, **settings}
+        given = {"RECOLLECT_LLM__BASE_URL": f"{model.base_url}/v1", **NO_BACKGROUND_WORK, **settings}
         with (
             servers.recollect(folder / "home", given) as (port, _pid, _ready),
             httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=600, trust_env=False) as client,

@@ -2,14 +2,17 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 
+from recollect.domain.identity import thread_key
+from recollect.domain.job import vault_lane
 from tests.http_client import QUICK, Json
 from tests.processes import Server, StandInModel, wait_until
 
@@ -74,6 +77,15 @@ class Site(Server):
         listed = self.get("memory/entries", user_id=user, kind="facts")
         return {entry["text"]: entry["id"] for entry in listed["entries"]}
 
+    def bury_a_job(self, thread: str, error: str = "OSError: told to fail") -> None:
+        """As if writing the thread's transcript had failed for good."""
+        with closing(sqlite3.connect(self.home / "journal.db", timeout=10)) as journal, journal:
+            journal.execute(
+                "INSERT INTO jobs (kind, lane, space, thread_id, state, attempts, run_at, created, error)"
+                " VALUES ('transcribe', ?, 'default', ?, 'dead', 8, 0, 0, ?)",
+                (vault_lane(thread_key("default", thread)), thread, error),
+            )
+
     def key_for(self, user: str | None = None) -> str:
         """A new API key; from then on every request needs one."""
         token = re.findall(r'"token": ?"([^"]+)"', (self.home / "recollect.lock").read_text())[0]
@@ -113,11 +125,9 @@ class Visit:
         self.page = self.new_page()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.context.close()
-        if error is None:
+        if kind is None:
             assert not self.mishaps, self.mishaps
 
     def keep(self, name: str, value: str) -> None:

@@ -1,10 +1,8 @@
 """A journal in a real SQLite file, with a clock that stands still and jobs that run when they are told to."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from recollect.domain.boundary import memcell_id
 from recollect.domain.entries.entry import EntryJob
@@ -67,7 +65,7 @@ class Jobs(JobEngine):
 
 
 class Journal:
-    """The stores of one journal, and what a test needs to see what they did."""
+    """The stores of one journal, open while the `async with` block runs, and what a test needs to see what they did."""
 
     def __init__(self, path: Path, *, transcript_delay_ms: int = TRANSCRIPT_DELAY_MS) -> None:
         self.clock = clock = FakeClock()
@@ -89,6 +87,13 @@ class Journal:
         self.notes = SqlNoteStore(database)
         self.entries = SqlEntryStore(database, clock=clock)
         self.people = SqlPeopleStore(database, clock=clock)
+
+    async def __aenter__(self) -> Self:
+        await self.database.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.database.close()
 
     async def waiting(self) -> list[Job]:
         """The jobs of the default space, oldest first."""
@@ -119,15 +124,3 @@ def said(text: str, message_id: str | None = None, *, timestamp: int = START) ->
 def cell_of(*turns: Turn, space: str = "default", thread_id: str = "t1", reason: str = "gap") -> Memcell:
     ids = [turn.message_id for turn in turns]
     return Memcell(memcell_id(space, thread_id, ids), tuple(turn.turn_id for turn in turns), reason)
-
-
-@asynccontextmanager
-async def sqlite_journal(
-    path: Path, *, transcript_delay_ms: int = TRANSCRIPT_DELAY_MS
-) -> AsyncIterator[Journal]:
-    journal = Journal(path, transcript_delay_ms=transcript_delay_ms)
-    await journal.database.open()
-    try:
-        yield journal
-    finally:
-        await journal.database.close()

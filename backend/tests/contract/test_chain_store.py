@@ -43,10 +43,8 @@ class Conversations(Journal):
 
 @pytest.fixture
 async def conversations(tmp_path: Path) -> AsyncIterator[Conversations]:
-    journal = Conversations(tmp_path / "journal.db")
-    await journal.database.open()
-    yield journal
-    await journal.database.close()
+    async with Conversations(tmp_path / "journal.db") as journal:
+        yield journal
 
 
 def digests(turns: Sequence[NewTurn]) -> list[bytes]:

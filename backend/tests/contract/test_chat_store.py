@@ -57,10 +57,8 @@ class Chats(Journal):
 
 @pytest.fixture
 async def journal(tmp_path: Path) -> AsyncIterator[Chats]:
-    journal = Chats(tmp_path / "journal.db")
-    await journal.database.open()
-    yield journal
-    await journal.database.close()
+    async with Chats(tmp_path / "journal.db") as journal:
+        yield journal
 
 
 async def test_what_is_asked_has_its_place_before_it_is_answered(journal: Chats) -> None:

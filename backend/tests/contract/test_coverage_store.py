@@ -13,7 +13,7 @@ from recollect.domain.entries.entry import EntryJob
 from recollect.domain.model import Append, NewTurn
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import RecollectError
-from tests.contract.journals import Journal, cell_of, said, sqlite_journal
+from tests.contract.journals import Journal, cell_of, said
 from tests.fakes import START
 
 SYSTEM = NewTurn("system", "be kind", START, "app")
@@ -141,7 +141,7 @@ def real(loop_of_its_own: asyncio.Runner, tmp_path_factory: pytest.TempPathFacto
     """One database for all examples: each has a space of its own."""
     stack = AsyncExitStack()
     path = tmp_path_factory.mktemp("journal") / "journal.db"
-    yield loop_of_its_own.run(stack.enter_async_context(sqlite_journal(path)))
+    yield loop_of_its_own.run(stack.enter_async_context(Journal(path)))
     loop_of_its_own.run(stack.aclose())
 
 

@@ -1,7 +1,7 @@
 """What every embedder promises: the fake, a local model, and a server that speaks OpenAI's protocol."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +13,8 @@ from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.service.ports import Embedder
-from tests.embedding_model import model_folder
 from tests.fakes import FakeEmbedder
 from tests.processes import StandInModel
-
-__all__ = ["model_folder"]
 
 TEXTS = [
     "My sister is moving to Porto in June.",
@@ -46,12 +43,6 @@ class Workplace:
     mend_it: Callable[[], object]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[StandInModel]:
-    with StandInModel() as running:
-        yield running
-
-
 @pytest.fixture(params=["fake", "onnx", "openai"])
 async def workplace(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Workplace]:
     if request.param == "fake":
@@ -66,8 +57,7 @@ async def workplace(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
         yield Workplace(onnx, link.unlink, lambda: link.symlink_to(request.getfixturevalue("model_folder")))
         await onnx.aclose()
     else:
-        server: StandInModel = request.getfixturevalue("server")
-        server.control("answer")
+        server: StandInModel = request.getfixturevalue("model")
         direct = httpx2.AsyncHTTPTransport()
         openai = OpenAiEmbedder(
             base_url=server.base_url, model="words", api_key=None, timeout=20, batch=2, transport=direct

@@ -1,42 +1,34 @@
 """What the engine promises of durable jobs. The clock stands still."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 import pytest
 
 from recollect.domain.job import Job, NotYet, Preempted
 from recollect.errors import NotFound, StorageUnavailable
-from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.jobs import SqlJobStore
+from recollect.infra.journal.database import Database
 from recollect.infra.journal.rows import NewJob
-from tests.contract.journals import Journal
 from tests.fakes import START
-from tests.job_bench import queue_now
+from tests.job_bench import SOON, queue_now
+from tests.job_bench import Bench as Engines
+from tests.job_bench import bench as engines
 
-SOON = 5.0
-"""More than any of these jobs takes; waited for only where something is wrong."""
+__all__ = ["engines"]
 
 
+@dataclass
 class Bench:
     """A runner, a way to queue jobs for it, and what its handlers saw. Kinds: a, b, c."""
 
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
-        self.runner = JobEngine(
-            SqlJobStore(journal.database),
-            clock=journal.clock,
-            workers=2,
-            lease_seconds=60,
-            max_attempts=1,
-            stop_seconds=1,
-            fail_points=FailPoints(),
-        )
-        self.seen: list[str] = []
-        self.started: list[Job] = []
-        self.failures: dict[str, Exception] = {}
-        self.first_failures: dict[str, Exception] = {}
-        """What a handler raises the first time alone."""
+    database: Database
+    runner: JobEngine
+    seen: list[str] = field(default_factory=list)
+    failures: dict[str, Exception] = field(default_factory=dict)
+    first_failures: dict[str, Exception] = field(default_factory=dict)
+    """What a handler raises the first time alone."""
+    started: list[Job] = field(default_factory=list)
 
     async def queue(
         self,
@@ -49,9 +41,16 @@ class Bench:
     ) -> int:
         """A job that the handler sees by its name, in a lane of its own unless one is given."""
         job = NewJob(kind or "a", lane or name, space, name, START + due)
-        job_id = await queue_now(self.journal.database, job, START)
+        job_id = await queue_now(self.database, job, START)
         self.runner.notify(job.run_at)
         return job_id
+
+    async def give(self, thread_id: str, user_id: str) -> None:
+        """Make a user the owner of a thread."""
+        sql = (
+            "INSERT INTO threads (space, thread_id, user_id, created, updated) VALUES ('default', ?, ?, 0, 0)"
+        )
+        await self.database.write(lambda connection: connection.execute(sql, (thread_id, user_id)).rowcount)
 
     async def handle(self, job: Job) -> None:
         assert job.state == "running"
@@ -64,11 +63,12 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(journal: Journal) -> AsyncIterator[Bench]:
-    bench = Bench(journal)
-    await bench.runner.start([dict.fromkeys("abc", bench.handle)])
+async def bench(engines: Engines) -> AsyncIterator[Bench]:
+    engine = engines.engine(workers=2, max_attempts=1, stop_seconds=1)
+    bench = Bench(engines.database, engine)
+    await engine.start([dict.fromkeys("abc", bench.handle)])
     yield bench
-    await bench.runner.stop()
+    await engine.stop()
 
 
 async def test_a_job_that_is_not_due_waits(bench: Bench) -> None:
@@ -147,11 +147,8 @@ async def test_jobs_are_listed_oldest_first_by_space_and_state(bench: Bench) -> 
 
 
 async def test_a_users_jobs_are_those_of_the_users_threads(bench: Bench) -> None:
-    insert = (
-        "INSERT INTO threads (space, thread_id, user_id, created, updated) VALUES ('default', ?, ?, 0, 0)"
-    )
-    owned = [("one", "ann"), ("two", "bob")]
-    await bench.database.write(lambda connection: connection.executemany(insert, owned).rowcount)
+    await bench.give("one", "ann")
+    await bench.give("two", "bob")
     ids = [await bench.queue(name, due=60_000) for name in ("one", "two", "nobodys")]
     listed = await bench.runner.list_jobs(space="default", user_id="ann")
     assert [job.job_id for job in listed] == ids[:1]

@@ -12,7 +12,7 @@ import pytest
 from tests import cache_chat, naive_prompts
 from tests.cache_chat import NO_BACKGROUND_WORK, MemoryWork, RecollectChat
 from tests.cache_figures import (
-    TABLE_ROW,
+    PROMPTS,
     Run,
     cached_percent,
     evaluated_per_turn,
@@ -20,12 +20,10 @@ from tests.cache_figures import (
     new_per_turn,
     table_row,
 )
-from tests.embedding_model import model_folder
 from tests.llama_cpp import LlamaCpp
 from tests.naive_prompts import Layout
 from tests.processes import Server
 
-__all__ = ["model_folder"]
 pytestmark = pytest.mark.timeout(600)
 
 TURNS = 12
@@ -37,7 +35,7 @@ Show = Callable[[str, Sequence[Run]], None]
 @pytest.fixture
 def show(record_property: Callable[[str, object], None]) -> Show:
     """Puts a row into the table."""
-    return lambda prompts, runs: record_property(TABLE_ROW, table_row(prompts, runs))
+    return lambda prompts, runs: record_property(PROMPTS, table_row(prompts, runs))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,7 @@ def chatting(
 ) -> Iterator[tuple[RecollectChat, LlamaCpp]]:
     """A Recollect in front of a llama.cpp."""
     with LlamaCpp(slots=slots, context=context) as model:
-        given = {"RECOLLECT_LLM__BASE_URL": f"{model.address}/v1", **NO_BACKGROUND_WORK, **(settings or {})}
+        given = {"RECOLLECT_LLM__BASE_URL": f"{model.base_url}/v1", **NO_BACKGROUND_WORK, **(settings or {})}
         with Server(home, given) as server:
             yield RecollectChat(server.client, memory=memory), model
 

@@ -1,10 +1,7 @@
 """Searching what agents did: a user finds the cases of their own threads, and nobody else's."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.http_client import Home, Json
 from tests.processes import StandInModel
@@ -12,12 +9,6 @@ from tests.remembering import DAY, MAY_8, entries, remember, remembering
 from tests.tool_tasks import tool_task
 
 TASK = "Free some space on the full disk of the server"
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[StandInModel]:
-    with StandInModel() as running:
-        yield running
 
 
 async def work(home: Home, thread: str, user: str, agent: str | None, task: str = TASK, day: int = 0) -> None:
@@ -96,20 +87,20 @@ async def test_cases_that_come_and_go_are_followed_while_they_are_in_memory(tmp_
 
 
 async def test_cases_are_found_by_meaning_too_also_after_a_restart(
-    embedder: StandInModel, tmp_path: Path
+    model: StandInModel, tmp_path: Path
 ) -> None:
-    model: Json = {"kind": "openai", "base_url": embedder.base_url, "model": "stand-in"}
-    async with remembering(tmp_path, embedding=model) as home:
+    embedder: Json = {"kind": "openai", "base_url": model.base_url, "model": "stand-in"}
+    async with remembering(tmp_path, embedding=embedder) as home:
         assert await search(home, "bob", agent_id="coder") == []
         await work(home, "b1", "bob", "coder")
         live = await search(home, "bob", agent_id="coder", mode="vector")
         assert [hit["thread_id"] for hit in live] == ["b1"]
-    async with remembering(tmp_path, embedding=model) as home:
+    async with remembering(tmp_path, embedding=embedder) as home:
         assert await search(home, "bob", agent_id="coder", mode="vector") == live
 
 
-async def test_a_chat_is_not_reminded_of_cases(embedder: StandInModel, tmp_path: Path) -> None:
-    async with remembering(tmp_path, embedder) as home:
+async def test_a_chat_is_not_reminded_of_cases(model: StandInModel, tmp_path: Path) -> None:
+    async with remembering(tmp_path, model) as home:
         await work(home, "b1", "bob", None)
         asked: Json = {"user_id": "bob", "content": "How do I free space on a full disk?"}
         answer = await home.client.post("/api/v1/threads/chat/messages", json=asked)

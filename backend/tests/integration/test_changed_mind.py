@@ -11,17 +11,11 @@ from recollect.domain.entries.entry import EntryChange, KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts
-from tests.where_ann_lives import ANN, ENTRIES, found, holding, say, undo
+from tests.where_ann_lives import ANN, ENTRIES, found, hear, holding, say, undo
 
 pytestmark = pytest.mark.slow
 
 LIKES, NOT = "ann likes coffee.", "ann does not like coffee."
-
-
-async def hear(home: Home, text: str, day: int) -> None:
-    messages = said([("user", text)], start=MAY_8 + day * DAY, prefix=f"d{day}-")
-    await remember(home, f"day-{day}", messages, **ANN)
-    await home.drain()
 
 
 async def one(home: Home, text: str, kind: str = "facts") -> KnownEntry:

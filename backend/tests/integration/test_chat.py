@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.chatting import joined, post, prompt, say, streamed, text_of, turns, with_backend
-from tests.http_client import Json, coverage
+from tests.chatting import joined, post, prompt, say, streamed, text_of, with_backend
+from tests.http_client import Json, coverage, turns
 from tests.processes import Server, StandInModel, wait_until
 
 ORPHAN_SECONDS = "1"

@@ -16,9 +16,9 @@ from typing import Self
 import pytest
 
 from recollect.entrypoints.cli.conversation import TASTE, Conversation, Screen, Wishes
-from tests.chatting import turns, with_backend
+from tests.chatting import with_backend
 from tests.forking import Forked
-from tests.http_client import add, coverage, drained, message
+from tests.http_client import add, coverage, drained, message, turns
 from tests.processes import Server, StandInModel, environment, recollect, recollect_json, wait_until
 
 COUNTING = "one two three four five six seven eight nine ten eleven"

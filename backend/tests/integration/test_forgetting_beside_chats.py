@@ -77,11 +77,9 @@ class Chats(Journal):
 @pytest.fixture
 async def journal(tmp_path: Path) -> AsyncIterator[Chats]:
     """Somebody said the words in the thread `old`."""
-    journal = Chats(tmp_path / "journal.db")
-    await journal.database.open()
-    await journal.add("old", WORDS, user_id="ann")
-    yield journal
-    await journal.database.close()
+    async with Chats(tmp_path / "journal.db") as journal:
+        await journal.add("old", WORDS, user_id="ann")
+        yield journal
 
 
 async def test_a_chat_that_went_ahead_of_a_forgetting_is_waited_for(journal: Chats) -> None:

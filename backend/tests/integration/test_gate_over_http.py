@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chatting import say, streamed, turns, with_backend
-from tests.http_client import Json, add, jobs, message
+from tests.chatting import say, streamed, with_backend
+from tests.http_client import Json, add, jobs, message, turns
 from tests.processes import Server, StandInModel, wait_until
 
 QUICK_BOUNDARIES = {"MEMORIZE__BOUNDARY_EVERY": "2", "MEMORIZE__DELAY_MS": "0"}

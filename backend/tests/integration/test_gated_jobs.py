@@ -3,23 +3,22 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 
 from recollect.domain.job import Job
 from recollect.domain.llm import ChatCall
-from recollect.failpoints import FailPoints
-from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.database import Database
-from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel
 from tests.background import always, silent
 from tests.eventually import eventually
-from tests.fakes import START, FakeBackend, FakeClock
+from tests.fakes import START, FakeBackend
 from tests.job_bench import SOON, queue_now
+from tests.job_bench import Bench as Engines
+from tests.job_bench import bench as engines
+
+__all__ = ["engines"]
 
 MANY = 1000
 
@@ -27,22 +26,14 @@ MANY = 1000
 class Bench:
     """An engine whose jobs of kind `model` ask a local backend, and whose other jobs ask nobody."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, engines: Engines) -> None:
+        self.database = engines.database
         self.backend: FakeBackend = silent()
         self.gate = Gate()
         self.model = BackgroundModel(always(self.backend), self.gate)
         self.started: list[Job] = []
         self.done: list[str] = []
-        self.engine = JobEngine(
-            SqlJobStore(database),
-            clock=FakeClock(),
-            workers=2,
-            lease_seconds=60,
-            max_attempts=1,
-            stop_seconds=1,
-            fail_points=FailPoints(),
-        )
+        self.engine = engines.engine(workers=2, max_attempts=1, stop_seconds=1)
 
     async def ask(self, job: Job) -> None:
         self.started.append(job)
@@ -59,15 +50,12 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    database = Database(tmp_path / "journal.db")
-    await database.open()
-    bench = Bench(database)
+async def bench(engines: Engines) -> AsyncIterator[Bench]:
+    bench = Bench(engines)
     await bench.engine.start([{"model": bench.ask}, {"file": bench.write_file}])
     yield bench
     bench.gate.shut()
     await bench.engine.stop()
-    await database.close()
 
 
 async def test_jobs_wait_for_the_chat_and_then_run_one_after_another(bench: Bench) -> None:

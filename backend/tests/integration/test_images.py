@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.chatting import post, prompt, turns, with_backend
-from tests.http_client import QUICK, Json, coverage, drained, thread_path
+from tests.chatting import post, prompt, with_backend
+from tests.http_client import QUICK, Json, coverage, drained, thread_path, turns
 from tests.processes import Server, recollect, recollect_json, wait_until
 from tests.standin_engines import StandInEngine
 

@@ -1,7 +1,7 @@
 """The same conversations, remembered without a kill and with kills at every step, leave the same vault, byte for byte."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any
@@ -62,12 +62,6 @@ CONVERSATIONS: tuple[tuple[str, str, list[Json]], ...] = (
         tool_task("x", MAY_8 + DAY, "Free some space on the full disk of the database server"),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[MortalModel]:
-    with MortalModel() as running:
-        yield running
 
 
 def settings_of(model: MortalModel) -> dict[str, str]:

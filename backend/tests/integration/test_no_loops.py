@@ -1,7 +1,6 @@
 """What is recalled is never remembered again: chats that repeat all they were reminded of make no new memory of it."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,6 @@ QUESTIONS = (
     "What is my name?",
 )
 RECALLED = ("Berlin", "nurse", "Rex", "Lisbon", "name is Ann")
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[MortalModel]:
-    """It chats by repeating what it is reminded of, and takes for a fact whatever an assistant says."""
-    with MortalModel() as running:
-        running.control(parrot=True, gullible=True)
-        yield running
 
 
 async def ask(home: Home, thread: str, question: str) -> str:
@@ -58,6 +49,8 @@ async def flush_all(home: Home) -> Counter[str]:
 async def test_two_hundred_turns_that_repeat_what_is_recalled_make_no_new_memory_of_it(
     model: MortalModel, tmp_path: Path
 ) -> None:
+    """The model chats by repeating what it is reminded of, and takes for a fact whatever an assistant says."""
+    model.control(parrot=True, gullible=True)
     async with remembering(tmp_path, model, chat={"recall_seconds": 20}) as home:
         await remember(home, "t1", said(), user_id="ann")
         await home.drain()

@@ -17,11 +17,8 @@ import pytest
 
 from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedders.onnx import OnnxEmbedder
-from tests.embedding_model import model_folder
 from tests.forking import BACKEND
 from tests.tiny_minilm import tokenizer_json
-
-__all__ = ["model_folder"]
 
 Opener = Callable[..., OnnxEmbedder]
 TABLE = np.array([[0, 0, 9], [3, 0, 0], [0, 4, 0]], np.float32)

@@ -14,8 +14,9 @@ from recollect.domain.llm import Delta, Finished
 from recollect.domain.model import Status, Thread, Turn
 from recollect.entrypoints.http.openai_schemas import completion, headers_of, what_went_wrong
 from recollect.service.chat.stream import LiveTurn
-from tests.chatting import joined, turns
+from tests.chatting import joined
 from tests.fakes import START
+from tests.http_client import turns
 from tests.openai_clients import engine, openai_client, running, server, user_says
 from tests.processes import Server, wait_until
 from tests.standin_engines import StandInEngine

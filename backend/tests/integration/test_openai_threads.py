@@ -7,8 +7,8 @@ import openai
 import pytest
 from openai import OpenAI
 
-from tests.chatting import prompt, say, turns
-from tests.http_client import Json, thread_path
+from tests.chatting import prompt, say
+from tests.http_client import Json, thread_path, turns
 from tests.openai_clients import (
     ResendingClient,
     ask,

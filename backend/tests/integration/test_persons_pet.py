@@ -11,20 +11,14 @@ from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
 from tests.eventually import eventually
 from tests.http_client import Home
-from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
-from tests.where_ann_lives import ANN, ENTRIES, say, undo
+from tests.remembering import entries, remember, remembering, said, texts, vault_files
+from tests.where_ann_lives import ANN, ENTRIES, hear, say, undo
 
 pytestmark = pytest.mark.slow
 
 BERLIN, REX, TOM = "ann lives in Berlin.", "ann has a dog named Rex.", "ann has a cat named Tom."
 MAX, BELLA = "Ann has a dog named Max.", "ann has a dog named Bella."
 TALK = (("user", "I live in Berlin."), ("assistant", "Nice."), ("user", "I have a dog named Rex."))
-
-
-async def hear(home: Home, text: str, day: int) -> None:
-    messages = said([("user", text)], start=MAY_8 + day * DAY, prefix=f"d{day}-")
-    await remember(home, f"day-{day}", messages, **ANN)
-    await home.drain()
 
 
 async def one(home: Home, kind: str, name: str) -> KnownEntry:

@@ -8,12 +8,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.embedding_model import model_folder
 from tests.http_client import START, Json, add, message, opened, thread_path
 from tests.processes import Server, recollect, recollect_json, wait_until
 from tests.searching import indexed, search, texts, with_model
-
-__all__ = ["model_folder"]
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.embedding_model import model_folder
 from tests.http_client import START, Json, add, bearer, message
 from tests.processes import Server, recollect_json
 from tests.searching import indexed, search, texts, with_model
-
-__all__ = ["model_folder"]
 
 WORDS = ("secret", "Porto", "nurse", "invoice")
 USERS = ("ann", "Ann", "ann'", "ann/../bob", "bob", "*", "%", 'ann" OR "1"="1', "安", "default", "me")

@@ -8,10 +8,7 @@ from typer.testing import CliRunner
 
 from recollect.entrypoints.cli import setup as setting_up
 from recollect.errors import ModelUnavailable, StorageUnavailable
-from tests.embedding_model import model_folder
 from tests.llama_cpp import FULL_MODEL
-
-__all__ = ["model_folder"]
 
 
 @pytest.fixture(autouse=True)

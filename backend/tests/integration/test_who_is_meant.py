@@ -5,19 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.http_client import Home
 from tests.remembering import DAY, MAY_8, TALK, MortalModel, entries, remember, remembering, said, texts
-from tests.where_ann_lives import ANN, found
+from tests.where_ann_lives import found, hear
 
 pytestmark = pytest.mark.slow
-
-
-async def hear(home: Home, *sentences: str) -> None:
-    """Ann says each of these on a day of its own, in a thread of its own."""
-    for number, text in enumerate(sentences):
-        messages = said([("user", text)], start=MAY_8 + number * DAY, prefix=f"d{number}-")
-        await remember(home, f"t{number}", messages, **ANN)
-    await home.drain()
 
 
 @pytest.mark.parametrize(
@@ -30,7 +21,8 @@ async def hear(home: Home, *sentences: str) -> None:
 )
 async def test_what_is_denied_no_longer_holds(there: str, no_more: str, query: str, tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
-        await hear(home, there, no_more)
+        for day, text in enumerate((there, no_more)):
+            await hear(home, text, day)
         old, new = await entries(home, "facts")
         assert (old.holds, old.entry.extra["superseded_by"]) == (False, new.entry_id)
         assert await texts(home, "profile") == [new.entry.text]
@@ -44,7 +36,8 @@ async def test_what_is_denied_no_longer_holds(there: str, no_more: str, query: s
 
 async def test_what_somebody_does_not_eat_ends_no_diet(tmp_path: Path) -> None:
     async with remembering(tmp_path) as home:
-        await hear(home, "I'm vegetarian.", "I don't eat mushrooms.", "I never eat olives.")
+        for day, text in enumerate(("I'm vegetarian.", "I don't eat mushrooms.", "I never eat olives.")):
+            await hear(home, text, day)
         told = ["me is vegetarian.", "me does not eat mushrooms.", "me never eats olives."]
         assert [fact.holds for fact in await entries(home, "facts")] == [True, True, True]
         assert len(await texts(home, "profile")) == len(told)

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import shutil
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from tests.stress.utils import (
     recognised,
     verified,
 )
+from tests.where_ann_lives import rebuild_from_vault
 
 CLIENTS = 5
 STEPS = (
@@ -208,8 +208,8 @@ async def test_kills_under_load_lose_double_and_leave_nothing(
         assert recollect_json(home, "verify", "--forgotten")["problems"] == []
         assert server.stop() == 0
     assert sum(len(person.said) for person in people) > figures.kills
-    rebuilt = rebuilt_digest(home, tmp_path / "copy")
-    assert rebuilt == counted["digest"]
+    rebuilt = rebuild_from_vault(home)
+    assert rebuilt["verification"]["coverage"]["default"]["digest"] == counted["digest"]
     figures.nothing_wrong()
 
 
@@ -245,15 +245,6 @@ async def holds_what_was_said(person: Client, api: Api) -> None:
     for turn in turns:
         if turn["role"] == "assistant" and turn["status"] == "complete":
             assert recognised(turn["content"]) == [person.subject.name], turns
-
-
-def rebuilt_digest(home: Path, copy: Path) -> str:
-    """What the vault alone tells, in a copy of the home."""
-    shutil.copytree(home, copy)
-    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
-        (copy / name).unlink(missing_ok=True)
-    shutil.rmtree(copy / "index", ignore_errors=True)
-    return str(recollect_json(copy, "rebuild")["verification"]["coverage"]["default"]["digest"])
 
 
 @pytest.mark.timeout(300)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.http_client import message, thread_path
 from tests.processes import Server, StandInModel
-from tests.stress.plot import Panel, write_plot
+from tests.stress.plot import write_plot
 from tests.stress.utils import (
     SUBJECTS,
     Api,
@@ -53,11 +53,11 @@ class Samples:
         self.p95.append(1000 * quantile(latencies, 0.95))
 
     def plot(self, path: Path) -> None:
-        panels = [
-            Panel("memory, MB", {"resident": self.memory}),
-            Panel("file handles", {"open": self.handles}),
-            Panel("latency, ms", {"p50": self.p50, "p95": self.p95}),
-        ]
+        panels = {
+            "memory, MB": {"resident": self.memory},
+            "file handles": {"open": self.handles},
+            "latency, ms": {"p50": self.p50, "p95": self.p95},
+        }
         write_plot(path, f"{self.seconds[-1]:.0f} s at steady load", self.seconds, panels)
 
 

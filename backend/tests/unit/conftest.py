@@ -1,25 +1,13 @@
-"""A journal, a vault and an index, real ones in a temporary folder."""
+"""An index on a real journal and vault."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from recollect.service import coordination
-from tests.contract.journals import Journal, sqlite_journal
-from tests.persons_vault import PersonsVault, new_vault
+from tests.contract.journals import Journal
+from tests.persons_vault import PersonsVault
 from tests.unit.index_house import House, Picky
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    async with sqlite_journal(tmp_path / "journal.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-async def vault(tmp_path: Path) -> PersonsVault:
-    return await new_vault(tmp_path / "vault")
 
 
 @pytest.fixture

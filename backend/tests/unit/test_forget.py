@@ -15,7 +15,7 @@ from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.service.forget.forget import delete_thread
 from recollect.service.vault.transcripts import Transcriber
-from tests.contract.journals import Journal, sqlite_journal
+from tests.contract.journals import Journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
 from tests.unit.vault_house import purging
@@ -27,7 +27,7 @@ TOMBSTONES = forgotten_path("default", "ann", KEY)
 @pytest.fixture
 async def journal(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Journal]:
     """Ann's thread of two messages, written to the vault."""
-    async with sqlite_journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
+    async with Journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
         journal.jobs.handlers = {
             TRANSCRIBE: Transcriber(journal.transcripts, vault, FailPoints()).handle,
             PURGE: purging(journal, vault),

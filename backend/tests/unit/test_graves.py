@@ -6,7 +6,7 @@ from recollect.domain.entries.entry import Buried
 from recollect.domain.forgetting import buried_path, is_buried_path, parse_buried, render_buried
 from recollect.domain.job import GRAVES, Job
 from recollect.service.vault.entry_import import Graves, import_graves
-from tests.contract.journals import Journal, sqlite_journal
+from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault
 
 OWNER = "default/users/ann"
@@ -38,6 +38,6 @@ async def test_deleted_entries_are_known_again_in_a_new_journal(
     job = Job(1, GRAVES, "lane", "default", None, {"owner": OWNER})
     await Graves(store, vault).handle(job)
     await Graves(store, vault).handle(job)
-    async with sqlite_journal(tmp_path / "anew.db") as anew:
+    async with Journal(tmp_path / "anew.db") as anew:
         await import_graves(vault, anew.entries)
         assert await anew.entries.buried("default", OWNER) == await store.buried("default", OWNER)

@@ -13,7 +13,7 @@ from recollect.domain.vault_file import VaultFile
 from recollect.failpoints import FailPoints
 from recollect.service.rebuild import rebuild
 from recollect.service.vault.transcripts import Transcriber
-from tests.contract.journals import sqlite_journal
+from tests.contract.journals import Journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
 from tests.unit.vault_house import NOTE, House, part_of
@@ -21,7 +21,7 @@ from tests.unit.vault_house import NOTE, House, part_of
 
 @pytest.fixture
 async def house(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[House]:
-    async with sqlite_journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
+    async with Journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
         yield House(journal, vault)
 
 
@@ -203,7 +203,7 @@ async def test_a_rebuild_brings_back_the_mark_and_keeps_what_it_cannot_read(
     house.edit(part_of("t1"), "t1 says 1", "Porto")
     await house.see(part_of("t1"))
     theirs = house.edit(part_of("t1"), "part: 1\n", "part: 1\ncssclasses: wide\n")
-    async with sqlite_journal(tmp_path / "again.db") as again:
+    async with Journal(tmp_path / "again.db") as again:
         await rebuild(house.vault, again.builder, FailPoints())
         assert await again.threads.get_history("t1") == await house.turns()
         await Transcriber(again.transcripts, house.vault, FailPoints()).transcribe("default", "t1")

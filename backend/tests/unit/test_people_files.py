@@ -11,7 +11,7 @@ from recollect.domain.job import PEOPLE
 from recollect.domain.people import Preferences, Preset, parse_preset, render_preferences, render_preset
 from recollect.service.rebuild import RebuildReport, rebuild_people
 from recollect.service.vault.people_files import PeopleFiles
-from tests.contract.journals import Journal, sqlite_journal
+from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault
 from tests.unit.vault_house import House as VaultHouse
 
@@ -211,7 +211,7 @@ async def test_the_vault_alone_brings_presets_and_preferences_back(house: House,
     await house.put(replace(PIRATE, space="Büro", name="海盗 ☠"))
     await house.choose(time_zone="Asia/Tokyo", preset="Pirate")
     report = RebuildReport()
-    async with sqlite_journal(tmp_path / "other.db") as other:
+    async with Journal(tmp_path / "other.db") as other:
         await rebuild_people(house.vault, other.people, report)
         back = await other.people.files()
     assert (report.presets, report.preferences, report.problems) == (2, 1, [])
@@ -227,7 +227,7 @@ async def test_a_rebuild_says_what_it_could_not_bring_back(house: House, tmp_pat
     house.vault.files["default/presets/again.md"] = render_preset(PIRATE)
     house.vault.files["default/presets/zzz.md"] = "nonsense"
     report = RebuildReport()
-    async with sqlite_journal(tmp_path / "other.db") as other:
+    async with Journal(tmp_path / "other.db") as other:
         await rebuild_people(house.vault, other.people, report)
     assert report.presets == 1
     assert [problem.split(":")[0] for problem in report.problems] == [PATH, "default/presets/zzz.md"]

@@ -15,7 +15,7 @@ from recollect.service.rebuild import RebuildReport, rebuild
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier
-from tests.contract.journals import Journal, sqlite_journal
+from tests.contract.journals import Journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
 from tests.unit.vault_house import purging
@@ -81,7 +81,7 @@ Again = Callable[[], Awaitable[tuple[Journal, RebuildReport]]]
 @pytest.fixture
 async def rebuilt(journal: Journal, vault: PersonsVault, tmp_path: Path) -> AsyncIterator[Again]:
     """Rebuilds another journal from the vault."""
-    async with sqlite_journal(tmp_path / "again.db") as other:
+    async with Journal(tmp_path / "again.db") as other:
 
         async def anew() -> tuple[Journal, RebuildReport]:
             return with_jobs(other, vault), await rebuild(vault, other.builder, FailPoints())

@@ -15,7 +15,7 @@ from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.service.vault.transcripts import PART_CHARS, Transcriber
-from tests.contract.journals import Journal, sqlite_journal
+from tests.contract.journals import Journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault, new_vault
 from tests.unit.vault_house import purging
@@ -105,7 +105,7 @@ async def test_turn_by_turn_leaves_the_same_bytes_as_all_at_once(
         await add(journal, text)
         await run(journal, vault)
     at_once = await new_vault(tmp_path / "at once")
-    async with sqlite_journal(tmp_path / "other.db") as other:
+    async with Journal(tmp_path / "other.db") as other:
         await add(other, *texts)
         await run(other, at_once)
     assert vault.files == at_once.files

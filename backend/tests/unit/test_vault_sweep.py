@@ -9,7 +9,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.model import NOTE_BYTES
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
-from tests.contract.journals import sqlite_journal
+from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.persons_vault import PersonsVault
 from tests.unit.vault_house import ANN, NOTE, House, part_of
@@ -17,7 +17,7 @@ from tests.unit.vault_house import ANN, NOTE, House, part_of
 
 @pytest.fixture
 async def house(vault: PersonsVault, tmp_path: Path) -> AsyncIterator[House]:
-    async with sqlite_journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
+    async with Journal(tmp_path / "journal.db", transcript_delay_ms=0) as journal:
         yield House(journal, vault)
 
 
