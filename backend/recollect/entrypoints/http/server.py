@@ -5,9 +5,10 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache, partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvicorn
@@ -16,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from recollect import __version__
 from recollect.app import App
@@ -166,6 +168,28 @@ async def serve(app: App) -> None:
         finally:
             warming.cancel()
             await asyncio.gather(warming, *ending, return_exceptions=True)
+
+
+@asynccontextmanager
+async def private_socket(app: App) -> AsyncIterator[str]:
+    """Serve an open home to this process alone: the path of a socket that nobody else can reach.
+
+    Requests under way have ended when the block has.
+    """
+    config = uvicorn.Config(
+        create_server(app), http="httptools", log_config=None, access_log=False, lifespan="off"
+    )
+    config.load()
+    state = ServerState()
+    connected = partial(config.http_protocol_class, config=config, server_state=state, app_state={})
+    with TemporaryDirectory(prefix="recollect-") as folder:
+        path = f"{folder}/socket"
+        server = await asyncio.get_running_loop().create_unix_server(connected, path)
+        try:
+            yield path
+        finally:
+            server.close()
+            await asyncio.gather(*state.tasks, return_exceptions=True)
 
 
 def _bind(host: str, port: int) -> socket.socket:
