@@ -12,7 +12,7 @@ import pytest
 from recollect.domain.chat import Accepted
 from recollect.domain.llm import Delta, Finished
 from recollect.domain.model import Status, Thread, Turn
-from recollect.entrypoints.http.openai_schemas import completion, headers_of, what_went_wrong
+from recollect.entrypoints.http.openai_schemas import CompletionBody, completion, headers_of, what_went_wrong
 from recollect.service.chat.stream import LiveTurn
 from tests.chatting import joined, turns
 from tests.fakes import START
@@ -192,5 +192,6 @@ def test_only_a_complete_answer_is_whole() -> None:
 @pytest.mark.parametrize("label", ["SmolLM2 135M, a taste", None])
 def test_an_answer_of_the_small_model_says_that_it_is_a_taste_and_no_other_does(label: str | None) -> None:
     live = live_turn("complete", {"label": label} if label else {"backend": "default"})
-    assert completion(live, "recollect").get("system_fingerprint") == label
+    body = CompletionBody.model_validate({"messages": [user_says("hi")]})
+    assert completion(live, body).get("system_fingerprint") == label
     assert headers_of(live).get("X-Recollect-Label") == label

@@ -21,14 +21,8 @@ from uvicorn.server import ServerState
 
 from recollect import __version__
 from recollect.app import App
+from recollect.entrypoints.http import errors
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.errors import (
-    for_either_door,
-    render_http,
-    render_invalid,
-    render_known,
-    render_unexpected,
-)
 from recollect.entrypoints.http.guard import Guard, is_loopback
 from recollect.entrypoints.http.routes import (
     chat,
@@ -63,16 +57,13 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for router in (
-        memory.router, entries.router, memory.notes_router, entries.skills_router, threads.router,
-        chat.images_router, forget.router, chat.router, openai.router, people.router, operations.router,
-        operations.figures_router, operations.operator_router, people.whoami_router, web.router,
-    ):  # fmt: skip
-        api.include_router(router)
-    api.add_exception_handler(RecollectError, for_either_door(render_known))
-    api.add_exception_handler(RequestValidationError, for_either_door(render_invalid))
-    api.add_exception_handler(HTTPException, for_either_door(render_http))
-    api.add_exception_handler(Exception, for_either_door(render_unexpected))
+    for door in (memory, entries, threads, forget, chat, openai, people, operations, web):
+        api.include_router(door.router)
+    api.include_router(operations.operator_router)
+    api.add_exception_handler(RecollectError, errors.for_either_door(errors.render_known))
+    api.add_exception_handler(RequestValidationError, errors.for_either_door(errors.render_invalid))
+    api.add_exception_handler(HTTPException, errors.for_either_door(errors.render_http))
+    api.add_exception_handler(Exception, errors.for_either_door(errors.render_unexpected))
     return api
 
 
