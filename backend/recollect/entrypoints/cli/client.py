@@ -184,13 +184,10 @@ def _read_lines(file: Path) -> list[Json]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                message = json.loads(line)
-                Message.model_validate(message)
+                Message.model_validate_json(line)
             except ValidationError as error:
                 first = error.errors()[0]
                 field = ".".join(str(part) for part in first["loc"]) or "message"
                 raise InvalidInput(f"{file}, line {number}, {field}: {first['msg']}") from error
-            except ValueError as error:
-                raise InvalidInput(f"{file}, line {number} is not valid JSON: {error}") from error
-            messages.append(message)
+            messages.append(json.loads(line))
     return messages
