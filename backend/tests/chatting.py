@@ -7,7 +7,9 @@ from typing import Any
 
 import httpx2
 
-from tests.http_client import QUICK, Json
+from tests.http_client import QUICK, Json, turns
+
+__all__ = ["turns"]
 
 ASKING: Json = {"user_id": "ann", "memory": False}
 """Without memory, unless a test is about it: what was said in another test is not recalled."""
@@ -38,15 +40,6 @@ def prompt(client: httpx2.Client, thread: str, turn_id: str, **query: str) -> Js
         client.get(f"/api/v1/threads/{thread}/turns/{turn_id}/prompt", params=query).raise_for_status().json()
     )
     return answer
-
-
-def turns(client: httpx2.Client, thread: str) -> list[Json]:
-    found: list[Json] = (
-        client.get(f"/api/v1/threads/{thread}/turns", params={"max_turns": 10_000})
-        .raise_for_status()
-        .json()["turns"]
-    )
-    return found
 
 
 @contextmanager

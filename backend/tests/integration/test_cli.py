@@ -114,6 +114,7 @@ def test_a_dead_job_is_shown_and_retried(home: Path) -> None:
     with Server(home, QUICK) as server:
         dead = recollect_json(home, "jobs", "--state", "dead")["jobs"][0]
         assert (dead["attempts"], dead["error"]) == (8, "OSError: told to fail")
+        assert server.client.get("/health").json()["status"] == "degraded"
         assert recollect_json(home, "jobs", "retry", str(dead["job_id"]))["state"] == "queued"
         drained(server.client)
 

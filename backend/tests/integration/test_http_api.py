@@ -2,7 +2,6 @@
 
 import pytest
 
-from recollect.domain.job import Job
 from tests.http_client import START, Home, error_of, message
 
 
@@ -40,13 +39,6 @@ class TestThreads:
             await home.client.patch("/api/v1/threads/t1", json={"title": "new", "preset": None})
         ).json()
         assert (changed["title"], changed["tags"], changed["preset"]) == ("new", ["kept"], None)
-
-    async def test_a_deleted_thread_is_gone_and_counted_as_forgotten(self, home: Home) -> None:
-        await home.add("t1", "one", "two")
-        answer = await home.client.delete("/api/v1/threads/t1")
-        assert answer.json() == {"thread_id": "t1", "forgotten": 2}
-        assert (await home.client.get("/api/v1/threads/t1")).status_code == 404
-        assert (await home.coverage())["forgotten"] == 2
 
     async def test_deleting_twice_under_one_id_forgets_both_owners_words(self, home: Home) -> None:
         await home.add("t1", "ann's unmistakable sentence", user_id="ann")
@@ -173,12 +165,6 @@ class TestOperations:
             5, 2, 1, 1, 1, 0,
         ]  # fmt: skip
 
-    async def test_coverage_of_one_session_leaves_out_the_others(self, home: Home) -> None:
-        await home.add("t1", "one", "two")
-        await home.add("t2", "three")
-        answer = await home.client.get("/api/v1/coverage", params={"session_id": "t2"})
-        assert answer.json()["messages"] == 1
-
     async def test_jobs_that_wait_are_listed_page_by_page(self, home: Home) -> None:
         async with home.app.jobs.paused():
             for number in range(3):
@@ -196,15 +182,6 @@ class TestOperations:
             ("boundary", "t1", "queued", 0),
             ("transcribe", "t1", "queued", 0),
         }
-
-    async def test_a_dead_job_is_retried(self, home: Home) -> None:
-        dead = await bury_one(home)
-        assert (await home.client.get("/health")).json()["status"] == "degraded"
-        answer = await home.client.post(f"/api/v1/jobs/{dead.job_id}/retry")
-        assert answer.status_code == 200
-        assert answer.json()["state"] in ("queued", "running")  # It is due at once.
-        await home.drain()
-        assert (await home.client.get("/api/v1/jobs")).json() == {"jobs": []}
 
     @pytest.mark.parametrize("job_id", ["0", "999999", "-1", "9" * 30])
     async def test_retrying_a_job_that_is_not_there_is_a_clear_refusal(self, home: Home, job_id: str) -> None:
@@ -233,19 +210,3 @@ class TestOperations:
 
     async def test_the_openapi_document_is_served(self, home: Home) -> None:
         assert "/api/v1/memory/add" in (await home.client.get("/openapi.json")).json()["paths"]
-
-
-async def bury_one(home: Home) -> Job:
-    """A dead transcribe job."""
-    async with home.app.jobs.paused():
-        await home.add("t1", "one")
-        await home.app.database.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE jobs SET state = 'dead', attempts = 8, error = 'OSError: told to fail'"
-                    " WHERE kind = 'transcribe'"
-                ).rowcount
-            )
-        )
-    (dead,) = await home.app.jobs.list_jobs(space=None, state="dead")
-    return dead

@@ -81,13 +81,6 @@ def test_a_stream_tells_the_same_in_chunks(client: OpenAI, server: Server, user:
     assert texts(server, thread) == ["one two three", "You said: one two three"]
 
 
-def test_a_stream_without_usage_has_none(client: OpenAI) -> None:
-    with client.chat.completions.create(
-        model="recollect", messages=[{"role": "user", "content": "hello"}], stream=True
-    ) as stream:
-        assert all(chunk.choices and chunk.usage is None for chunk in stream)
-
-
 def test_tools_make_a_round_trip(client: OpenAI, server: Server, engine: StandInEngine) -> None:
     asked: list[Json] = [user_says("What is the weather in Porto?")]
     engine.control(tool_call=True)
