@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from recollect import __version__
@@ -172,7 +173,7 @@ async def private_socket(app: App) -> AsyncIterator[str]:
     )
     config.load()
     state = ServerState()
-    connected = partial(config.http_protocol_class, config=config, server_state=state, app_state={})
+    connected = partial(HttpToolsProtocol, config=config, server_state=state, app_state={})
     with TemporaryDirectory(prefix="recollect-") as folder:
         path = f"{folder}/socket"
         server = await asyncio.get_running_loop().create_unix_server(connected, path)
