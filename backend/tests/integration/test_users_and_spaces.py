@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect.entrypoints.http.server import openapi_document
+from recollect.entrypoints.http.server import create_api
 from tests.http_client import Home, Json, add_one, message, thread_path
 
 THREAD_PARAMETERS = {"thread_id", "session_id"}
@@ -14,7 +14,7 @@ THREAD_PARAMETERS = {"thread_id", "session_id"}
 
 def routes_that_take_a_thread() -> Iterator[tuple[str, str]]:
     """Out of the OpenAPI document, so that a new one is covered or fails here."""
-    document = openapi_document()
+    document = create_api().openapi()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             names = {parameter["name"] for parameter in operation.get("parameters", [])}

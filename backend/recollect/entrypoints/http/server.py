@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -92,11 +91,6 @@ def create_server(app: App) -> Guard:
         allowed_hosts=[*settings.allowed_hosts, *([settings.host.strip("[]")] if local else [])],
         allowed_origins=settings.allowed_origins,
     )
-
-
-def openapi_document() -> dict[str, Any]:
-    """What /openapi.json serves."""
-    return create_api().openapi()
 
 
 def run_server(app: App) -> None:

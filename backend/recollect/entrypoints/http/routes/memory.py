@@ -97,14 +97,7 @@ async def reprocess(
 ) -> answers.ReprocessAnswer:
     """Make the memories of memcells anew, with the model and prompts that are in force now."""
     note(request, user=body.user_id, thread=body.thread_id)
-    queued = await home.reprocessor.reprocess(
-        caller,
-        user_id=body.user_id,
-        thread_id=body.thread_id,
-        strategies=body.strategies,
-        ask_again=body.ask_again,
-    )
-    return answers.ReprocessAnswer.of(queued)
+    return answers.ReprocessAnswer.of(await home.reprocessor.reprocess(caller, **dict(body)))
 
 
 @router.get("/notes", responses=documented(404))

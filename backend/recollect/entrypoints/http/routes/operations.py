@@ -170,9 +170,7 @@ LINES: dict[int | str, dict[str, Any]] = {
 @operator_router.post("/keys", status_code=201, responses=documented())
 async def create_key(home: Home, caller: Calling, body: KeyBody) -> answers.NewKeyAnswer:
     """Make a key. Its secret is in this answer and nowhere else."""
-    key, secret = await keys.create_key(
-        home.keys, home.clock, caller, space=body.space, user_id=body.user_id, name=body.name
-    )
+    key, secret = await keys.create_key(home.keys, home.clock, caller, **dict(body))
     return answers.NewKeyAnswer(**answers.KeyAnswer.of(key).model_dump(), secret=secret)
 
 
