@@ -15,6 +15,10 @@ from tests.unit.made_entries import DAY, WHEN, known
 
 ENTRIES = "/api/v1/memory/entries"
 BOB = "default/users/bob"
+MOVED = (
+    known("fa-8", extra={"until": write_time(WHEN + DAY), "superseded_by": "fa-9"}),
+    known("fa-9", "Ann lives in Porto.", when=WHEN + DAY, extra={"supersedes": "fa-8"}),
+)
 
 
 @pytest.fixture
@@ -96,11 +100,7 @@ class TestReading:
         )  # fmt: skip
 
     async def test_what_supersedes_what_is_shown(self, home: Home) -> None:
-        ended = {"until": write_time(WHEN + DAY), "superseded_by": "fa-9"}
-        await home.put(
-            known("fa-8", extra=ended),
-            known("fa-9", "Ann lives in Porto.", when=WHEN + DAY, extra={"supersedes": "fa-8"}),
-        )
+        await home.put(*MOVED)
         old, new = await get(home, "/fa-8"), await get(home, "/fa-9")
         assert (old["until"], old["superseded_by"], new["supersedes"]) == (WHEN + DAY, "fa-9", ["fa-8"])
         assert [(linked["relation"], linked["title"]) for linked in old["linked"]] == [
@@ -173,10 +173,7 @@ class TestChanging:
         assert await ids(home, user_id="ann") == ["pr-1", "fa-1"]
 
     async def test_what_would_hold_again_is_told_before(self, home: Home) -> None:
-        await home.put(
-            known("fa-8", extra={"until": write_time(WHEN + DAY), "superseded_by": "fa-9"}),
-            known("fa-9", "Ann lives in Porto.", when=WHEN + DAY, extra={"supersedes": "fa-8"}),
-        )
+        await home.put(*MOVED)
         preview = await get(home, "/fa-9/deletion")
         assert [each["id"] for each in preview["changes"]] == ["fa-8"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.http_client import START, Home, error_of, message
+from tests.http_client import START, Home, add_one, error_of, message
 
 
 class TestThreads:
@@ -48,12 +48,8 @@ class TestThreads:
             await home.add("t1", "bob's unmistakable sentence", user_id="bob")
             await home.client.delete("/api/v1/threads/t1")
         await home.drain()
-        assert files_with(home, b"unmistakable") == []
-
-
-def files_with(home: Home, words: bytes) -> list[str]:
-    folder = home.app.settings.home
-    return [str(path) for path in folder.rglob("*") if path.is_file() and words in path.read_bytes()]
+        files = [path for path in home.app.settings.home.rglob("*") if path.is_file()]
+        assert [path for path in files if b"unmistakable" in path.read_bytes()] == []
 
 
 class TestTurns:
@@ -112,10 +108,9 @@ class TestMemory:
         assert (await home.coverage())["messages"] == 1
 
     async def test_a_forgotten_message_is_not_taken_again(self, home: Home) -> None:
-        body = {"session_id": "t1", "messages": [message("one", message_id="m1")]}
-        await home.client.post("/api/v1/memory/add", json=body)
+        await add_one(home.client, "t1", "one", message_id="m1")
         await home.client.delete("/api/v1/threads/t1")
-        (receipt,) = (await home.client.post("/api/v1/memory/add", json=body)).json()["receipts"]
+        (receipt,) = (await add_one(home.client, "t1", "one", message_id="m1")).json()["receipts"]
         assert (receipt["status"], receipt["turn_id"]) == ("forgotten", None)
 
     async def test_tool_calls_come_back_as_they_were_sent(self, home: Home) -> None:
@@ -154,8 +149,7 @@ class TestMemory:
 class TestOperations:
     async def test_coverage_counts_every_message_once(self, home: Home) -> None:
         await home.add("t1", "one", "two")
-        body = {"session_id": "t1", "messages": [message("rules", role="system")]}
-        await home.client.post("/api/v1/memory/add", json=body)
+        await add_one(home.client, "t1", "rules", role="system")
         await home.client.post("/api/v1/memory/flush", json={"session_id": "t1"})
         await home.add("t2", "three")
         await home.add("t3", "four")

@@ -87,9 +87,6 @@ def test_elsewhere_bodies_stay_small(server: Server) -> None:
     assert "RECOLLECT_LIMITS__BODY_BYTES" in answer.json()["error"]["message"]
 
 
-# --- results without calls --------------------------------------------------------------------------------------
-
-
 # --- answers that broke off -------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from tests.openai_clients import (
     resending,
     running,
     server,
+    streamed,
     system_says,
     texts,
     threads_of,
@@ -252,9 +253,7 @@ def test_a_client_that_lost_its_connection_joins_its_answer(
     with server.client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as stream:
         assert stream.status_code == 200
         next(stream.iter_lines())
-    with client.chat.completions.create(
-        model="recollect", messages=[{"role": "user", "content": "one two three four"}], stream=True
-    ) as again:
+    with streamed(client, "one two three four") as again:
         assert next(iter(again)).choices[0].delta.role == "assistant"
         (thread,) = threads_of(server, user)
         assert len(turns(server.client, thread)) == 2
