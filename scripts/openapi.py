@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recollect.entrypoints.http.server import openapi_document
+from recollect.entrypoints.http.server import create_api
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
 
@@ -17,7 +17,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where they differ")
     arguments = parser.parse_args()
 
-    served = openapi_document()
+    served = create_api().openapi()
     if not arguments.check:
         DOCUMENT.write_text(render(served), encoding="utf-8")
         return 0

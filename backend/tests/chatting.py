@@ -7,7 +7,9 @@ from typing import Any
 
 import httpx2
 
-from tests.http_client import QUICK, Json
+from tests.http_client import QUICK, Json, turns
+
+__all__ = ["turns"]
 
 ASKING: Json = {"user_id": "ann", "memory": False}
 """Without memory, unless a test is about it: what was said in another test is not recalled."""

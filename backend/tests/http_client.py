@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx2
 
 from recollect.app import App, open_app
+from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.entrypoints.http.server import create_server
 from recollect.settings import Settings
 from tests.processes import wait_until
@@ -40,6 +41,12 @@ class Home:
         answer = (await self.client.post("/api/v1/memory/add", json=body)).raise_for_status().json()
         receipts: list[Json] = answer["receipts"]
         return receipts
+
+    async def put(self, *entries: KnownEntry) -> None:
+        """Memories as extraction writes them."""
+        for each in entries:
+            change = EntryChange(each.space, each.owner, "extraction", "written", (each,))
+            await self.app.entry_store.apply(change)
 
     async def pages(self, path: str, name: str, mark: str = "after", **query: Any) -> list[list[Json]]:
         """What a list holds under `name`, page by page until there is no next."""
@@ -102,6 +109,11 @@ async def client_of(app: App, **headers: str) -> AsyncIterator[httpx2.AsyncClien
         transport=transport, base_url=ADDRESS, headers=headers, timeout=60
     ) as client:
         yield client
+
+
+async def add_one(client: httpx2.AsyncClient, session: str, text: str, **fields: Any) -> httpx2.Response:
+    body = {"session_id": session, "messages": [message(text, **fields)]}
+    return await client.post("/api/v1/memory/add", json=body)
 
 
 def message(text: str, number: int = 0, **fields: Any) -> Json:

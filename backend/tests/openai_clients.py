@@ -7,8 +7,8 @@ from urllib.parse import quote, unquote
 
 import httpx2
 import pytest
-from openai import OpenAI
-from openai.types.chat import ChatCompletion
+from openai import OpenAI, Stream
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.chatting import with_backend
 from tests.http_client import Json, turns
@@ -84,6 +84,13 @@ def ask(
     return Answered(
         raw.parse(), unquote(raw.headers["X-Recollect-Thread"]), unquote(raw.headers["X-Recollect-Turn"])
     )
+
+
+def streamed(client: OpenAI, text: str, **fields: Any) -> Stream[ChatCompletionChunk]:
+    stream: Stream[ChatCompletionChunk] = client.chat.completions.create(
+        **{"model": "recollect", "messages": [user_says(text)], "stream": True, **fields}
+    )
+    return stream
 
 
 @dataclass

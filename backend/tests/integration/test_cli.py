@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,16 +32,12 @@ def any_home(request: pytest.FixtureRequest, home: Path) -> Iterator[Path]:
         yield home
 
 
-def lines_of(path: Path, messages: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(item) + "\n" for item in messages), encoding="utf-8")
-    return path
-
-
 def test_add_and_threads_work_with_and_without_a_server(any_home: Path, tmp_path: Path) -> None:
     added = recollect(any_home, "add", "Marta moves to Porto", "--session", "t1", "--user", "ann")
     assert (added.returncode, added.stdout, added.stderr) == (0, "1 accepted\n", "")
     assert recollect(any_home, "add", "-", "--session", "t1", text="Größe 🪐\n").returncode == 0
-    file = lines_of(tmp_path / "chat.jsonl", [message(f"line {n}", n) for n in range(250)])
+    file = tmp_path / "chat.jsonl"
+    file.write_text("".join(json.dumps(message(f"line {n}", n)) + "\n" for n in range(250)))
     receipts = recollect_json(any_home, "add", "--file", str(file), "--session", "t2")["receipts"]
     assert [receipt["turn_id"] for receipt in receipts] == [f"t-{number}" for number in range(1, 251)]
     listed = recollect_json(any_home, "threads")["threads"]
@@ -114,6 +109,7 @@ def test_a_dead_job_is_shown_and_retried(home: Path) -> None:
     with Server(home, QUICK) as server:
         dead = recollect_json(home, "jobs", "--state", "dead")["jobs"][0]
         assert (dead["attempts"], dead["error"]) == (8, "OSError: told to fail")
+        assert server.client.get("/health").json()["status"] == "degraded"
         assert recollect_json(home, "jobs", "retry", str(dead["job_id"]))["state"] == "queued"
         drained(server.client)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.domain.entries.entry import PROFILE, EntryChange
+from recollect.domain.entries.entry import PROFILE
 from tests.http_client import QUICK, opened
 from tests.processes import Server, recollect, recollect_json
 from tests.unit.made_entries import DAY, WHEN, known
@@ -16,7 +16,6 @@ FILLED = [
     known("fa-1", turns=("t-1",), extra={"subject": "Ann"}),
     known("pr-1", title="Home", kind=PROFILE, when=WHEN + DAY, by="profile, rules", extra={"fact": "fa-1"}),
     known("fa-changed", owner=BOB),
-    known("fa-filed", owner=BOB),
     known("fa-late", owner=BOB),
     known("fa-deleted", owner=BOB),
     known("pr-deleted", owner=BOB, kind=PROFILE, extra={"fact": "fa-deleted"}),
@@ -36,9 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 async def _fill(folder: Path) -> None:
     async with opened(folder) as home:
         await home.add("t1", "I live in Berlin.", user_id="ann")
-        for each in FILLED:
-            change = EntryChange(each.space, each.owner, "extraction", "written", (each,))
-            await home.app.entries.store.apply(change)
+        await home.put(*FILLED)
 
 
 def said(home: Path, *arguments: str, text: str | None = None) -> str:
@@ -123,13 +120,6 @@ def test_a_memory_is_corrected_pinned_and_taken_back(home: Path) -> None:
     assert headings == ["revision 1", "revision 2", "revision 3", "revision 4", "revision 5 (in force)"]
     assert lines[0] == "revision 1  facts, rules"
     assert any(line.endswith(": text changed by a person") for line in lines)
-
-
-def test_a_text_comes_from_a_file_or_from_standard_input(home: Path, tmp_path: Path) -> None:
-    file = tmp_path / "text.md"
-    file.write_text("Größe 🪐\n", encoding="utf-8")
-    assert "Größe 🪐" in said(home, "edit", "fa-filed", "--file", str(file))
-    assert "von der Leitung" in said(home, "edit", "fa-filed", "--file", "-", text="von der Leitung\n")
 
 
 @pytest.mark.parametrize(

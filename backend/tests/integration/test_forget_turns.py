@@ -45,10 +45,7 @@ async def forgotten(home: Home, turn_id: str = "t-1", **query: Any) -> Json:
 
 
 async def put(home: Home, *entries: KnownEntry) -> None:
-    for each in entries:
-        await home.app.entry_store.apply(
-            EntryChange(each.space, each.owner, "extraction", "written", (each,))
-        )
+    await home.put(*entries)
     await home.drain()
 
 

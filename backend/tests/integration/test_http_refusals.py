@@ -13,7 +13,7 @@ import pytest
 
 from recollect.domain.model import MAX_TIMESTAMP, Append, Receipt
 from recollect.entrypoints.logs import logging_to_stderr
-from tests.http_client import Home, Json, client_of, error_of, message, opened, thread_path
+from tests.http_client import Home, Json, add_one, client_of, error_of, message, opened, thread_path
 
 AS_JSON = {"Content-Type": "application/json"}
 ODD_IDS = {
@@ -116,8 +116,7 @@ class TestBadInput:
         assert len(await home.add("t1", *["x"] * 500)) == 500
 
     async def test_the_last_millisecond_of_9999_is_taken(self, home: Home) -> None:
-        body = {"session_id": "t1", "messages": [message("x", timestamp=MAX_TIMESTAMP)]}
-        assert (await home.client.post("/api/v1/memory/add", json=body)).status_code == 202
+        assert (await add_one(home.client, "t1", "x", timestamp=MAX_TIMESTAMP)).status_code == 202
 
     async def test_an_emoji_sent_as_a_surrogate_pair_is_one_character(self, home: Home) -> None:
         body = json.dumps({"session_id": "t1", "messages": [message("🪐")]}, ensure_ascii=True)

@@ -78,16 +78,14 @@ def last_chat(engine: StandInEngine) -> Json:
     return [body for body in engine.chats() if "[Context]" in json.dumps(body)][-1]
 
 
-def images_sent(engine: StandInEngine) -> list[Json]:
+def parts_sent(engine: StandInEngine) -> list[Json]:
     """Of the last request, in order."""
     messages = last_chat(engine)["messages"]
-    return [
-        part
-        for message in messages
-        if isinstance(message["content"], list)
-        for part in message["content"]
-        if part["type"] == "image_url"
-    ]
+    return [part for each in messages if isinstance(each["content"], list) for part in each["content"]]
+
+
+def images_sent(engine: StandInEngine) -> list[Json]:
+    return [part for part in parts_sent(engine) if part["type"] == "image_url"]
 
 
 def bytes_under(home: Path, content: bytes) -> list[Path]:
@@ -224,7 +222,7 @@ def test_an_image_that_is_missing_is_told_to_the_model_and_in_the_receipt(
     (folder_of(server, ann) / name_of(CAT)).unlink()
     (folder_of(server, ann) / name_of(DOG)).write_bytes(b"something else")
     answer = show(client, f"{ann}-1", user_id=ann)
-    assert [part for part in _parts(last_chat(engine)) if part.get("text") == GONE] == [
+    assert [part for part in parts_sent(engine) if part.get("text") == GONE] == [
         {"type": "text", "text": GONE}
     ] * 2
     missing = [f"vault:images/{name_of(content)}" for content in (CAT, DOG)]
@@ -232,10 +230,6 @@ def test_an_image_that_is_missing_is_told_to_the_model_and_in_the_receipt(
     found = prompt(client, f"{ann}-1", "t-4", user_id=ann)
     assert found["detail"]["images"] == {"missing": missing}
     assert GONE in json.dumps(found["request"])
-
-
-def _parts(body: Json) -> list[Json]:
-    return [part for m in body["messages"] if isinstance(m["content"], list) for part in m["content"]]
 
 
 def test_an_image_goes_with_the_last_thread_that_shows_it(

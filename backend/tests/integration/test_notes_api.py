@@ -38,12 +38,6 @@ async def test_a_note_stands_in_the_vault_as_it_was_brought_and_is_found(home: H
     await eventually(is_found)
 
 
-async def test_a_note_is_read_back_by_its_name(home: Home) -> None:
-    name = (await bring(home)).json()["name"]
-    read = await home.client.get(f"{NOTES}/{name}", params={"user_id": "ann"})
-    assert read.raise_for_status().json()["text"] == TEXT
-
-
 async def test_another_note_of_the_same_name_is_replaced_only_when_that_is_asked_for(home: Home) -> None:
     await bring(home)
     again, other = await bring(home), await bring(home, text="another")

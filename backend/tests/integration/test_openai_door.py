@@ -19,6 +19,7 @@ from tests.openai_clients import (
     resending,
     running,
     server,
+    streamed,
     texts,
     threads_of,
     user,
@@ -60,12 +61,7 @@ def test_an_answer_has_openais_shape_and_names_its_turn(client: OpenAI, server: 
 
 
 def test_a_stream_tells_the_same_in_chunks(client: OpenAI, server: Server, user: str) -> None:
-    with client.chat.completions.create(
-        model="recollect",
-        messages=[{"role": "user", "content": "one two three"}],
-        stream=True,
-        stream_options={"include_usage": True},
-    ) as stream:
+    with streamed(client, "one two three", stream_options={"include_usage": True}) as stream:
         chunks = list(stream)
     assert {chunk.object for chunk in chunks} == {"chat.completion.chunk"}
     assert len({chunk.id for chunk in chunks}) == 1
@@ -79,13 +75,6 @@ def test_a_stream_tells_the_same_in_chunks(client: OpenAI, server: Server, user:
     assert all(chunk.usage is None for chunk in chunks[:-1])
     (thread,) = threads_of(server, user)
     assert texts(server, thread) == ["one two three", "You said: one two three"]
-
-
-def test_a_stream_without_usage_has_none(client: OpenAI) -> None:
-    with client.chat.completions.create(
-        model="recollect", messages=[{"role": "user", "content": "hello"}], stream=True
-    ) as stream:
-        assert all(chunk.choices and chunk.usage is None for chunk in stream)
 
 
 def test_tools_make_a_round_trip(client: OpenAI, server: Server, engine: StandInEngine) -> None:
@@ -115,9 +104,7 @@ def test_tools_make_a_round_trip(client: OpenAI, server: Server, engine: StandIn
 
 def test_tool_calls_stream_in_fragments(client: OpenAI, engine: StandInEngine) -> None:
     engine.control(tool_call=True)
-    with client.chat.completions.create(
-        model="recollect", messages=[{"role": "user", "content": "the weather?"}], stream=True
-    ) as stream:
+    with streamed(client, "the weather?") as stream:
         chunks = list(stream)
     fragments = [call for chunk in chunks for call in chunk.choices[0].delta.tool_calls or ()]
     assert len(fragments) > 1
@@ -184,22 +171,11 @@ def test_going_on_from_the_other_choice_is_a_branch(
 
 
 def test_two_choices_stream_side_by_side(client: OpenAI) -> None:
-    with client.chat.completions.create(
-        model="recollect", messages=[{"role": "user", "content": "hello"}], stream=True, n=2
-    ) as stream:
+    with streamed(client, "hello", n=2) as stream:
         said = ["", ""]
         for chunk in stream:
             said[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
     assert said == ["You said: hello", "You said: hello"]
-
-
-def test_the_models_of_the_backend_are_listed(client: OpenAI) -> None:
-    names = [model.id for model in client.models.list()]
-    assert names == ["recollect", "stand-in-8b.gguf"]
-    assert client.models.retrieve("stand-in-8b.gguf").owned_by == "default"
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.models.retrieve("gpt-9")
-    assert caught.value.code == "model_not_found"
 
 
 def test_a_model_may_name_its_backend(engine: StandInEngine, tmp_path: Path) -> None:
@@ -209,6 +185,7 @@ def test_a_model_may_name_its_backend(engine: StandInEngine, tmp_path: Path) -> 
             assert {model.id for model in client.models.list()} == {
                 "recollect", "stand-in-8b.gguf", "stand-in-8b", "stand-in-70b",
             }  # fmt: skip
+            assert client.models.retrieve("stand-in-8b.gguf").owned_by == "default"
             for name in ("big/stand-in-70b", "stand-in-8b", "recollect"):
                 ask(client, [user_says("hello")], model=name)
             said = [body["model"] for body in other.chats() if body["messages"][-1]["content"] == "hello"]
@@ -226,9 +203,7 @@ def test_a_model_may_name_its_backend(engine: StandInEngine, tmp_path: Path) -> 
 def test_a_rate_limit_is_told_with_its_time(client: OpenAI, engine: StandInEngine, stream: bool) -> None:
     engine.control("status", status=429, headers={"Retry-After": "7"})
     with pytest.raises(openai.RateLimitError) as caught:
-        client.chat.completions.create(
-            model="recollect", messages=[{"role": "user", "content": "hello"}], stream=stream
-        )
+        streamed(client, "hello", stream=stream)
     assert caught.value.response.headers["Retry-After"] == "7"
     assert caught.value.code == "rate_limit_exceeded"
     assert isinstance(caught.value.body, dict)
@@ -261,12 +236,7 @@ def test_a_refusal_is_not_tried_again(server: Server, engine: StandInEngine, use
 def test_a_stream_that_breaks_off_ends_with_an_error(client: OpenAI, engine: StandInEngine) -> None:
     engine.control("early_end")
     said: list[str] = []
-    with (
-        client.chat.completions.create(
-            model="recollect", messages=[{"role": "user", "content": "one two three four"}], stream=True
-        ) as stream,
-        pytest.raises(openai.APIError) as caught,
-    ):
+    with streamed(client, "one two three four") as stream, pytest.raises(openai.APIError) as caught:
         said.extend(chunk.choices[0].delta.content or "" for chunk in stream)
     assert "".join(said).startswith("You said:")
     assert caught.value.code == "stream_broken"

@@ -1,6 +1,5 @@
 """The threads of clients that keep their history themselves: recognised, named, and asked again."""
 
-from pathlib import Path
 from urllib.parse import quote
 
 import openai
@@ -19,13 +18,14 @@ from tests.openai_clients import (
     resending,
     running,
     server,
+    streamed,
     system_says,
     texts,
     threads_of,
     user,
     user_says,
 )
-from tests.processes import Server, wait_until
+from tests.processes import Server
 from tests.standin_engines import StandInEngine
 
 __all__ = ["client", "engine", "resending", "running", "server", "user"]
@@ -188,31 +188,6 @@ def test_threads_of_the_native_door_are_recognised(client: OpenAI, server: Serve
     assert ask(client, [*known, user_says("and here again")]).thread == thread
 
 
-def test_white_space_and_the_form_of_the_content_do_not_count(resending: ResendingClient) -> None:
-    thread = resending.say("hello there").thread
-    resending.history[0] = {"role": "user", "content": [{"type": "text", "text": "  hello there\n"}]}
-    resending.history[1] = assistant_says(f"{resending.history[1]['content']}\n")
-    assert resending.say("go on").thread == thread
-
-
-def test_a_message_edited_in_the_vault_keeps_its_client_in_the_thread(
-    resending: ResendingClient, server: Server, engine: StandInEngine, user: str
-) -> None:
-    thread = resending.say("My cat is called Tom").thread
-    (path,) = wait_until(lambda: parts_with(server, "called Tom"), "it is written")
-    path.write_text(path.read_text().replace("called Tom", "called Tiger"))
-    wait_until(lambda: texts(server, thread)[0] == "My cat is called Tiger", "the edit is taken in")
-    assert resending.say("What is it called?").thread == thread
-    assert "called Tiger" in str(engine.chats()[-1]["messages"])
-    assert resending.say("Once more?").thread == thread
-    assert len(turns(server.client, thread)) == 6
-
-
-def parts_with(server: Server, words: str) -> list[Path]:
-    found = (server.home / "vault").rglob("threads/*/0001.md")
-    return [path for path in found if words in path.read_text(encoding="utf-8")]
-
-
 # --- threads that are named ---------------------------------------------------------------------------------
 
 
@@ -278,9 +253,7 @@ def test_a_client_that_lost_its_connection_joins_its_answer(
     with server.client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as stream:
         assert stream.status_code == 200
         next(stream.iter_lines())
-    with client.chat.completions.create(
-        model="recollect", messages=[{"role": "user", "content": "one two three four"}], stream=True
-    ) as again:
+    with streamed(client, "one two three four") as again:
         assert next(iter(again)).choices[0].delta.role == "assistant"
         (thread,) = threads_of(server, user)
         assert len(turns(server.client, thread)) == 2

@@ -15,13 +15,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from recollect.entrypoints.http.server import openapi_document
+from recollect.entrypoints.http.server import create_api
 from tests.chatting import with_backend
 from tests.http_client import add, bearer, message
 from tests.processes import Server, StandInModel
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-schema = schemathesis.openapi.from_dict(openapi_document())
+schema = schemathesis.openapi.from_dict(create_api().openapi())
 
 
 @pytest.fixture(scope="module")

@@ -70,8 +70,7 @@ async def test_what_marks_no_page_is_refused(home: Home, query: dict[str, str]) 
 
 
 async def test_one_turn_is_read_by_its_owner_alone(home: Home) -> None:
-    body = {"session_id": "t1", "user_id": "ann", "messages": [message("hello")]}
-    await home.client.post("/api/v1/memory/add", json=body)
+    await home.add("t1", "hello", user_id="ann")
     turns = "/api/v1/threads/t1/turns"
     assert (await home.client.get(f"{turns}/t-1", params={"user_id": "ann"})).json()["content"] == "hello"
     for turn, user in (("t-1", "bob"), ("t-9", "ann")):

@@ -6,15 +6,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect.entrypoints.http.server import openapi_document
-from tests.http_client import Home, Json, message, thread_path
+from recollect.entrypoints.http.server import create_api
+from tests.http_client import Home, Json, add_one, message, thread_path
 
 THREAD_PARAMETERS = {"thread_id", "session_id"}
 
 
 def routes_that_take_a_thread() -> Iterator[tuple[str, str]]:
     """Out of the OpenAPI document, so that a new one is covered or fails here."""
-    document = openapi_document()
+    document = create_api().openapi()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             names = {parameter["name"] for parameter in operation.get("parameters", [])}
@@ -28,11 +28,6 @@ def _body_fields(document: Json, operation: Json) -> set[str]:
     reference = content.get("application/json", {}).get("schema", {}).get("$ref", "")
     schema = document["components"]["schemas"].get(reference.rpartition("/")[2], {})
     return set(schema.get("properties", {}))
-
-
-async def add(client: httpx2.AsyncClient, session: str, text: str, **fields: Any) -> httpx2.Response:
-    body = {"session_id": session, "messages": [message(text)], **fields}
-    return await client.post("/api/v1/memory/add", json=body)
 
 
 ROUTES = list(routes_that_take_a_thread())
@@ -82,9 +77,9 @@ class TestUsers:
     @pytest.fixture
     async def bob(self, home: Home, alice: httpx2.AsyncClient) -> AsyncIterator[httpx2.AsyncClient]:
         """He has a key of his own, and Alice has a thread with three messages, one of them flushed."""
-        await add(alice, "alices", "a secret of Alice's")
+        await add_one(alice, "alices", "a secret of Alice's")
         await alice.post("/api/v1/memory/flush", json={"session_id": "alices"})
-        await add(alice, "alices", "another secret")
+        await add_one(alice, "alices", "another secret")
         async with home.keyed("bob") as client:
             yield client
 
@@ -127,7 +122,7 @@ class TestUsers:
     async def test_a_list_shows_ones_own_threads_alone(
         self, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
     ) -> None:
-        await add(bob, "bobs", "x")
+        await add_one(bob, "bobs", "x")
         listed = (await bob.get("/api/v1/threads")).json()["threads"]
         assert [thread["thread_id"] for thread in listed] == ["bobs"]
 
@@ -142,15 +137,15 @@ class TestUsers:
         )
 
     async def test_coverage_counts_ones_own_messages_alone(self, bob: httpx2.AsyncClient) -> None:
-        await add(bob, "bobs", "x")
+        await add_one(bob, "bobs", "x")
         assert (await bob.get("/api/v1/coverage")).json()["messages"] == 1
 
     async def test_jobs_show_ones_own_threads_alone_page_by_page(
         self, home: Home, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
     ) -> None:
         async with home.app.jobs.paused():
-            await add(alice, "alices", "more")
-            await add(bob, "bobs", "x")
+            await add_one(alice, "alices", "more")
+            await add_one(bob, "bobs", "x")
             listed = [
                 (await bob.get("/api/v1/jobs", params={"limit": limit})).json()["jobs"] for limit in (100, 1)
             ]
@@ -160,7 +155,7 @@ class TestUsers:
         self, home: Home, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
     ) -> None:
         async with home.app.jobs.paused():
-            await add(alice, "alices", "more")
+            await add_one(alice, "alices", "more")
             (job, *_) = (await alice.get("/api/v1/jobs")).json()["jobs"]
             theirs = await bob.post(f"/api/v1/jobs/{job['job_id']}/retry")
         nobodys = await bob.post("/api/v1/jobs/999999/retry")
@@ -170,7 +165,7 @@ class TestUsers:
     async def test_a_key_of_the_space_sees_every_user_of_it(
         self, home: Home, bob: httpx2.AsyncClient
     ) -> None:
-        await add(bob, "bobs", "x")
+        await add_one(bob, "bobs", "x")
         async with home.keyed() as operator:
             listed = (await operator.get("/api/v1/threads")).json()["threads"]
         assert {thread["thread_id"] for thread in listed} == {"alices", "bobs"}
@@ -187,29 +182,20 @@ class TestSpaces:
         async with home.keyed(space="blue") as client:
             yield client
 
-    async def test_one_thread_id_in_two_spaces_is_two_threads(
+    async def test_one_thread_id_and_one_message_id_in_two_spaces_are_two(
         self, red: httpx2.AsyncClient, blue: httpx2.AsyncClient
     ) -> None:
-        await add(red, "t1", "said in red")
-        await add(blue, "t1", "said in blue")
+        for client, text in ((red, "said in red"), (blue, "said in blue")):
+            added = await add_one(client, "t1", text, message_id="m1")
+            assert added.json()["receipts"][0]["status"] == "accepted"
         (turn,) = (await red.get("/api/v1/threads/t1/turns")).json()["turns"]
         assert turn["content"] == "said in red"
-
-    async def test_the_same_message_id_in_two_spaces_is_no_duplicate(
-        self, red: httpx2.AsyncClient, blue: httpx2.AsyncClient
-    ) -> None:
-        body = {"session_id": "t1", "messages": [message("x", message_id="m1")]}
-        statuses = [
-            (await client.post("/api/v1/memory/add", json=body)).json()["receipts"][0]["status"]
-            for client in (red, blue)
-        ]
-        assert statuses == ["accepted", "accepted"]
 
     async def test_another_space_sees_nothing_of_it(
         self, home: Home, red: httpx2.AsyncClient, blue: httpx2.AsyncClient
     ) -> None:
         async with home.app.jobs.paused():
-            await add(red, "t1", "said in red")
+            await add_one(red, "t1", "said in red")
             for path in ("threads/t1", "threads/t1/turns"):
                 assert (await blue.get(f"/api/v1/{path}")).status_code == 404
             for path in ("threads", "jobs"):
@@ -219,8 +205,8 @@ class TestSpaces:
     async def test_forgetting_in_one_space_leaves_the_other(
         self, home: Home, red: httpx2.AsyncClient, blue: httpx2.AsyncClient
     ) -> None:
-        await add(red, "t1", "said in red")
-        await add(blue, "t1", "said in blue")
+        await add_one(red, "t1", "said in red")
+        await add_one(blue, "t1", "said in blue")
         await home.drain()
         await red.delete("/api/v1/threads/t1")
         await home.drain()

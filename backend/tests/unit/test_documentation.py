@@ -14,7 +14,7 @@ from typer.main import get_command
 from recollect import errors
 from recollect.entrypoints.cli.main import cli
 from recollect.entrypoints.http.errors import STATUS, status_of
-from recollect.entrypoints.http.server import openapi_document
+from recollect.entrypoints.http.server import create_api
 from recollect.failpoints import FAIL_POINTS
 from recollect.infra.metrics import Metrics
 from recollect.settings import PREFIX, Settings, setting_names
@@ -123,7 +123,9 @@ def test_the_example_of_recollect_toml_is_valid(tmp_path: Path) -> None:
 @cache
 def routes() -> frozenset[str]:
     return frozenset(
-        f"{method.upper()} {path}" for path, item in openapi_document()["paths"].items() for method in item
+        f"{method.upper()} {path}"
+        for path, item in create_api().openapi()["paths"].items()
+        for method in item
     )
 
 
@@ -176,7 +178,7 @@ def test_every_field_of_a_body_or_query_stands_under_its_route() -> None:
 
 def fields() -> Mapping[str, set[str]]:
     """What each route takes: query parameters and the fields of its body, those of lists in it included."""
-    document = openapi_document()
+    document = create_api().openapi()
     taken: dict[str, set[str]] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():

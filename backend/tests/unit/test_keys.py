@@ -24,6 +24,10 @@ async def new_key(keys: SqlKeyStore, clock: FakeClock) -> tuple[ApiKey, str]:
     return await create_key(keys, clock, OPERATOR, space="work", user_id=None, name=None)
 
 
+def test_the_keys_of_a_home_rest_on_sha_256() -> None:
+    assert secret_hash("rk_1") == "d9cdc01b56fb934be492ece69aa6d169d43bacd08023339e68c86825edc2b270"
+
+
 async def test_keys_are_listed_oldest_first_with_the_time_at_which_they_were_first_revoked(
     keys: SqlKeyStore,
 ) -> None:

@@ -1,6 +1,5 @@
 """How commands reach a home: through the server that runs on it, else in this process."""
 
-import asyncio
 import json
 import sys
 import time
@@ -91,10 +90,10 @@ async def home_client(
         return
     # Imported here: talking to a server needs none of it, and it takes most of a second.
     from recollect.app import open_app
-    from recollect.entrypoints.http.server import create_server
+    from recollect.entrypoints.http.server import private_socket
 
-    async with open_app(_unhurried(settings) if briefly else settings) as app:
-        transport = StreamingAsgiTransport(create_server(app))
+    async with open_app(_unhurried(settings) if briefly else settings) as app, private_socket(app) as path:
+        transport = httpx2.AsyncHTTPTransport(uds=path)
         async with _client(_IN_PROCESS, app.lock.token, space, transport) as client:
             yield HomeClient(client)
 
@@ -127,76 +126,6 @@ def _error(body: Json) -> RecollectError:
     detail = body.get("error", {})
     kind = {"not_found": NotFound, "invalid": InvalidInput}.get(detail.get("code", ""), RecollectError)
     return kind(detail.get("message", "the server answered with an error"), field=detail.get("field"))
-
-
-class StreamingAsgiTransport(httpx2.AsyncBaseTransport):
-    """Calls an ASGI app; what it sends is handed on as it comes, where the library's own waits for the end."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = _Exchange(await request.aread())
-        exchange.begin(self._app, _scope(request))
-        status, headers = await exchange.start()
-        return httpx2.Response(status, headers=headers, stream=exchange)
-
-
-class _Exchange(httpx2.AsyncByteStream):
-    """One request and its answer. Closing it tells the app that its client went away."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body: bytes | None = body
-        self._sent: asyncio.Queue[Json | None] = asyncio.Queue()
-        self._gone = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self, app: Any, scope: Json) -> None:
-        self._task = asyncio.create_task(app(scope, self._receive, self._sent.put))
-        self._task.add_done_callback(lambda _: self._sent.put_nowait(None))
-
-    async def start(self) -> tuple[int, list[tuple[bytes, bytes]]]:
-        message = await self._sent.get()
-        if message is None:
-            await self.aclose()  # Raises what the app raised.
-            raise ServerUnreachable("it answered nothing")
-        return message["status"], list(message.get("headers", []))
-
-    async def _receive(self) -> Json:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (message := await self._sent.get()) is not None:
-            if body := message.get("body"):
-                yield body
-            if not message.get("more_body"):
-                return
-
-    async def aclose(self) -> None:
-        self._gone.set()
-        if self._task is not None:
-            await self._task
-
-
-def _scope(request: httpx2.Request) -> Json:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": request.method,
-        "headers": [(name.lower(), value) for name, value in request.headers.raw],
-        "scheme": request.url.scheme,
-        "path": request.url.path,
-        "raw_path": request.url.raw_path.split(b"?")[0],
-        "query_string": request.url.query,
-        "server": (request.url.host, request.url.port),
-        "client": ("127.0.0.1", 0),
-        "root_path": "",
-    }
 
 
 STATUSES = ("accepted", "duplicate", "forgotten")
@@ -255,13 +184,10 @@ def _read_lines(file: Path) -> list[Json]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                message = json.loads(line)
-                Message.model_validate(message)
+                Message.model_validate_json(line)
             except ValidationError as error:
                 first = error.errors()[0]
                 field = ".".join(str(part) for part in first["loc"]) or "message"
                 raise InvalidInput(f"{file}, line {number}, {field}: {first['msg']}") from error
-            except ValueError as error:
-                raise InvalidInput(f"{file}, line {number} is not valid JSON: {error}") from error
-            messages.append(message)
+            messages.append(json.loads(line))
     return messages

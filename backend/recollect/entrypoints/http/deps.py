@@ -33,12 +33,13 @@ async def get_caller(request: Request) -> Caller:
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
     app: App = request.scope["recollect.app"]
+    space = request.headers.get(SPACE_HEADER)  # Percent-encoded: a space may be called anything.
     caller = identify(
         app.keys,
         given,
         app.lock.token,
         on_loopback=request.scope["recollect.on_loopback"],
-        space=_space_named(request),
+        space=unquote(space) if space else None,
     )
     if request.scope["query_string"]:
         caller = _narrowed(caller, request)
@@ -62,12 +63,6 @@ def _narrowed(caller: Caller, request: Request) -> Caller:
     if user_id == "":
         raise InvalidInput("user_id: must not be empty", field="user_id")
     return replace(caller, user_id=caller.acting_for(user_id))
-
-
-def _space_named(request: Request) -> str | None:
-    """Percent-encoded: a header holds ASCII, and a space may be called anything."""
-    named = request.headers.get(SPACE_HEADER)
-    return unquote(named) if named else None
 
 
 def note(request: Request, **ids: str | None) -> None:

@@ -1,10 +1,9 @@
 """What requests about entries and skills may hold, and what the answers look like."""
 
 from dataclasses import asdict
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field
-from pydantic_core import PydanticCustomError
 
 from recollect.domain.entries import links as entry_links
 from recollect.domain.entries.edit import EntryEdit, Version
@@ -13,7 +12,7 @@ from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Entry
 from recollect.entrypoints.http.answers import Answer
-from recollect.entrypoints.http.requests import Body, Id, Text, Timestamp, Title
+from recollect.entrypoints.http.requests import Body, Id, Text, Timestamp, Title, not_blank
 from recollect.service.entries import Deletion, ShownEntry
 from recollect.service.skills.view import ShownSkill
 from recollect.service.sources import Quote, Reason
@@ -22,15 +21,9 @@ Kind = Literal["episodes", "facts", "foresight", "profile", "cases", "skills"]
 MAX_TEXT = 20_000
 
 
-def _says_something(text: str | None) -> str | None:
-    if text is not None and not text.strip():
-        raise PydanticCustomError("blank", "must not be blank")
-    return text
-
-
-def _on_one_line(text: str | None) -> str | None:
-    if text is not None and len(f"{text}.".splitlines()) > 1:
-        raise PydanticCustomError("lines", "must be one line")
+def _on_one_line(text: str) -> str:
+    if len(f"{text}.".splitlines()) > 1:
+        raise ValueError("must be one line")
     return text
 
 
@@ -41,12 +34,10 @@ class EntryChanges(Body):
     """Only what is named is changed; null is the same as not named."""
 
     user_id: Id | None = Field(None, description="Who asks; the owner cannot be changed.")
-    title: Annotated[Title | None, AfterValidator(_says_something), AfterValidator(_on_one_line)] = Field(
+    title: Annotated[Title, AfterValidator(not_blank), AfterValidator(_on_one_line)] | None = Field(
         None, description="One line."
     )
-    text: Annotated[Annotated[Text, Field(max_length=MAX_TEXT)] | None, AfterValidator(_says_something)] = (
-        None
-    )
+    text: Annotated[Text, Field(max_length=MAX_TEXT), AfterValidator(not_blank)] | None = None
     when: Timestamp | None = Field(None, description="When it happened, in UTC milliseconds.")
     pinned: bool | None = Field(None, strict=True)
     revision: Revision | None = Field(
@@ -91,7 +82,7 @@ class EntryAnswer(EntryState):
 
     @classmethod
     def of(cls, shown: ShownEntry) -> "EntryAnswer":
-        return EntryAnswer(**_fields(shown.known), message_ids=shown.message_ids)
+        return EntryAnswer(**_fields(shown))
 
 
 class EntriesAnswer(BaseModel):
@@ -146,8 +137,7 @@ class ShownEntryAnswer(EntryAnswer):
     @classmethod
     def of(cls, shown: ShownEntry) -> "ShownEntryAnswer":
         return ShownEntryAnswer(
-            **_fields(shown.known),
-            message_ids=shown.message_ids,
+            **_fields(shown),
             quotes=[QuoteAnswer.of(quote) for quote in shown.quotes],
             linked=[LinkedEntryAnswer.of(relation, known) for relation, known in shown.linked],
         )
@@ -262,7 +252,8 @@ class WhyAnswer(NamedEntry):
         )
 
 
-def _fields(known: KnownEntry) -> dict[str, object]:
+def _fields(shown: ShownEntry) -> dict[str, Any]:
+    known = shown.known
     return {
         **_state(known.entry),
         "id": known.entry_id,
@@ -271,6 +262,7 @@ def _fields(known: KnownEntry) -> dict[str, object]:
         "path": known.path or None,
         "revision": known.revision,
         "memcell": known.cell or None,
+        "message_ids": shown.message_ids,
     }
 
 

@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 from recollect import errors
 from recollect.domain.model import JsonObject
 from recollect.entrypoints.http.answers import ErrorAnswer
-from recollect.errors import RecollectError
 
 STATUS: dict[type[errors.RecollectError], int] = {
     errors.InvalidInput: 422,
@@ -55,6 +54,10 @@ def error_body(
     return {"error": {name: value for name, value in detail.items() if value is not None}}
 
 
+def body_of(error: errors.RecollectError) -> dict[str, Any]:
+    return error_body(error.code, error.message, field=error.field)
+
+
 def status_of(error: errors.RecollectError) -> int:
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
@@ -64,8 +67,7 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
     status = status_of(error)
     if status >= 500:
         _log.error("%s: %s", error.code, error.message)
-    body = error_body(error.code, error.message, field=error.field)
-    return JSONResponse(body, status, headers=headers_of(error))
+    return JSONResponse(body_of(error), status, headers=headers_of(error))
 
 
 def headers_of(error: errors.RecollectError) -> dict[str, str]:
@@ -91,10 +93,8 @@ async def render_invalid(_request: Request, error: Exception) -> JSONResponse:
     first = error.errors()[0]
     field = _field_at_fault(first)
     more = len(error.errors()) - 1
-    text = f"{field}: {_in_words(first)}"
-    return JSONResponse(
-        error_body("invalid", text + (f" (and {more} more)" if more else ""), field=field), 422
-    )
+    text = f"{field}: {_in_words(first)}" + (f" (and {more} more)" if more else "")
+    return JSONResponse(error_body("invalid", text, field=field), 422)
 
 
 async def render_http(_request: Request, error: Exception) -> JSONResponse:
@@ -131,7 +131,6 @@ def _in_words(item: dict[str, Any]) -> str:
     return message[:1].lower() + message[1:]
 
 
-_STATUS = {422: 400}
 _OWN_STATUS = {"unknown_model": 404, "context_length_exceeded": 400}
 _CODES = {
     "key_required": "invalid_api_key",
@@ -192,31 +191,17 @@ def in_openai_shape(native: JSONResponse) -> JSONResponse:
 
 
 def openai_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
-    error, status = _translated(native["error"], status)
-    return {"error": error}, status
-
-
-def error_chunk(error: RecollectError) -> JsonObject:
-    """For a stream that has begun already."""
-    told = error_body(error.code, error.message, field=error.field)["error"]
-    return {"error": _translated(told, status_of(error))[0]}
-
-
-def _translated(told: JsonObject, status: int) -> tuple[JsonObject, int]:
+    """The same error in OpenAI's words, and its status there."""
+    told = native["error"]
     code = told["code"]
     if code == "too_large" and told.get("field") == "content":
         code = "context_length_exceeded"
-    status = _OWN_STATUS.get(code, _STATUS.get(status, status))
+    status = _OWN_STATUS.get(code, 400 if status == 422 else status)
+    kind = "server_error" if status >= 500 else "invalid_request_error"
     error = {
         "message": told["message"],
-        "type": _type_of(status),
+        "type": "rate_limit_error" if status == 429 else kind,
         "param": told.get("field"),
         "code": _CODES.get(code, code),
     }
-    return error, status
-
-
-def _type_of(status: int) -> str:
-    if status == 429:
-        return "rate_limit_error"
-    return "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": error}, status

@@ -6,29 +6,16 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.entrypoints.http.errors import (
-    ERROR_ID,
-    error_body,
-    openai_body,
-    speaks_openai,
-    unexpected_body,
-)
+from recollect.entrypoints.http import errors
 from recollect.infra.metrics import Metrics
 from recollect.settings import LimitSettings
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SLASH_IN_ID = "\x00"
 """Stands for a slash that came encoded (%2F) inside one path segment. NUL itself is refused."""
@@ -47,8 +34,7 @@ class BodyTooLargeError(HTTPException):
         super().__init__(413, f"the body is larger than {limit.bytes} bytes ({limit.setting})")
 
 
-@dataclass(frozen=True, slots=True)
-class _Limit:
+class _Limit(NamedTuple):
     """Of a body, and the setting that moves it."""
 
     bytes: int
@@ -60,7 +46,7 @@ class Guard:
 
     def __init__(
         self,
-        app: AsgiApp,
+        app: ASGIApp,
         *,
         metrics: Metrics,
         limits: LimitSettings,
@@ -81,7 +67,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         limit = self._chat_limit if _is_chat(scope) else self._limit
-        exchange = _Exchange(receive, send, limit, openai=speaks_openai(scope["path"]))
+        exchange = _Exchange(receive, send, limit, openai=errors.speaks_openai(scope["path"]))
         scope["recollect"] = exchange.notes
         started = time.perf_counter()
         try:
@@ -93,7 +79,7 @@ class Guard:
         headers = dict(scope["headers"])
         if (refusal := self._refusal(scope, headers, exchange.limit)) is not None:
             status, code, message, field = refusal
-            await exchange.reply(status, error_body(code, message, field=field))
+            await exchange.reply(status, errors.error_body(code, message, field=field))
             return
         raw_path: bytes = scope.get("raw_path") or b""
         if b"%2f" in raw_path.lower():
@@ -104,26 +90,22 @@ class Guard:
         except ClientDisconnect:
             exchange.status = CLIENT_GONE
         except BodyTooLargeError as error:
-            await exchange.reply(413, error_body("too_large", str(error.detail), field="body"))
+            await exchange.reply(413, errors.error_body("too_large", str(error.detail), field="body"))
         except Exception as error:  # noqa: BLE001 - the last line of defence: the log has it, the caller an id
-            error_id = scope.setdefault(ERROR_ID, secrets.token_hex(6))
+            error_id = scope.setdefault(errors.ERROR_ID, secrets.token_hex(6))
             _crash_log.error("unexpected error %s: %s", error_id, type(error).__name__, exc_info=error)
-            await exchange.reply(500, unexpected_body(error_id))
+            await exchange.reply(500, errors.unexpected_body(error_id))
 
     def _refusal(
         self, scope: Scope, headers: dict[bytes, bytes], limit: _Limit
     ) -> tuple[int, str, str, str | None] | None:
         host = headers.get(b"host", b"").decode("latin-1")
         if self._check_host and _host_name(host) not in self._hosts:
-            return (
-                403,
-                "refused",
-                f"the host {host!r} is not allowed; add it to RECOLLECT_ALLOWED_HOSTS",
-                "Host",
-            )
+            words = f"the host {host!r} is not allowed; add it to RECOLLECT_ALLOWED_HOSTS"
+            return 403, "refused", words, "Host"
         if b"origin" in headers:
             origin = headers[b"origin"].decode("latin-1").lower().rstrip("/")
-            if _authority(origin) != host.lower() and origin not in self._origins:
+            if origin.partition("://")[2] != host.lower() and origin not in self._origins:
                 return 403, "refused", f"the origin {origin!r} is not allowed", "Origin"
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > limit.bytes:
@@ -135,24 +117,15 @@ class Guard:
     def _record(self, scope: Scope, exchange: "_Exchange", seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         self._metrics.observe_request(scope["method"], route, exchange.status, seconds)
-        _log.info(
-            "request",
-            extra={
-                "fields": {
-                    "method": scope["method"],
-                    "route": route,
-                    "status": exchange.status,
-                    "ms": round(seconds * 1000, 1),
-                    **exchange.notes,
-                }
-            },
-        )
+        told = {"method": scope["method"], "route": route, "status": exchange.status}
+        fields = {**told, "ms": round(seconds * 1000, 1), **exchange.notes}
+        _log.info("request", extra={"fields": fields})
 
 
 class _Exchange:
     """One request and its answer: counts the body, remembers the status, answers once, in the door's shape."""
 
-    __slots__ = ("_left", "_openai", "_receive", "_send", "limit", "notes", "started", "status")
+    __slots__ = ("_left", "_openai", "_receive", "_send", "limit", "notes", "status")
 
     def __init__(self, receive: Receive, send: Send, limit: _Limit, *, openai: bool) -> None:
         self._receive = receive
@@ -161,7 +134,7 @@ class _Exchange:
         self.limit = limit
         self._left = limit.bytes
         self.status = 0
-        self.started = False
+        """0 until the answer has begun."""
         self.notes: dict[str, str] = {}
 
     async def receive(self) -> Message:
@@ -174,15 +147,14 @@ class _Exchange:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
             self.status = message["status"]
         await self._send(message)
 
     async def reply(self, status: int, body: dict[str, Any]) -> None:
-        if self.started:
+        if self.status:
             return
         if self._openai:
-            body, status = openai_body(body, status)
+            body, status = errors.openai_body(body, status)
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
@@ -200,14 +172,6 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
-
-
-def _authority(origin: str) -> str | None:
-    """Host and port of an origin, None for what is no address."""
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
 
 
 def is_loopback(host: str) -> bool:

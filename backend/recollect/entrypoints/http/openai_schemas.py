@@ -13,12 +13,12 @@ from recollect.domain.history_matching import text_parts
 from recollect.domain.identity import thread_key
 from recollect.domain.llm import Delta
 from recollect.domain.model import JsonObject, NewTurn
-from recollect.entrypoints.http.errors import error_chunk
+from recollect.entrypoints.http.errors import body_of, openai_body, status_of
 from recollect.entrypoints.http.requests import Id, Objects, Text, ThreadId, storable_json
 from recollect.errors import ModelUnavailable, RecollectError
 from recollect.service.chat.history_matching import Resent
 from recollect.service.chat.stream import LiveTurn
-from recollect.service.models.choice import OfferedModel
+from recollect.service.models.choice import OWN_CHOICE, OfferedModel
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 INSTRUCTING = ("system", "developer")
@@ -202,21 +202,22 @@ def what_went_wrong(live: LiveTurn) -> RecollectError | None:
     return ModelUnavailable(f"the answer broke off: {why}" if live.turn.status == "partial" else str(why))
 
 
-def completion(live: LiveTurn, asked_model: str) -> JsonObject:
+def completion(live: LiveTurn, body: CompletionBody) -> JsonObject:
     """An answer that has ended."""
     choices = [
         {"index": n, "message": _message(live, n), "logprobs": None, "finish_reason": _reason(live, n)}
         for n in range(len(live.choices))
     ]
-    model = live.turn.model or asked_model
+    model = live.turn.model or body.model or OWN_CHOICE
     return {**_head(live, model, "chat.completion"), "choices": choices, "usage": _usage(live)}
 
 
 async def chunks(
-    live: LiveTurn, pieces: AsyncGenerator[list[Delta]], asked_model: str, *, include_usage: bool
+    live: LiveTurn, first: list[Delta] | None, rest: AsyncGenerator[list[Delta]], body: CompletionBody
 ) -> AsyncIterator[bytes]:
     """An answer as it comes; ends with `[DONE]`, or with an error where it broke off. What came together goes together."""
-    head = _head(live, asked_model, "chat.completion.chunk")
+    head = _head(live, body.model or OWN_CHOICE, "chat.completion.chunk")
+    include_usage = bool(body.stream_options and body.stream_options.include_usage)
     # All chunks are alike but for one choice: the rest is written once.
     before = b"data: " + _written(head).removesuffix(b"}") + b',"choices":['
     after = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
@@ -227,13 +228,15 @@ async def chunks(
 
     places = range(len(live.choices))
     unsent = b"".join(chunk(index, {"role": "assistant", "content": ""}) for index in places)
-    async with aclosing(pieces):
-        async for come in pieces:
+    async with aclosing(rest):
+        come = first
+        while come is not None:
             unsent += b"".join(chunk(piece.choice, _delta(piece)) for piece in come) or b": still here\n\n"
             yield unsent
             unsent = b""
+            come = await anext(rest, None)
     if (error := what_went_wrong(live)) is not None:
-        yield unsent + _event(error_chunk(error))
+        yield unsent + _event(openai_body(body_of(error), status_of(error))[0])
         return
     unsent += b"".join(chunk(index, {}, _reason(live, index)) for index in places)
     if include_usage:

@@ -5,13 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, Field
 
 from recollect.domain.model import Note
-from recollect.domain.people import (
-    DEFAULT_PRESET,
-    MAX_INSTRUCTIONS,
-    MAX_PERSONA,
-    MAX_TOKENS,
-    Preset,
-)
+from recollect.domain.people import DEFAULT_PRESET, MAX_INSTRUCTIONS, MAX_PERSONA, MAX_TOKENS, Preset
 from recollect.entrypoints.http.answers import Answer
 from recollect.entrypoints.http.requests import Body, Id, Text, not_blank
 from recollect.service.operations import BackendView

@@ -1,17 +1,8 @@
 """What requests may hold. Every refusal names its field."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, LiteralString, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    FailFast,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from recollect.domain.model import MAX_TIMESTAMP, NewTurn, Role
@@ -97,9 +88,9 @@ class Body(BaseModel):
         return data
 
 
-def _empty_content() -> PydanticCustomError:
+def at_fault(field: str, problem: LiteralString) -> PydanticCustomError:
     """Raised for a model as a whole; names the field that is at fault."""
-    return PydanticCustomError("empty_content", "must not be empty", {"field": "content"})
+    return PydanticCustomError("at_fault", problem, {"field": field})
 
 
 class Message(Body):
@@ -116,7 +107,7 @@ class Message(Body):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not (self.content or "").strip() and not self.tool_calls and self.role != "tool":
-            raise _empty_content()
+            raise at_fault("content", "must not be empty")
         return self
 
     def new_turn(self) -> NewTurn:
@@ -182,13 +173,11 @@ class SearchBody(Body):
     passages: bool = Field(True, description="Of a long text only the best passage; false: all of it.")
     now: Timestamp | None = Field(None, description="When it is asked, for 'last week'; unset: now.")
 
-    @field_validator("until")
-    @classmethod
-    def _time_runs_forwards(cls, until: int | None, info: ValidationInfo) -> int | None:
-        since = info.data.get("since")
-        if since is not None and until is not None and since >= until:
-            raise PydanticCustomError("time_order", "must be after since")
-        return until
+    @model_validator(mode="after")
+    def _time_runs_forwards(self) -> Self:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise at_fault("until", "must be after since")
+        return self
 
     def search(self) -> Search:
         top_k = self.top_k or (100 if self.max_tokens is not None else 10)
@@ -250,7 +239,7 @@ class TurnBody(Body):
     def _says_something(self) -> Self:
         empty = not (self.content or "").strip() and not self.tool_calls and not self.parts
         if empty and self.role != "tool" and self.status == "complete":
-            raise _empty_content()
+            raise at_fault("content", "must not be empty")
         return self
 
     def new_turn(self, now: int) -> NewTurn:

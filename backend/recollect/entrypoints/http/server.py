@@ -5,10 +5,10 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache, partial
+from tempfile import TemporaryDirectory
 
 import uvicorn
 from fastapi import FastAPI
@@ -16,17 +16,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from recollect import __version__
 from recollect.app import App
+from recollect.entrypoints.http import errors
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.errors import (
-    for_either_door,
-    render_http,
-    render_invalid,
-    render_known,
-    render_unexpected,
-)
 from recollect.entrypoints.http.guard import Guard, is_loopback
 from recollect.entrypoints.http.routes import (
     chat,
@@ -61,16 +57,13 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for router in (
-        memory.router, entries.router, memory.notes_router, entries.skills_router, threads.router,
-        chat.images_router, forget.router, chat.router, openai.router, people.router, operations.router,
-        operations.figures_router, operations.operator_router, people.whoami_router, web.router,
-    ):  # fmt: skip
-        api.include_router(router)
-    api.add_exception_handler(RecollectError, for_either_door(render_known))
-    api.add_exception_handler(RequestValidationError, for_either_door(render_invalid))
-    api.add_exception_handler(HTTPException, for_either_door(render_http))
-    api.add_exception_handler(Exception, for_either_door(render_unexpected))
+    for door in (memory, entries, threads, forget, chat, openai, people, operations, web):
+        api.include_router(door.router)
+    api.include_router(operations.operator_router)
+    api.add_exception_handler(RecollectError, errors.for_either_door(errors.render_known))
+    api.add_exception_handler(RequestValidationError, errors.for_either_door(errors.render_invalid))
+    api.add_exception_handler(HTTPException, errors.for_either_door(errors.render_http))
+    api.add_exception_handler(Exception, errors.for_either_door(errors.render_unexpected))
     return api
 
 
@@ -98,11 +91,6 @@ def create_server(app: App) -> Guard:
         allowed_hosts=[*settings.allowed_hosts, *([settings.host.strip("[]")] if local else [])],
         allowed_origins=settings.allowed_origins,
     )
-
-
-def openapi_document() -> dict[str, Any]:
-    """What /openapi.json serves."""
-    return create_api().openapi()
 
 
 def run_server(app: App) -> None:
@@ -166,6 +154,28 @@ async def serve(app: App) -> None:
         finally:
             warming.cancel()
             await asyncio.gather(warming, *ending, return_exceptions=True)
+
+
+@asynccontextmanager
+async def private_socket(app: App) -> AsyncIterator[str]:
+    """Serve an open home to this process alone: the path of a socket that nobody else can reach.
+
+    Requests under way have ended when the block has.
+    """
+    config = uvicorn.Config(
+        create_server(app), http="httptools", log_config=None, access_log=False, lifespan="off"
+    )
+    config.load()
+    state = ServerState()
+    connected = partial(HttpToolsProtocol, config=config, server_state=state, app_state={})
+    with TemporaryDirectory(prefix="recollect-") as folder:
+        path = f"{folder}/socket"
+        server = await asyncio.get_running_loop().create_unix_server(connected, path)
+        try:
+            yield path
+        finally:
+            server.close()
+            await asyncio.gather(*state.tasks, return_exceptions=True)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -31,13 +31,13 @@ def read_event_id(event_id: str) -> tuple[str, Offset]:
 async def events(live: LiveTurn, after: Offset | None = None) -> AsyncIterator[bytes]:
     """All that is left to tell of an answer, up to its end."""
     reached = after or Offset()
-    yield _event("meta", _state(live), live, reached)
+    yield _event("meta", turns_of(live), live, reached)
     async for deltas in live.follow(reached):
         told, reached = _told(live, deltas, reached)
         yield told if deltas else b": still here\n\n"
     if live.error is not None:
         error = {"code": live.error.code, "message": live.error.message}
-        yield _event("error", {**_state(live), "error": error}, live, reached)
+        yield _event("error", {**turns_of(live), "error": error}, live, reached)
     else:
         yield _event("done", ChatAnswer.of(live).model_dump(), live, reached)
 
@@ -57,9 +57,9 @@ def _told(live: LiveTurn, deltas: Sequence[Delta], reached: Offset) -> tuple[byt
     return told, reached
 
 
-def _state(live: LiveTurn) -> dict[str, Any]:
-    answer = ChatAnswer.of(live).model_dump()
-    return {name: answer[name] for name in ("thread_id", "user_turn", "assistant_turn")}
+def turns_of(live: LiveTurn) -> dict[str, Any]:
+    """An answer without its receipt, which it has at its end."""
+    return ChatAnswer.of(live).model_dump(exclude={"receipt"})
 
 
 def _event(kind: str, data: dict[str, Any], live: LiveTurn, reached: Offset) -> bytes:

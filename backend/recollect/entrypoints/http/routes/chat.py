@@ -1,4 +1,4 @@
-"""Chat: messages that are answered, streams that are joined, prompts as they were sent, images."""
+"""Chat: messages that are answered, streams that are joined, prompts as they were sent."""
 
 import asyncio
 from functools import partial
@@ -7,17 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from recollect.domain.images import media_type
+from recollect.entrypoints.http import chat_schemas as schemas
 from recollect.entrypoints.http import sse
-from recollect.entrypoints.http.chat_schemas import (
-    CancelAnswer,
-    CancelBody,
-    ChatAnswer,
-    MessageBody,
-    PromptAnswer,
-)
 from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
-from recollect.entrypoints.http.errors import documented, error_body, headers_of, status_of
+from recollect.entrypoints.http.errors import body_of, documented, headers_of, status_of
 from recollect.entrypoints.http.requests import Id
 from recollect.entrypoints.http.sse import WhileConnected
 from recollect.service.chat import receive_stream as prompts
@@ -33,14 +26,14 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 @router.post(
     "/{thread_id}/messages",
-    response_model=ChatAnswer,
+    response_model=schemas.ChatAnswer,
     responses={**documented(404, 409, 429, 502, 504), **_STREAM},
 )
 async def post_message(
     home: Home,
     caller: Calling,
     thread_id: OpenedId,
-    body: MessageBody,
+    body: schemas.MessageBody,
     request: Request,
     idempotency_key: Annotated[
         str | None, Header(max_length=200, description="Sent again, it joins the turn there is.")
@@ -79,25 +72,25 @@ async def join_stream(
 
 @router.post("/{thread_id}/cancel", responses=documented(404))
 async def cancel(
-    home: Home, caller: Calling, thread_id: PathId, request: Request, body: CancelBody | None = None
-) -> CancelAnswer:
+    home: Home, caller: Calling, thread_id: PathId, request: Request, body: schemas.CancelBody | None = None
+) -> schemas.CancelAnswer:
     """Stop the answer that streams; with `all` the turns that wait, too. What has streamed is kept."""
-    wanted = body or CancelBody()
+    wanted = body or schemas.CancelBody()
     note(request, user=wanted.user_id)
     thread = await owned_thread(home.THREADS, caller, thread_id, wanted.user_id)
     stopped = home.chat.cancel(thread, everything=wanted.all)
     if stopped:
         await asyncio.wait([asyncio.ensure_future(live.wait()) for live in stopped], timeout=_STOP_SECONDS)
-    return CancelAnswer(cancelled=[live.turn.turn_id for live in stopped])
+    return schemas.CancelAnswer(cancelled=[live.turn.turn_id for live in stopped])
 
 
 @router.get("/{thread_id}/turns/{turn_id}/prompt", responses=documented(404))
 async def get_prompt(
     home: Home, caller: Calling, thread_id: PathId, turn_id: PathId, user_id: UserQuery = None
-) -> PromptAnswer:
+) -> schemas.PromptAnswer:
     """What exactly was sent for a turn: of an answer, or of the message that it answers."""
     receipt = await prompts.prompt_of(home.THREADS, home.chats, caller, thread_id, user_id, turn_id)
-    return PromptAnswer.of(receipt)
+    return schemas.PromptAnswer.of(receipt)
 
 
 async def _streamed(live: LiveTurn, after: Offset | None = None) -> Response:
@@ -106,43 +99,7 @@ async def _streamed(live: LiveTurn, after: Offset | None = None) -> Response:
 
 async def _whole(live: LiveTurn) -> Response:
     await live.wait()
-    return _answer(live)
-
-
-def _answer(live: LiveTurn) -> Response:
-    answer = ChatAnswer.of(live)
     if live.error is None:
-        return JSONResponse(answer.model_dump())
-    body = error_body(live.error.code, live.error.message, field=live.error.field)
-    turns = answer.model_dump(include={"thread_id", "user_turn", "assistant_turn"})
-    return JSONResponse({**body, **turns}, status_of(live.error), headers=headers_of(live.error))
-
-
-images_router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
-_HEADERS = {
-    # A picture and nothing else: what is no picture at all is not guessed at, and nothing in it runs.
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    # What is forgotten is not kept by a browser either.
-    "Cache-Control": "no-store",
-}
-_PICTURE: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The image.",
-        "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
-
-
-@images_router.get(
-    "/{thread_id}/images/{name}",
-    response_class=Response,
-    responses={**documented(404), **_PICTURE},
-)
-async def get_image(
-    home: Home, caller: Calling, thread_id: PathId, name: PathId, user_id: UserQuery = None
-) -> Response:
-    """An image of a thread's owner: `name` is what stands after `vault:images/` in a part."""
-    content = await home.images.shown(home.THREADS, caller, thread_id, user_id, name)
-    return Response(content, headers=_HEADERS, media_type=media_type(name))
+        return JSONResponse(schemas.ChatAnswer.of(live).model_dump())
+    body = {**body_of(live.error), **sse.turns_of(live)}
+    return JSONResponse(body, status_of(live.error), headers=headers_of(live.error))

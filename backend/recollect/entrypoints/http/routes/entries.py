@@ -8,29 +8,16 @@ from pydantic import Field
 from recollect.app import App
 from recollect.domain.entries.entry import SKILLS, is_skill_id
 from recollect.domain.model import MAX_TIMESTAMP
+from recollect.entrypoints.http import entry_schemas as schemas
+from recollect.entrypoints.http.answers import next_page
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
-from recollect.entrypoints.http.entry_schemas import (
-    DeletedEntryAnswer,
-    DeletionAnswer,
-    EntriesAnswer,
-    EntryAnswer,
-    EntryChanges,
-    HistoryAnswer,
-    Kind,
-    ShownEntryAnswer,
-    SkillAnswer,
-    SkillsAnswer,
-    UndoBody,
-    VersionAnswer,
-    WhyAnswer,
-)
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id
 from recollect.errors import InvalidInput
 from recollect.service.entries import Entries, EntryFilter
 from recollect.service.skills.view import SkillEntries
 
-router = APIRouter(prefix="/api/v1/memory/entries", tags=["memory"])
+router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
 PAGE = 100
 Moment = Annotated[int, Field(ge=0, le=MAX_TIMESTAMP)]
 """UTC milliseconds, out of a query."""
@@ -41,14 +28,14 @@ def _verbs(home: App, entry_id: str) -> Entries | SkillEntries:
     return home.skills if is_skill_id(entry_id) else home.entries
 
 
-@router.get("", responses=documented(404), response_model_exclude_unset=True)
+@router.get("/entries", responses=documented(404), response_model_exclude_unset=True)
 async def list_entries(
     home: Home,
     caller: Calling,
     user_id: UserQuery = None,
     agent_id: Annotated[Id | None, Query(description="This agent's instead.")] = None,
     kind: Annotated[
-        list[Kind] | None,
+        list[schemas.Kind] | None,
         Query(
             max_length=6, description="Only these; may be given again, but for `skills`, which come alone."
         ),
@@ -57,7 +44,7 @@ async def list_entries(
     until: Annotated[Moment | None, Query(description="Only what happened before this time.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
     after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
-) -> EntriesAnswer:
+) -> schemas.EntriesAnswer:
     """What was made of a user's conversations, or of an agent's, the newest first by when it happened."""
     if since is not None and until is not None and since >= until:
         raise InvalidInput("until: must be after since", field="until")
@@ -66,81 +53,78 @@ async def list_entries(
         raise InvalidInput("kind: skills are listed alone", field="kind")
     listing = home.skills.list_entries if SKILLS in wanted.kinds else home.entries.list_entries
     found = await listing(caller, wanted, limit + 1, after)
-    page = [EntryAnswer.of(shown) for shown in found[:limit]]
-    if len(found) > limit:
-        return EntriesAnswer(entries=page, next=page[-1].id)
-    return EntriesAnswer(entries=page)
+    page = [schemas.EntryAnswer.of(shown) for shown in found[:limit]]
+    return schemas.EntriesAnswer(entries=page, **next_page(found, limit, lambda shown: shown.known.entry_id))
 
 
-@router.get("/{entry_id}", responses=documented(404))
+@router.get("/entries/{entry_id}", responses=documented(404))
 async def get_entry(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
-) -> ShownEntryAnswer:
+) -> schemas.ShownEntryAnswer:
     """One entry, with the words it came from."""
-    return ShownEntryAnswer.of(await _verbs(home, entry_id).get_entry(caller, entry_id, user_id))
+    return schemas.ShownEntryAnswer.of(await _verbs(home, entry_id).get_entry(caller, entry_id, user_id))
 
 
-@router.patch("/{entry_id}", responses=documented(404, 409))
+@router.patch("/entries/{entry_id}", responses=documented(404, 409))
 async def edit_entry(
-    home: Home, caller: Calling, entry_id: PathId, body: EntryChanges, request: Request
-) -> ShownEntryAnswer:
+    home: Home, caller: Calling, entry_id: PathId, body: schemas.EntryChanges, request: Request
+) -> schemas.ShownEntryAnswer:
     """Change what is named, of a skill its text. What a person wrote wins over extraction for ever; a pin changes no words."""
     note(request, user=body.user_id)
-    return ShownEntryAnswer.of(
+    return schemas.ShownEntryAnswer.of(
         await _verbs(home, entry_id).edit_entry(caller, entry_id, body.user_id, body.edit())
     )
 
 
-@router.delete("/{entry_id}", responses=documented(404, 409))
+@router.delete("/entries/{entry_id}", responses=documented(404, 409))
 async def delete_entry(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
-) -> DeletedEntryAnswer:
+) -> schemas.DeletedEntryAnswer:
     """Forget an entry, with its history. It is never derived again, and can't be brought back."""
-    return DeletedEntryAnswer.of(await _verbs(home, entry_id).delete_entry(caller, entry_id, user_id))
+    return schemas.DeletedEntryAnswer.of(await _verbs(home, entry_id).delete_entry(caller, entry_id, user_id))
 
 
-@router.get("/{entry_id}/deletion", responses=documented(404))
+@router.get("/entries/{entry_id}/deletion", responses=documented(404))
 async def preview_deletion(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
-) -> DeletionAnswer:
+) -> schemas.DeletionAnswer:
     """What would go along if the entry were deleted. Nothing is changed."""
-    return DeletionAnswer.of(await _verbs(home, entry_id).what_goes(caller, entry_id, user_id))
+    return schemas.DeletionAnswer.of(await _verbs(home, entry_id).what_goes(caller, entry_id, user_id))
 
 
-@router.get("/{entry_id}/history", responses=documented(404))
+@router.get("/entries/{entry_id}/history", responses=documented(404))
 async def get_history(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
-) -> HistoryAnswer:
+) -> schemas.HistoryAnswer:
     """Every version of an entry, and who made it so."""
     known, versions = await _verbs(home, entry_id).history(caller, entry_id, user_id)
-    return HistoryAnswer(
-        id=known.entry_id, revision=known.revision, versions=[VersionAnswer.of(each) for each in versions]
+    return schemas.HistoryAnswer(
+        id=known.entry_id,
+        revision=known.revision,
+        versions=[schemas.VersionAnswer.of(each) for each in versions],
     )
 
 
-@router.post("/{entry_id}/undo", responses=documented(404, 409))
+@router.post("/entries/{entry_id}/undo", responses=documented(404, 409))
 async def undo(
-    home: Home, caller: Calling, entry_id: PathId, request: Request, body: UndoBody | None = None
-) -> ShownEntryAnswer:
+    home: Home, caller: Calling, entry_id: PathId, request: Request, body: schemas.UndoBody | None = None
+) -> schemas.ShownEntryAnswer:
     """Take back the last change, or all since a revision. That is a change too, and can be undone."""
-    wanted = body or UndoBody()
+    wanted = body or schemas.UndoBody()
     note(request, user=wanted.user_id)
-    return ShownEntryAnswer.of(
+    return schemas.ShownEntryAnswer.of(
         await _verbs(home, entry_id).undo(caller, entry_id, wanted.user_id, wanted.revision)
     )
 
 
-@router.get("/{entry_id}/why", responses=documented(404))
-async def why(home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None) -> WhyAnswer:
+@router.get("/entries/{entry_id}/why", responses=documented(404))
+async def why(home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None) -> schemas.WhyAnswer:
     """The chain from an entry to the words it came from."""
-    return WhyAnswer.told(await _verbs(home, entry_id).why(caller, entry_id, user_id))
+    return schemas.WhyAnswer.told(await _verbs(home, entry_id).why(caller, entry_id, user_id))
 
 
-skills_router = APIRouter(prefix="/api/v1/memory/skills", tags=["memory"])
-
-
-@skills_router.get("", responses=documented(404))
-async def list_skills(home: Home, caller: Calling, user_id: UserQuery = None) -> SkillsAnswer:
+@router.get("/skills", responses=documented(404))
+async def list_skills(home: Home, caller: Calling, user_id: UserQuery = None) -> schemas.SkillsAnswer:
     """The skills that were made of a user's conversations with agents, or all of the space."""
     found = await home.skills.list_skills(caller, user_id)
-    return SkillsAnswer(skills=[SkillAnswer.of(shown) for shown in found])
+    return schemas.SkillsAnswer(skills=[schemas.SkillAnswer.of(shown) for shown in found])

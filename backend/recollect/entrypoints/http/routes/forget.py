@@ -8,13 +8,7 @@ from pydantic import BaseModel, Field
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery
 from recollect.entrypoints.http.entry_schemas import NamedEntry
 from recollect.entrypoints.http.errors import documented
-from recollect.service.forget.forget import (
-    Forgetting,
-    forget_turn,
-    forget_user,
-    what_goes_with_thread,
-    what_goes_with_turn,
-)
+from recollect.service.forget import forget
 
 router = APIRouter(prefix="/api/v1", tags=["forgetting"])
 _MOST_NAMED = 100
@@ -46,11 +40,10 @@ class ForgettingAnswer(BaseModel):
     goes_along: list[NamedEntry] = Field(description=f"Those memories; of very many the first {_MOST_NAMED}.")
 
     @classmethod
-    def of(cls, thread_id: str, forgetting: Forgetting) -> "ForgettingAnswer":
-        named = [NamedEntry.of(each) for each in forgetting.entries[:_MOST_NAMED]]
-        return cls(
-            thread_id=thread_id, turns=forgetting.turns, entries=len(forgetting.entries), goes_along=named
-        )
+    def of(cls, thread_id: str, forgetting: forget.Forgetting) -> "ForgettingAnswer":
+        entries = forgetting.entries
+        named = [NamedEntry.of(each) for each in entries[:_MOST_NAMED]]
+        return cls(thread_id=thread_id, turns=forgetting.turns, entries=len(entries), goes_along=named)
 
 
 @router.get("/threads/{thread_id}/deletion", responses=documented(404))
@@ -58,7 +51,7 @@ async def thread_deletion(
     home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
 ) -> ForgettingAnswer:
     """What deleting a thread would take along. Nothing is changed."""
-    goes = await what_goes_with_thread(home.THREADS, home.entry_store, caller, thread_id, user_id)
+    goes = await forget.what_goes_with_thread(home.THREADS, home.entry_store, caller, thread_id, user_id)
     return ForgettingAnswer.of(thread_id, goes)
 
 
@@ -72,7 +65,7 @@ async def turn_deletion(
     answers: WithAnswers = False,
 ) -> ForgettingAnswer:
     """What forgetting one turn would take along. Nothing is changed. 409: it is still being written."""
-    goes = await what_goes_with_turn(
+    goes = await forget.what_goes_with_turn(
         home.THREADS, home.forgetting, home.entry_store, caller, thread_id, turn_id, user_id, answers=answers
     )
     return ForgettingAnswer.of(thread_id, goes)
@@ -88,24 +81,18 @@ async def delete_turn(
     answers: WithAnswers = False,
 ) -> ForgottenTurnAnswer:
     """Forget one turn and all that came from it. 409: it is still being written; cancel it first."""
-    forgotten = await forget_turn(
+    gone = await forget.forget_turn(
         home.THREADS, home.forgetting, caller, thread_id, turn_id, user_id, answers=answers
     )
     return ForgottenTurnAnswer(
-        thread_id=thread_id,
-        turn_ids=list(forgotten.turn_ids),
-        forgotten=forgotten.turns,
-        entries=forgotten.entries,
+        thread_id=thread_id, turn_ids=list(gone.turn_ids), forgotten=gone.turns, entries=gone.entries
     )
 
 
 @router.delete("/users/{user_id}", responses=documented(404))
 async def delete_user(home: Home, caller: Calling, user_id: PathId) -> ForgottenUserAnswer:
     """Forget a user: every thread, memory, note, image and preference of theirs. For that user and the operator."""
-    forgotten = await forget_user(home.forgetting, home.people, caller, user_id)
+    gone = await forget.forget_user(home.forgetting, home.people, caller, user_id)
     return ForgottenUserAnswer(
-        user_id=user_id,
-        threads=forgotten.threads,
-        forgotten=forgotten.turns,
-        entries=forgotten.entries,
+        user_id=user_id, threads=gone.threads, forgotten=gone.turns, entries=gone.entries
     )

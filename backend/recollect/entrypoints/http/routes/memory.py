@@ -3,24 +3,11 @@
 from fastapi import APIRouter, Request, Response
 
 from recollect.domain.model import Append, Receipt
-from recollect.entrypoints.http.answers import (
-    AddAnswer,
-    FlushAnswer,
-    MemcellAnswer,
-    ReceiptAnswer,
-    ReprocessAnswer,
-    SearchAnswer,
-)
+from recollect.entrypoints.http import answers
+from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.errors import documented
-from recollect.entrypoints.http.people_schemas import (
-    ForgottenNoteAnswer,
-    NoteAnswer,
-    NoteBody,
-    NotesAnswer,
-    NoteTextAnswer,
-)
 from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBody, SearchBody
 from recollect.errors import TooLarge
 from recollect.service.forget.forget import forget_note
@@ -29,7 +16,7 @@ from recollect.service.threads import flush_thread, memorize
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
 
 
-async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> AddAnswer:
+async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> answers.AddAnswer:
     """Store messages. When the answer comes they are durable; memory is made of them later."""
     limit = home.settings.limits.messages
     if len(body.messages) > limit:
@@ -48,7 +35,9 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> A
     receipts = await memorize(home.THREADS, append)
     home.metrics.observe_messages(receipt.status for receipt in receipts)
     note(request, turn=_turns_named(receipts))
-    return AddAnswer(session_id=body.session_id, receipts=[ReceiptAnswer.of(receipt) for receipt in receipts])
+    return answers.AddAnswer(
+        session_id=body.session_id, receipts=[answers.ReceiptAnswer.of(receipt) for receipt in receipts]
+    )
 
 
 def _turns_named(receipts: list[Receipt]) -> str | None:
@@ -68,20 +57,21 @@ router.add_api_route(
 
 
 @router.post("/search", responses=documented(404, 503))
-async def search(home: Home, caller: Calling, body: SearchBody, request: Request) -> SearchAnswer:
+async def search(home: Home, caller: Calling, body: SearchBody, request: Request) -> answers.SearchAnswer:
     """Find what one user's memory holds on a query, the best first."""
     note(request, user=body.user_id, thread=body.thread_id)
     found = await home.search.recall.search(caller, body.search())
     home.metrics.observe_search(body.mode, degraded=bool(found.degraded))
-    return SearchAnswer.of(found)
+    return answers.SearchAnswer.of(found)
 
 
 @router.post(
-    "/flush", responses={**documented(404), 202: {"model": FlushAnswer, "description": "Not all done yet."}}
+    "/flush",
+    responses={**documented(404), 202: {"model": answers.FlushAnswer, "description": "Not all done yet."}},
 )
 async def flush(
     home: Home, caller: Calling, body: FlushBody, request: Request, response: Response
-) -> FlushAnswer:
+) -> answers.FlushAnswer:
     """Close what is buffered into memcells and wait for their strategies; past the time-out the answer is 202."""
     note(request, thread=body.session_id, user=body.user_id)
     flushed = await flush_thread(
@@ -89,11 +79,11 @@ async def flush(
     )
     if not flushed.done:
         response.status_code = 202
-    return FlushAnswer(
+    return answers.FlushAnswer(
         session_id=body.session_id,
         status="done" if flushed.done else "failed" if flushed.error else "pending",
         memcells=[
-            MemcellAnswer.of(cell, message_ids, flushed.strategies.get(cell.memcell_id, ()))
+            answers.MemcellAnswer.of(cell, message_ids, flushed.strategies.get(cell.memcell_id, ()))
             for cell, message_ids in flushed.memcells
         ],
         buffered=flushed.buffered,
@@ -102,33 +92,27 @@ async def flush(
 
 
 @router.post("/reprocess", status_code=202, responses=documented(404))
-async def reprocess(home: Home, caller: Calling, body: ReprocessBody, request: Request) -> ReprocessAnswer:
+async def reprocess(
+    home: Home, caller: Calling, body: ReprocessBody, request: Request
+) -> answers.ReprocessAnswer:
     """Make the memories of memcells anew, with the model and prompts that are in force now."""
     note(request, user=body.user_id, thread=body.thread_id)
-    queued = await home.reprocessor.reprocess(
-        caller,
-        user_id=body.user_id,
-        thread_id=body.thread_id,
-        strategies=body.strategies,
-        ask_again=body.ask_again,
-    )
-    return ReprocessAnswer.of(queued)
+    return answers.ReprocessAnswer.of(await home.reprocessor.reprocess(caller, **dict(body)))
 
 
-notes_router = APIRouter(prefix="/api/v1/memory/notes", tags=["memory"])
-
-
-@notes_router.get("", responses=documented(404))
-async def list_notes(home: Home, caller: Calling, user_id: UserQuery = None) -> NotesAnswer:
+@router.get("/notes", responses=documented(404))
+async def list_notes(home: Home, caller: Calling, user_id: UserQuery = None) -> schemas.NotesAnswer:
     """A user's notes, by their names."""
     found = await home.user_notes.list_notes(caller, user_id)
-    return NotesAnswer(notes=[NoteAnswer.of(each) for each in found])
+    return schemas.NotesAnswer(notes=[schemas.NoteAnswer.of(each) for each in found])
 
 
-@notes_router.post("", status_code=201, responses={**documented(404, 409), 200: {"model": NoteTextAnswer}})
+@router.post(
+    "/notes", status_code=201, responses={**documented(404, 409), 200: {"model": schemas.NoteTextAnswer}}
+)
 async def import_note(
-    home: Home, caller: Calling, body: NoteBody, request: Request, response: Response
-) -> NoteTextAnswer:
+    home: Home, caller: Calling, body: schemas.NoteBody, request: Request, response: Response
+) -> schemas.NoteTextAnswer:
     """Put a note into the vault (201). 200: it was there, or was replaced."""
     note(request, user=body.user_id)
     found, is_new = await home.user_notes.import_note(
@@ -136,19 +120,21 @@ async def import_note(
     )
     if not is_new:
         response.status_code = 200
-    return NoteTextAnswer.told(found)
+    return schemas.NoteTextAnswer.told(found)
 
 
-@notes_router.get("/{name}", responses=documented(404))
-async def get_note(home: Home, caller: Calling, name: PathId, user_id: UserQuery = None) -> NoteTextAnswer:
+@router.get("/notes/{name}", responses=documented(404))
+async def get_note(
+    home: Home, caller: Calling, name: PathId, user_id: UserQuery = None
+) -> schemas.NoteTextAnswer:
     """One note with its text; a slash in its name comes as `%2F`."""
-    return NoteTextAnswer.told(await home.user_notes.get_note(caller, user_id, name))
+    return schemas.NoteTextAnswer.told(await home.user_notes.get_note(caller, user_id, name))
 
 
-@notes_router.delete("/{name}", responses=documented(404))
+@router.delete("/notes/{name}", responses=documented(404))
 async def delete_note(
     home: Home, caller: Calling, name: PathId, user_id: UserQuery = None
-) -> ForgottenNoteAnswer:
+) -> schemas.ForgottenNoteAnswer:
     """Forget a note: its file, what the index holds of it, and the prompts that quoted it."""
     await forget_note(home.user_notes, home.forgetting, caller, user_id, name)
-    return ForgottenNoteAnswer(name=name)
+    return schemas.ForgottenNoteAnswer(name=name)

@@ -1,6 +1,5 @@
 """OpenAI's protocol: any of its clients gets memory by changing its base URL."""
 
-from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -9,40 +8,21 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.datastructures import Headers
 
-from recollect.domain.llm import Delta
-from recollect.entrypoints.http import sse
+from recollect.entrypoints.http import errors, sse
+from recollect.entrypoints.http import openai_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
 from recollect.entrypoints.http.direct_route import DirectRoute
-from recollect.entrypoints.http.errors import (
-    DO_NOT_RETRY,
-    ROOT,
-    documented_for_openai,
-    in_openai_shape,
-    render_known,
-)
-from recollect.entrypoints.http.openai_schemas import (
-    Asking,
-    Completion,
-    CompletionBody,
-    ModelAnswer,
-    ModelsAnswer,
-    chunks,
-    completion,
-    headers_of,
-    what_went_wrong,
-)
 from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.chat.stream import LiveTurn
-from recollect.service.models.choice import OWN_CHOICE, chosen_model, offered_model, offered_models
+from recollect.service.models.choice import chosen_model, offered_model, offered_models
 
-router = APIRouter(prefix=ROOT, tags=["openai"])
+router = APIRouter(prefix=errors.ROOT, tags=["openai"])
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its chunks."}
 }
 MAX_HEADER = 5000
 MAX_KEY = 200
-Pieces = AsyncGenerator[list[Delta]]
 
 
 def _headers(
@@ -62,7 +42,7 @@ def _headers(
     """What `_asking` reads, for the description alone."""
 
 
-def _asking(headers: Headers) -> Asking:
+def _asking(headers: Headers) -> schemas.Asking:
     memory = (headers.get("X-Recollect-Memory") or "on").lower()
     if memory not in ("on", "off"):
         raise InvalidInput("X-Recollect-Memory: must be on or off", field="X-Recollect-Memory")
@@ -74,7 +54,7 @@ def _asking(headers: Headers) -> Asking:
     thread_id = _named("X-Recollect-Thread", headers)
     if thread_id in {".", ".."}:
         raise InvalidInput("X-Recollect-Thread: must not be . or ..", field="X-Recollect-Thread")
-    return Asking(
+    return schemas.Asking(
         thread_id=thread_id,
         user_id=_named("X-Recollect-User", headers),
         memory=memory == "on",
@@ -91,7 +71,9 @@ def _named(header: str, headers: Headers) -> str | None:
     return name
 
 
-async def complete_chat(home: Home, caller: Calling, body: CompletionBody, request: Request) -> Response:
+async def complete_chat(
+    home: Home, caller: Calling, body: schemas.CompletionBody, request: Request
+) -> Response:
     """One chat turn of a client that keeps its history itself."""
     asking = _asking(request.headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
@@ -106,57 +88,48 @@ router.add_api_route(
     "/chat/completions",
     complete_chat,
     methods=["POST"],
-    response_model=Completion,
-    responses={**documented_for_openai(429, 502, 504), **_STREAM},
+    response_model=schemas.Completion,
+    responses={**errors.documented_for_openai(429, 502, 504), **_STREAM},
     dependencies=[Depends(_headers)],
     route_class_override=DirectRoute,
 )
 
 
-@router.get("/models", responses=documented_for_openai())
-async def list_models(home: Home, caller: Calling) -> ModelsAnswer:
+@router.get("/models", responses=errors.documented_for_openai())
+async def list_models(home: Home, caller: Calling) -> schemas.ModelsAnswer:
     """The models of every backend that answers, and `recollect`: the default's own choice."""
-    return ModelsAnswer.of(await offered_models(home.talking.backends))
+    return schemas.ModelsAnswer.of(await offered_models(home.talking.backends))
 
 
 @router.get("/models/{model_id:path}", include_in_schema=False)
-@router.get("/models/{model_id}", responses=documented_for_openai())
-async def get_model(home: Home, caller: Calling, model_id: PathId) -> ModelAnswer:
+@router.get("/models/{model_id}", responses=errors.documented_for_openai())
+async def get_model(home: Home, caller: Calling, model_id: PathId) -> schemas.ModelAnswer:
     """One of them, by the name under which it is listed."""
-    return ModelAnswer.of(await offered_model(home.talking.backends, model_id))
+    return schemas.ModelAnswer.of(await offered_model(home.talking.backends, model_id))
 
 
-async def _whole(live: LiveTurn, body: CompletionBody, request: Request) -> Response:
+async def _whole(live: LiveTurn, body: schemas.CompletionBody, request: Request) -> Response:
     await live.wait()
-    if (error := what_went_wrong(live)) is not None:
+    if (error := schemas.what_went_wrong(live)) is not None:
         return await _error(request, live, error)
-    return JSONResponse(completion(live, body.model or OWN_CHOICE), headers=headers_of(live))
+    return JSONResponse(schemas.completion(live, body), headers=schemas.headers_of(live))
 
 
-async def _streamed(live: LiveTurn, body: CompletionBody, request: Request) -> Response:
+async def _streamed(live: LiveTurn, body: schemas.CompletionBody, request: Request) -> Response:
     """Begins with the first piece, or when the answer has kept the client waiting: until then an error has a status."""
     pieces = live.follow()
     first = await anext(pieces, None)
-    if first is None and (error := what_went_wrong(live)) is not None:
+    if first is None and (error := schemas.what_went_wrong(live)) is not None:
         return await _error(request, live, error)
-    include_usage = bool(body.stream_options and body.stream_options.include_usage)
-    answer = chunks(live, _with_first(first, pieces), body.model or OWN_CHOICE, include_usage=include_usage)
-    return StreamingResponse(answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **headers_of(live)})
-
-
-async def _with_first(first: list[Delta] | None, rest: Pieces) -> Pieces:
-    try:
-        if first is not None:
-            yield first
-        async for piece in rest:
-            yield piece
-    finally:
-        await rest.aclose()
+    answer = schemas.chunks(live, first, pieces, body)
+    return StreamingResponse(
+        answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **schemas.headers_of(live)}
+    )
 
 
 async def _error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
-    answer = in_openai_shape(await render_known(request, error))
-    answer.headers.update(headers_of(live))
+    answer = errors.in_openai_shape(await errors.render_known(request, error))
+    answer.headers.update(schemas.headers_of(live))
     if live.stop_reason is not None:
-        answer.headers.update(DO_NOT_RETRY)  # Somebody stopped it: it is not wanted again.
+        answer.headers.update(errors.DO_NOT_RETRY)  # Somebody stopped it: it is not wanted again.
     return answer

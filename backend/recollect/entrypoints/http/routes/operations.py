@@ -13,26 +13,10 @@ from recollect import __version__
 from recollect.app import App
 from recollect.domain.access import Caller
 from recollect.domain.job import WRITES_FILES
-from recollect.entrypoints.http.answers import (
-    BackendHealth,
-    CoverageAnswer,
-    HealthAnswer,
-    JobAnswer,
-    JobsAnswer,
-    KeyAnswer,
-    KeysAnswer,
-    LiveAnswer,
-    NewKeyAnswer,
-)
+from recollect.entrypoints.http import answers
+from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
-from recollect.entrypoints.http.errors import documented, error_body
-from recollect.entrypoints.http.people_schemas import (
-    BackendAnswer,
-    BackendsAnswer,
-    CacheAnswer,
-    CachedPrompt,
-    IndexAnswer,
-)
+from recollect.entrypoints.http.errors import body_of, documented
 from recollect.entrypoints.http.requests import Id, KeyBody, VerifyBody
 from recollect.errors import RecollectError, Refused
 from recollect.infra.backends.configured import AnyBackend
@@ -41,7 +25,6 @@ from recollect.service.coordination import Progress
 from recollect.service.operations import backup, check_health, list_jobs, look_at_backends, retry_job
 from recollect.service.recall.verify import index_problem, meaning_problem
 from recollect.service.threads import get_coverage
-from recollect.service.verify import Verification
 
 router = APIRouter(tags=["operations"])
 LARGEST_ID = 2**62
@@ -54,10 +37,10 @@ async def coverage(
     caller: Calling,
     session_id: Annotated[Id | None, Query()] = None,
     user_id: UserQuery = None,
-) -> CoverageAnswer:
+) -> answers.CoverageAnswer:
     """Where every accepted message is: of one session, or of all that the caller may see."""
     note(request, thread=session_id)
-    return CoverageAnswer.of(await get_coverage(home.coverage, caller, session_id, user_id))
+    return answers.CoverageAnswer.of(await get_coverage(home.coverage, caller, session_id, user_id))
 
 
 @router.get("/api/v1/jobs", responses=documented(), response_model_exclude_unset=True)
@@ -67,26 +50,28 @@ async def get_jobs(
     state: Annotated[Literal["queued", "running", "dead"] | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
-) -> JobsAnswer:
+) -> answers.JobsAnswer:
     """Jobs that are not done, oldest first."""
     found = await list_jobs(home.jobs, caller, state, limit + 1, after)
-    page = [JobAnswer.of(job) for job in found[:limit]]
-    return JobsAnswer(jobs=page, next=page[-1].job_id) if len(found) > limit else JobsAnswer(jobs=page)
+    page = [answers.JobAnswer.of(job) for job in found[:limit]]
+    return answers.JobsAnswer(jobs=page, **answers.next_page(found, limit, lambda job: job.job_id))
 
 
 @router.post("/api/v1/jobs/{job_id}/retry", responses=documented(404))
-async def retry(home: Home, caller: Calling, job_id: Annotated[int, Path(ge=0, le=LARGEST_ID)]) -> JobAnswer:
+async def retry(
+    home: Home, caller: Calling, job_id: Annotated[int, Path(ge=0, le=LARGEST_ID)]
+) -> answers.JobAnswer:
     """Queue a dead job again."""
-    return JobAnswer.of(await retry_job(home.jobs, home.THREADS, caller, job_id))
+    return answers.JobAnswer.of(await retry_job(home.jobs, home.THREADS, caller, job_id))
 
 
 @router.get("/health/live")
-async def live() -> LiveAnswer:
+async def live() -> answers.LiveAnswer:
     """The process is there and answers."""
-    return LiveAnswer(version=__version__)
+    return answers.LiveAnswer(version=__version__)
 
 
-@router.get("/health", responses={503: {"model": HealthAnswer, "description": "Not ready."}})
+@router.get("/health", responses={503: {"model": answers.HealthAnswer, "description": "Not ready."}})
 async def health(home: Home) -> JSONResponse:
     """Ready to take messages? And what is degraded?"""
     indexer = home.search.indexer
@@ -107,7 +92,7 @@ async def health(home: Home) -> JSONResponse:
         *(backend.problem for backend in home.talking.backends.all()),
     )
     status = "unavailable" if not checked.ready else "degraded" if checked.degraded else "ok"
-    answer = HealthAnswer(
+    answer = answers.HealthAnswer(
         status=status,
         version=__version__,
         degraded=checked.degraded,
@@ -118,9 +103,9 @@ async def health(home: Home) -> JSONResponse:
     return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
 
 
-def _backend(backend: AnyBackend) -> BackendHealth:
+def _backend(backend: AnyBackend) -> answers.BackendHealth:
     last = backend.last_activity
-    return BackendHealth(
+    return answers.BackendHealth(
         name=backend.name,
         last_activity=None if last is None else int(last.timestamp() * 1000),
         problem=backend.problem(),
@@ -185,22 +170,22 @@ LINES: dict[int | str, dict[str, Any]] = {
 
 
 @operator_router.post("/keys", status_code=201, responses=documented())
-async def create_key(home: Home, caller: Calling, body: KeyBody) -> NewKeyAnswer:
+async def create_key(home: Home, caller: Calling, body: KeyBody) -> answers.NewKeyAnswer:
     """Make a key. Its secret is in this answer and nowhere else."""
-    key, secret = await keys.create_key(
-        home.keys, home.clock, caller, space=body.space, user_id=body.user_id, name=body.name
-    )
-    return NewKeyAnswer(**KeyAnswer.of(key).model_dump(), secret=secret)
+    key, secret = await keys.create_key(home.keys, home.clock, caller, **dict(body))
+    return answers.NewKeyAnswer(**answers.KeyAnswer.of(key).model_dump(), secret=secret)
 
 
 @operator_router.get("/keys", responses=documented())
-async def list_keys(home: Home, caller: Calling) -> KeysAnswer:
-    return KeysAnswer(keys=[KeyAnswer.of(key) for key in await keys.list_keys(home.keys, caller)])
+async def list_keys(home: Home, caller: Calling) -> answers.KeysAnswer:
+    return answers.KeysAnswer(
+        keys=[answers.KeyAnswer.of(key) for key in await keys.list_keys(home.keys, caller)]
+    )
 
 
 @operator_router.delete("/keys/{key_id}", responses=documented(404))
-async def revoke_key(home: Home, caller: Calling, key_id: PathId) -> KeyAnswer:
-    return KeyAnswer.of(await keys.revoke_key(home.keys, home.clock, caller, key_id))
+async def revoke_key(home: Home, caller: Calling, key_id: PathId) -> answers.KeyAnswer:
+    return answers.KeyAnswer.of(await keys.revoke_key(home.keys, home.clock, caller, key_id))
 
 
 @operator_router.post("/verify", response_class=StreamingResponse, responses={**documented(), **LINES})
@@ -213,13 +198,14 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
             proof = await home.forgotten_verifier.verify(progress)
             return {"ok": proof.ok, **asdict(proof)}
         await home.hand_edits.catch_up(home.jobs)
-        if not body.repair:
-            return verification_json(await home.verifier.verify(progress=progress))
-        await home.vault.make_anew()
-        async with home.jobs.paused(WRITES_FILES):
-            repaired = await home.verifier.verify(repair=True, progress=progress)
-        await home.hand_edits.accept_losses()
-        return verification_json(repaired)
+        if body.repair:
+            await home.vault.make_anew()
+            async with home.jobs.paused(WRITES_FILES):
+                found = await home.verifier.verify(repair=True, progress=progress)
+            await home.hand_edits.accept_losses()
+        else:
+            found = await home.verifier.verify(progress=progress)
+        return {"ok": found.ok, **asdict(found)}
 
     return StreamingResponse(_lines(work), media_type="application/x-ndjson")
 
@@ -251,10 +237,6 @@ async def reindex(home: Home, caller: Calling) -> StreamingResponse:
     return StreamingResponse(_lines(work), media_type="application/x-ndjson")
 
 
-def verification_json(result: Verification) -> dict[str, Any]:
-    return {"ok": result.ok, **asdict(result)}
-
-
 def _operators_only(caller: Caller) -> None:
     if not caller.local_operator:
         raise Refused("this is for the 'recollect' command on the machine that runs the server")
@@ -278,40 +260,37 @@ async def _lines(work: Callable[[Progress], Awaitable[dict[str, Any]]]) -> Async
                 yield json.dumps({"done": done, "total": total}) + "\n"
         yield json.dumps({"result": task.result()}) + "\n"
     except RecollectError as error:
-        yield json.dumps(error_body(error.code, error.message, field=error.field)) + "\n"
+        yield json.dumps(body_of(error)) + "\n"
     finally:
         task.cancel()
 
 
-figures_router = APIRouter(prefix="/api/v1", tags=["operations"])
-
-
-@figures_router.get("/backends", responses=documented())
-async def get_backends(home: Home, caller: Calling) -> BackendsAnswer:
+@router.get("/api/v1/backends", responses=documented())
+async def get_backends(home: Home, caller: Calling) -> schemas.BackendsAnswer:
     """The models' servers: what each is, what it offers, and what is wrong with it."""
     talking = home.talking
     found = await look_at_backends(talking.backends.all(), talking.slots)
-    return BackendsAnswer(backends=[BackendAnswer.of(view) for view in found])
+    return schemas.BackendsAnswer(backends=[schemas.BackendAnswer.of(view) for view in found])
 
 
-@figures_router.get("/cache", responses=documented(404))
+@router.get("/api/v1/cache", responses=documented(404))
 async def get_cache(
     home: Home, caller: Calling, user_id: UserQuery = None, limit: Annotated[int, Query(ge=1, le=1000)] = 200
-) -> CacheAnswer:
+) -> schemas.CacheAnswer:
     """How much of their prompts the backends' caches held, answer by answer."""
     found = await home.chats.prompt_costs(caller.space, caller.acting_for(user_id), limit)
-    return CacheAnswer(answers=[CachedPrompt.of(cost) for cost in found])
+    return schemas.CacheAnswer(answers=[schemas.CachedPrompt.of(cost) for cost in found])
 
 
-@figures_router.get("/index", responses=documented())
-async def get_index(home: Home, caller: Calling) -> IndexAnswer:
+@router.get("/api/v1/index", responses=documented())
+async def get_index(home: Home, caller: Calling) -> schemas.IndexAnswer:
     """The size of the index, and what waits for it; not for a key that belongs to one user."""
     if caller.user_id is not None:
         raise Refused("the index is everybody's: use a key that belongs to no single user")
     files, size = await home.index.size()
     words, meaning = home.search.indexer.waiting
     embedder = home.search.embedder
-    return IndexAnswer(
+    return schemas.IndexAnswer(
         files=files,
         bytes=size,
         memory_bytes=home.search.corpora.bytes_used,

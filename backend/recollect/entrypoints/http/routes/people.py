@@ -5,21 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
+from recollect.entrypoints.http import people_schemas as schemas
+from recollect.entrypoints.http.answers import next_page
 from recollect.entrypoints.http.deps import Calling, Home, PathId
 from recollect.entrypoints.http.entry_schemas import EntryAnswer, ProfileAnswer
 from recollect.entrypoints.http.errors import documented
-from recollect.entrypoints.http.people_schemas import (
-    DeletedPresetAnswer,
-    PreferenceChanges,
-    PreferencesAnswer,
-    PresetAnswer,
-    PresetBody,
-    PresetChanges,
-    PresetsAnswer,
-)
 from recollect.entrypoints.http.requests import Id
-from recollect.service import people as preferences
-from recollect.service import people as presets
+from recollect.service import people
 from recollect.service.threads import DEFAULT_USER
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
@@ -32,42 +24,42 @@ async def list_presets(
     caller: Calling,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
     after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
-) -> PresetsAnswer:
+) -> schemas.PresetsAnswer:
     """The presets of the space, by name; the built-in one is among them."""
-    found = await presets.list_presets(home.people, caller.space, limit + 1, after)
-    page = [PresetAnswer.of(preset) for preset in found[:limit]]
-    if len(found) > limit:
-        return PresetsAnswer(presets=page, next=page[-1].name)
-    return PresetsAnswer(presets=page)
+    found = await people.list_presets(home.people, caller.space, limit + 1, after)
+    page = [schemas.PresetAnswer.of(preset) for preset in found[:limit]]
+    return schemas.PresetsAnswer(presets=page, **next_page(found, limit, lambda preset: preset.name))
 
 
 @router.get("/presets/{name}", responses=documented(404))
-async def get_preset(home: Home, caller: Calling, name: PathId) -> PresetAnswer:
-    return PresetAnswer.of(await presets.get_preset(home.people, caller.space, name))
+async def get_preset(home: Home, caller: Calling, name: PathId) -> schemas.PresetAnswer:
+    return schemas.PresetAnswer.of(await people.get_preset(home.people, caller.space, name))
 
 
-@router.put("/presets/{name}", responses={**documented(), 201: {"model": PresetAnswer}})
+@router.put("/presets/{name}", responses={**documented(), 201: {"model": schemas.PresetAnswer}})
 async def put_preset(
-    home: Home, caller: Calling, name: PathId, body: PresetBody, response: Response
-) -> PresetAnswer:
+    home: Home, caller: Calling, name: PathId, body: schemas.PresetBody, response: Response
+) -> schemas.PresetAnswer:
     """Create a preset (201) or replace it as a whole (200)."""
-    preset, is_new = await presets.put_preset(home.people, caller, body.preset(caller.space, name))
+    preset, is_new = await people.put_preset(home.people, caller, body.preset(caller.space, name))
     if is_new:
         response.status_code = 201
-    return PresetAnswer.of(preset)
+    return schemas.PresetAnswer.of(preset)
 
 
 @router.patch("/presets/{name}", responses=documented(404))
-async def change_preset(home: Home, caller: Calling, name: PathId, body: PresetChanges) -> PresetAnswer:
+async def change_preset(
+    home: Home, caller: Calling, name: PathId, body: schemas.PresetChanges
+) -> schemas.PresetAnswer:
     """Change what is named; null clears it."""
-    return PresetAnswer.of(await presets.change_preset(home.people, caller, name, body.changes()))
+    return schemas.PresetAnswer.of(await people.change_preset(home.people, caller, name, body.changes()))
 
 
 @router.delete("/presets/{name}", responses=documented(404))
-async def delete_preset(home: Home, caller: Calling, name: PathId) -> DeletedPresetAnswer:
+async def delete_preset(home: Home, caller: Calling, name: PathId) -> schemas.DeletedPresetAnswer:
     """Threads that name it go on with their user's preset, or with the default one."""
-    await presets.delete_preset(home.people, caller, name)
-    return DeletedPresetAnswer(name=name)
+    await people.delete_preset(home.people, caller, name)
+    return schemas.DeletedPresetAnswer(name=name)
 
 
 @router.get("/users/{user_id}/profile", responses=documented(404))
@@ -78,21 +70,18 @@ async def get_profile(home: Home, caller: Calling, user_id: PathId) -> ProfileAn
 
 
 @router.get("/users/{user_id}/preferences", responses=documented(404))
-async def get_preferences(home: Home, caller: Calling, user_id: PathId) -> PreferencesAnswer:
+async def get_preferences(home: Home, caller: Calling, user_id: PathId) -> schemas.PreferencesAnswer:
     """For that user and the operator; the defaults, where nothing was chosen."""
-    return PreferencesAnswer.of(await preferences.get_preferences(home.people, caller, user_id))
+    return schemas.PreferencesAnswer.of(await people.get_preferences(home.people, caller, user_id))
 
 
 @router.patch("/users/{user_id}/preferences", responses=documented(404))
 async def change_preferences(
-    home: Home, caller: Calling, user_id: PathId, body: PreferenceChanges
-) -> PreferencesAnswer:
+    home: Home, caller: Calling, user_id: PathId, body: schemas.PreferenceChanges
+) -> schemas.PreferencesAnswer:
     """Change what is named; null is the default again."""
-    changed = await preferences.change_preferences(home.people, caller, user_id, body.changes())
-    return PreferencesAnswer.of(changed)
-
-
-whoami_router = APIRouter(prefix="/api/v1", tags=["people"])
+    changed = await people.change_preferences(home.people, caller, user_id, body.changes())
+    return schemas.PreferencesAnswer.of(changed)
 
 
 class WhoamiAnswer(BaseModel):
@@ -103,7 +92,7 @@ class WhoamiAnswer(BaseModel):
     default_user: str = Field(description="Whose a thread is that an operator opens without naming a user.")
 
 
-@whoami_router.get("/whoami", responses=documented())
+@router.get("/whoami", responses=documented())
 async def whoami(caller: Calling) -> WhoamiAnswer:
     """The space and the user that requests like this one stand for."""
     return WhoamiAnswer(space=caller.space, user_id=caller.user_id, default_user=DEFAULT_USER)

@@ -1,18 +1,13 @@
-"""Threads and their turns."""
+"""Threads, their turns and their images."""
 
 import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from recollect.domain.model import ThreadCursor, Turn
-from recollect.entrypoints.http.answers import (
-    ForgetAnswer,
-    ThreadAnswer,
-    ThreadsAnswer,
-    TurnAnswer,
-    TurnsAnswer,
-)
+from recollect.domain.images import media_type
+from recollect.domain.model import Thread, ThreadCursor, Turn
+from recollect.entrypoints.http import answers
 from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
@@ -26,14 +21,30 @@ router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
 PAGE = 100
 MOST = 2**62
 """More than any thread has, and little enough for the journal to count with."""
+_IMAGE_HEADERS = {
+    # A picture and nothing else: what is no picture at all is not guessed at, and nothing in it runs.
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # What is forgotten is not kept by a browser either.
+    "Cache-Control": "no-store",
+}
+_PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The image.",
+        "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 
 @router.post("", status_code=201, responses=documented(409, 404))
-async def create_thread(home: Home, caller: Calling, body: ThreadBody, request: Request) -> ThreadAnswer:
+async def create_thread(
+    home: Home, caller: Calling, body: ThreadBody, request: Request
+) -> answers.ThreadAnswer:
     """Open a thread for a user."""
     thread = await threads.create_thread(home.THREADS, home.clock, caller, body.new_thread(), home.people)
     note(request, thread=thread.thread_id, user=thread.user_id)
-    return ThreadAnswer.of(thread)
+    return answers.ThreadAnswer.of(thread)
 
 
 @router.get("", responses=documented(404), response_model_exclude_unset=True)
@@ -50,7 +61,7 @@ async def list_threads(
     title: Annotated[
         Title | None, Query(description="With `order=recent`: only those whose title holds this.")
     ] = None,
-) -> ThreadsAnswer:
+) -> answers.ThreadsAnswer:
     """A user's threads."""
     if order == "recent":
         found = await threads.recent_threads(home.THREADS, caller, user_id, title or None, limit + 1, after)
@@ -58,46 +69,45 @@ async def list_threads(
         raise InvalidInput("title: goes with order=recent alone", field="title")
     else:
         found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after)
-    page = [ThreadAnswer.of(thread) for thread in found[:limit]]
-    if len(found) > limit:
-        last = found[limit - 1]
-        return ThreadsAnswer(
-            threads=page, next=ThreadCursor.of(last).as_text() if order == "recent" else last.thread_id
-        )
-    return ThreadsAnswer(threads=page)
+
+    def mark(last: Thread) -> str:
+        return ThreadCursor.of(last).as_text() if order == "recent" else last.thread_id
+
+    page = [answers.ThreadAnswer.of(thread) for thread in found[:limit]]
+    return answers.ThreadsAnswer(threads=page, **answers.next_page(found, limit, mark))
 
 
 @router.get("/{thread_id}", responses=documented(404))
 async def get_thread(
     home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
-) -> ThreadAnswer:
-    return ThreadAnswer.of(await threads.owned_thread(home.THREADS, caller, thread_id, user_id))
+) -> answers.ThreadAnswer:
+    return answers.ThreadAnswer.of(await threads.owned_thread(home.THREADS, caller, thread_id, user_id))
 
 
 @router.patch("/{thread_id}", responses=documented(404))
 async def update_thread(
     home: Home, caller: Calling, thread_id: PathId, body: ThreadChanges, request: Request
-) -> ThreadAnswer:
+) -> answers.ThreadAnswer:
     """Change title, tags, preset, backend or the pin; what is not named stays."""
     note(request, user=body.user_id)
     changed = await threads.update_thread(
         home.THREADS, caller, thread_id, body.user_id, body.changes(), home.people
     )
-    return ThreadAnswer.of(changed)
+    return answers.ThreadAnswer.of(changed)
 
 
 @router.delete("/{thread_id}", responses=documented(404))
 async def delete_thread(
     home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
-) -> ForgetAnswer:
+) -> answers.ForgetAnswer:
     """Forget a thread and all of its turns. A text-free tombstone of each message stays."""
     count = await forget.delete_thread(home.THREADS, caller, thread_id, user_id)
-    return ForgetAnswer(thread_id=thread_id, forgotten=count)
+    return answers.ForgetAnswer(thread_id=thread_id, forgotten=count)
 
 
 @router.get(
     "/{thread_id}/turns",
-    response_model=TurnsAnswer,
+    response_model=answers.TurnsAnswer,
     responses=documented(404),
     response_model_exclude_unset=True,
 )
@@ -117,7 +127,7 @@ async def get_turns(
     receipts: Annotated[
         bool, Query(description="With what was sent for each answer, and what came of it.")
     ] = False,
-) -> TurnsAnswer | Response:
+) -> answers.TurnsAnswer | Response:
     """The newest turns, or those before, after or around one; oldest first."""
     if sum(place is not None for place in (before, after, around)) > 1:
         raise InvalidInput("before, after, around: only one of them can be given", field="around")
@@ -149,23 +159,25 @@ def _marks(stretch: Stretch) -> dict[str, Any]:
 
 def _rendered(turns: list[Turn], extra: dict[str, Any]) -> Response:
     """There may be very many: made into JSON off the event loop."""
-    answer = TurnsAnswer(turns=[TurnAnswer.of(turn) for turn in turns], **extra)
+    answer = answers.TurnsAnswer(turns=[answers.TurnAnswer.of(turn) for turn in turns], **extra)
     return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
 
 @router.get("/{thread_id}/turns/{turn_id}", responses=documented(404))
 async def get_turn(
     home: Home, caller: Calling, thread_id: PathId, turn_id: PathId, user_id: UserQuery = None
-) -> TurnAnswer:
-    return TurnAnswer.of(await threads.get_turn(home.THREADS, caller, thread_id, user_id, turn_id))
+) -> answers.TurnAnswer:
+    return answers.TurnAnswer.of(await threads.get_turn(home.THREADS, caller, thread_id, user_id, turn_id))
 
 
 @router.post(
-    "/{thread_id}/turns", status_code=201, responses={**documented(404, 409), 200: {"model": TurnAnswer}}
+    "/{thread_id}/turns",
+    status_code=201,
+    responses={**documented(404, 409), 200: {"model": answers.TurnAnswer}},
 )
 async def add_turn(
     home: Home, caller: Calling, thread_id: OpenedId, body: TurnBody, request: Request, response: Response
-) -> TurnAnswer:
+) -> answers.TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
     stored, new = await add_turn_with_images(
         home.THREADS, home.images, caller, thread_id, body.user_id, body.new_turn(home.clock())
@@ -174,4 +186,13 @@ async def add_turn(
     home.metrics.observe_messages(["accepted" if new else "duplicate"])
     if not new:
         response.status_code = 200
-    return TurnAnswer.of(stored)
+    return answers.TurnAnswer.of(stored)
+
+
+@router.get("/{thread_id}/images/{name}", response_class=Response, responses={**documented(404), **_PICTURE})
+async def get_image(
+    home: Home, caller: Calling, thread_id: PathId, name: PathId, user_id: UserQuery = None
+) -> Response:
+    """An image of a thread's owner: `name` is what stands after `vault:images/` in a part."""
+    content = await home.images.shown(home.THREADS, caller, thread_id, user_id, name)
+    return Response(content, headers=_IMAGE_HEADERS, media_type=media_type(name))
