@@ -5,9 +5,17 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
-from recollect.domain.boundary_prompt import PROMPT_TURNS
+from recollect.domain.extraction.answer import list_of, strict_object
 from recollect.domain.extraction.answer_json import find_object
-from recollect.domain.model import Turn
+from recollect.domain.extraction.prompts import (
+    PROMPT_CHARS,
+    PROMPT_TURNS,
+    moment_of,
+    numbered_lines,
+    quoted_sender,
+)
+from recollect.domain.llm import DATA_LINE
+from recollect.domain.model import JsonObject, Turn
 from recollect.domain.recall.words import words_asked_for, words_in
 
 _ENOUGH_SAID = 20
@@ -111,6 +119,40 @@ def parse_answer(text: str) -> BoundaryAnswer:
             raise ValueError(f"{name!r} is not {kind}")
     reasoning = answer["reasoning"].encode("utf-8", "replace").decode()
     return BoundaryAnswer(reasoning, answer["boundaries"], answer["should_wait"])
+
+
+# Bounded: a very small model finds no end by itself, and a sentence is all that is wanted.
+ANSWER_SCHEMA = strict_object(
+    reasoning={"type": "string", "maxLength": 200},
+    boundaries=list_of({"type": "integer"}, PROMPT_TURNS),
+    should_wait={"type": "boolean"},
+)
+_INSTRUCTIONS = """\
+You divide a conversation into episodes: stretches of messages about one matter.
+The messages are numbered from 1. Name the number of each message that ends an episode: the last message \
+before the talk turns to another matter or starts anew after a long pause.
+A question and its answer, and a tool call and its results, belong to one episode. A follow-up question is \
+not a new matter. If in doubt, do not divide.
+Do not end an episode at the last message unless its matter is plainly finished. If you cannot tell yet, \
+set should_wait to true and leave boundaries empty.
+Answer with one JSON object and nothing else:
+{"reasoning": "one short sentence", "boundaries": [message numbers], "should_wait": true or false}"""
+
+
+def boundary_prompt(turns: Sequence[Turn]) -> list[JsonObject]:
+    """The messages to send: the task, and the first `PROMPT_TURNS` turns, quoted one to a line.
+
+    Taken together they hold `PROMPT_CHARS` characters at most; long turns are cut short before short ones.
+    """
+    lines = numbered_lines(turns, PROMPT_CHARS - len(_INSTRUCTIONS) - len(DATA_LINE), _head)
+    return [
+        {"role": "system", "content": _INSTRUCTIONS},
+        {"role": "user", "content": "\n".join([DATA_LINE, *lines])},
+    ]
+
+
+def _head(number: int, turn: Turn) -> str:
+    return f"[{number}] {moment_of(turn.timestamp):%Y-%m-%dT%H:%M:%SZ} {quoted_sender(turn)}"
 
 
 class _OpenCell:

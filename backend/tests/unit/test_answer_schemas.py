@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.domain import boundary_prompt
+from recollect.domain import boundary
 from recollect.domain.extraction import answer, case
 from recollect.domain.extraction import skill_making as skill_model
 from recollect.domain.model import JsonObject
 
 SCHEMAS = {
-    "boundaries": boundary_prompt.ANSWER_SCHEMA,
+    "boundaries": boundary.ANSWER_SCHEMA,
     "memcell": answer.ANSWER_SCHEMA,
     "case": case.CASE_SCHEMA,
     "skill": skill_model.SKILL_SCHEMA,
@@ -31,4 +31,4 @@ def test_every_list_in_an_answer_has_an_end(name: str) -> None:
 
 
 def test_the_reasoning_about_boundaries_is_a_sentence() -> None:
-    assert boundary_prompt.ANSWER_SCHEMA["properties"]["reasoning"]["maxLength"] <= 200
+    assert boundary.ANSWER_SCHEMA["properties"]["reasoning"]["maxLength"] <= 200

@@ -13,13 +13,14 @@ from recollect.domain.boundary import (
     BoundaryAnswer,
     BoundaryRules,
     Cut,
+    boundary_prompt,
     close_all,
     cuts_by_answer,
     cuts_by_rules,
     memcell_id,
     parse_answer,
 )
-from recollect.domain.boundary_prompt import PROMPT_CHARS, PROMPT_TURNS, boundary_prompt
+from recollect.domain.extraction.prompts import PROMPT_CHARS, PROMPT_TURNS
 from recollect.domain.model import Role, Turn
 
 NOON = 1_778_241_600_000
@@ -364,8 +365,8 @@ def test_the_prompt_numbers_each_message_with_its_time_sender_and_words() -> Non
     system, user = boundary_prompt([turn("hi"), turn("", role="assistant", calls=["search"])])
     assert (system["role"], user["role"]) == ("system", "user")
     assert user["content"].splitlines()[1:] == [
-        '[1] 2026-05-08T12:00:00Z user "ann": "hi"',
-        '[2] 2026-05-08T12:00:00Z assistant "ann": "(calls search)"',
+        '[1] 2026-05-08T12:00:00Z "ann" user: "hi"',
+        '[2] 2026-05-08T12:00:00Z "ann" assistant: "(calls search)"',
     ]
 
 
