@@ -172,13 +172,6 @@ def day_of_path(path: str) -> str | None:
     return found[1] if found else None
 
 
-def source_link(owner: str, thread_folder: str, part: int, turn_id: str) -> str:
-    """A link to a turn: within the owner's folder, or for an agent's entry within the space."""
-    space, _, _ = owner.partition("/")
-    near = f"{owner}/" if thread_folder.startswith(f"{owner}/") else f"{space}/"
-    return f"{thread_folder.removeprefix(near)}/{part:04d}#^{turn_id}"
-
-
 def linked_turn(owner: str, link: str) -> tuple[str, str] | None:
     """The thread's folder and the turn that a link leads to; None for one that leads elsewhere."""
     target, found, turn_id = link.rpartition("#^")

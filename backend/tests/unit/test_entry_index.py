@@ -9,7 +9,6 @@ from recollect.domain.access import Caller
 from recollect.domain.identity import text_digest
 from recollect.domain.markdown.entry_file import EntryFile, render_entries
 from recollect.domain.model import Entry, Note
-from recollect.domain.paths import source_link
 from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rows import IndexRow
 from recollect.service.recall.search import Found, Search
@@ -23,7 +22,7 @@ NEXT_DAY = f"{OWNER}/facts/2026-05-09.md"
 
 
 def fact(name: str, text: str, *numbers: int, **extra: str) -> Entry:
-    links = tuple(source_link(OWNER, f"{OWNER}/threads/t1", 1, f"t-{number}") for number in numbers)
+    links = tuple(f"threads/t1/0001#^t-{number}" for number in numbers)
     return Entry(name, text, text, START, links, "facts, rules", extra)
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from recollect.domain.markdown.entry_file import EntryFile, render_entries
 from recollect.domain.model import Entry, Note, Thread, Turn
-from recollect.domain.paths import source_link
 from recollect.domain.recall.rows import file_rows, source_of, turn_row
 
 OWNER = "default/users/ann"
@@ -18,7 +17,7 @@ MOVE = Entry(
     "Marta moved to Porto.",
     "Marta moved to Porto.",
     WHEN,
-    (source_link(OWNER, f"{OWNER}/threads/t1", 1, "t-12"),),
+    ("threads/t1/0001#^t-12",),
     "facts, rules",
     {"subject": "Marta"},
 )
