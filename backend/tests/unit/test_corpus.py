@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.recall.corpus import HEAD_WORDS, Corpus
-from recollect.domain.recall.corpus_view import SESSION_GAP_MS, View, neighbourhood
+from recollect.domain.recall.corpus_view import SESSION_GAP_MS, Content, View, neighbourhood
 from recollect.domain.recall.query import Query, read_query
 from recollect.domain.recall.rank import Floats, score
 from recollect.domain.recall.rows import IndexRow, Vectors, words_of
@@ -158,7 +158,9 @@ def test_a_row_that_is_linked_while_surroundings_are_made_is_not_among_them() ->
     after = np.array([1, 2, -1], np.int32).view(_Linked)
     before = np.array([-1, 0, 1], np.int32)
     lengths, flags = np.ones(rows, np.int32), np.zeros(rows, np.bool_)
-    made = neighbourhood(before, after, lengths, lengths, flags, flags, flags, np.zeros(rows, np.int32))
+    content = Content(rows, rows, ~flags, [], before, after, np.zeros(0))
+    view = View(content, flags, flags, {})
+    made = neighbourhood(view, lengths, lengths, flags, flags, flags, np.zeros(rows, np.int32))
     assert [step.tolist() for step, _ in made.steps[1::2]][:2] == [[1, 2, -1], [2, -1, -1]]
 
 
