@@ -22,7 +22,7 @@ def current_datetime_context_message(now: int, time_zone: str | None = None) -> 
     zone = ZoneInfo(time_zone) if time_zone is not None and is_time_zone(time_zone) else UTC
     moment = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone)
     name = "UTC" if zone is UTC else f"{time_zone}, UTC{moment:%z}"
-    clock = f"Current date and time: {_DAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M} ({name})"
+    clock = f"Current date and time: {WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M} ({name})"
     return {"role": "user", "content": clock}
 
 
@@ -36,7 +36,7 @@ def is_time_zone(name: str) -> bool:
 
 
 # Not by strftime: its names follow the machine's locale.
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 _KNOWN_AS = {

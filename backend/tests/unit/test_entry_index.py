@@ -7,7 +7,7 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import text_digest
-from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, Note
 from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rows import IndexRow
@@ -46,7 +46,7 @@ class Remembering(House):
         self.store.put = counted  # type: ignore[method-assign]
 
     async def write_entries(self, path: str, *entries: Entry) -> None:
-        text = render_entries(EntryFile("facts", "users/ann", entries))
+        text = render_entries("facts", "users/ann", entries)
         self.vault.files[path] = text
         await self.notes.seen(Note(path, OWNER, text_digest(text), START))
         self.indexer.notes_changed([OWNER])
@@ -147,7 +147,7 @@ async def test_what_a_kill_left_without_a_vector_is_embedded(house: Remembering)
         raise KeyboardInterrupt
 
     house.store.set_vectors = killed  # type: ignore[assignment]
-    text = render_entries(EntryFile("facts", "users/ann", (changed,)))
+    text = render_entries("facts", "users/ann", (changed,))
     house.vault.files[DAY] = text
     await house.notes.seen(Note(DAY, OWNER, text_digest(text), START))
     words = house.reindexer.words

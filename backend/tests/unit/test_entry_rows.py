@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, Note, Thread, Turn
 from recollect.domain.recall.rows import file_rows, source_of, turn_row
 
@@ -28,7 +28,7 @@ def rows(*entries: Entry, note: Note = FILE) -> list[tuple[str, str]]:
 
 
 def text_of(*entries: Entry) -> str:
-    return render_entries(EntryFile("facts", "users/ann", entries))
+    return render_entries("facts", "users/ann", entries)
 
 
 def test_an_entry_is_a_row_that_says_whom_it_is_about_and_where_it_came_from() -> None:

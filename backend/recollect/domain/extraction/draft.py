@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recollect.domain.entries.entry import Source
 from recollect.domain.model import Thread, Turn
 from recollect.domain.paths import file_name
 
@@ -117,9 +116,6 @@ class StoredCell:
     def text(self, user_name: str, time_zone: str | None) -> CellText:
         """For extraction."""
         return CellText(self.thread.user_id, self.turns, user_name, time_zone or "UTC", self.recalled)
-
-    def source(self, turn_id: str) -> Source:
-        return Source(self.thread.thread_id, turn_id)
 
     def link(self, turn_id: str, *, from_space: bool = False) -> str:
         """To the turn in its transcript, from the owner's folder, or from the folder of the space."""

@@ -11,16 +11,11 @@ from zoneinfo import ZoneInfo
 from recollect.domain.extraction.draft import ATTRIBUTES, CellText
 from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines
 from recollect.domain.model import MAX_TIMESTAMP, JsonObject, Turn
+from recollect.domain.prompt import WEEKDAYS, is_time_zone
 
 
 def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # Unknown; no name at all; a folder of names, such as Europe.
-        return UTC
-
-
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    return ZoneInfo(name) if is_time_zone(name) else UTC
 
 
 def day_of(milliseconds: int, time_zone: str) -> date:
@@ -43,7 +38,7 @@ def day_begins(day: date, time_zone: str) -> int:
 
 def day_in_words(day: date) -> str:
     """`Friday, 2026-05-08`: with the weekday, from which "last Monday" can be told."""
-    return f"{_WEEKDAYS[day.weekday()]}, {day.isoformat()}"
+    return f"{WEEKDAYS[day.weekday()]}, {day.isoformat()}"
 
 
 def moment_of(milliseconds: int) -> datetime:

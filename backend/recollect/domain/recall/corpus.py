@@ -170,7 +170,7 @@ class Corpus:
         known, moment = self._centre, (view.size, number, view.content.revision)
         if known is None or known[0] != moment:
             averaged = int((view.embedded & ~view.is_entry).sum())
-            mean = (view.vector_sum / (averaged + _FEW)).astype(np.float32)
+            mean = (view.content.vector_sum / (averaged + _FEW)).astype(np.float32)
             known = self._centre = (moment, mean, self.vectors[: view.size] @ mean)
         return known[1], known[2]
 

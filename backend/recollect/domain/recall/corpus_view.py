@@ -252,11 +252,6 @@ class View:
         return self.content.size
 
     @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return self.content.count
-
-    @property
     def is_full(self) -> bool:
         """Whether every place holds a turn or a note."""
         return self.content.count == self.content.size and not self.is_entry.any()
@@ -277,10 +272,6 @@ class View:
     @property
     def before(self) -> Places:
         return self.content.before[: self.content.size]
-
-    @property
-    def vector_sum(self) -> npt.NDArray[np.float64]:
-        return self.content.vector_sum
 
     @property
     def rows(self) -> list[IndexRow]:

@@ -50,11 +50,6 @@ def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats
     return gained
 
 
-def standing(corpus: Corpus, view: View, values: Floats) -> Floats:
-    """What an entry gets of the best turn that it came from: who said it, and what stands around it."""
-    return corpus.citations(view).best_of_turns(values)
-
-
 def validity(
     corpus: Corpus, view: View, spans: Sequence[Span], now: int | None, held: float, superseded: float
 ) -> Floats:
