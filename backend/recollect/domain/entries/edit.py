@@ -102,9 +102,11 @@ class Version:
 
 def versions(known: KnownEntry, history: Sequence[EntryVersion]) -> list[Version]:
     """Oldest first, the one in force last."""
+    stages: list[EntryVersion | KnownEntry] = [*history, known]
+    changes: list[EntryVersion | None] = [None, *history]
     return [
         Version(each.revision, each.entry, *((made_by.actor, made_by.cause, made_by.at) if made_by else ()))
-        for each, made_by in zip([*history, known], [None, *history], strict=True)
+        for each, made_by in zip(stages, changes, strict=True)
         if each.entry is not None
     ]
 
