@@ -8,7 +8,7 @@ import pytest
 
 from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry, Source
 from recollect.domain.job import ENTRIES, Job, Unfinished
-from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, NewTurn
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.jobs import SqlJobStore
@@ -36,7 +36,7 @@ def fact(number: int, text: str | None = None, when: int | None = None) -> Known
 
 
 def rendered(*entries: Entry) -> str:
-    return render_entries(EntryFile(FACTS, "users/ann", entries))
+    return render_entries(FACTS, "users/ann", entries)
 
 
 class Died(Exception):

@@ -2,15 +2,26 @@
 
 import hashlib
 import json
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from itertools import pairwise
 
-from recollect.domain.boundary_prompt import PROMPT_TURNS
+from recollect.domain.extraction.answer import list_of, strict_object
 from recollect.domain.extraction.answer_json import find_object
-from recollect.domain.model import Turn
+from recollect.domain.extraction.prompts import (
+    PROMPT_CHARS,
+    PROMPT_TURNS,
+    moment_of,
+    numbered_lines,
+    quoted_sender,
+)
+from recollect.domain.llm import DATA_LINE
+from recollect.domain.model import JsonObject, Turn
+from recollect.domain.recall.words import words_asked_for, words_in
+
+_ENOUGH_SAID = 20
+"""The least weight of a message that can start a topic: a shorter one may be a follow-up."""
+_KNOWN_SHARE = 0.25
+"""A message with a smaller share of known words starts a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,40 @@ def parse_answer(text: str) -> BoundaryAnswer:
     return BoundaryAnswer(reasoning, answer["boundaries"], answer["should_wait"])
 
 
+# Bounded: a very small model finds no end by itself, and a sentence is all that is wanted.
+ANSWER_SCHEMA = strict_object(
+    reasoning={"type": "string", "maxLength": 200},
+    boundaries=list_of({"type": "integer"}, PROMPT_TURNS),
+    should_wait={"type": "boolean"},
+)
+_INSTRUCTIONS = """\
+You divide a conversation into episodes: stretches of messages about one matter.
+The messages are numbered from 1. Name the number of each message that ends an episode: the last message \
+before the talk turns to another matter or starts anew after a long pause.
+A question and its answer, and a tool call and its results, belong to one episode. A follow-up question is \
+not a new matter. If in doubt, do not divide.
+Do not end an episode at the last message unless its matter is plainly finished. If you cannot tell yet, \
+set should_wait to true and leave boundaries empty.
+Answer with one JSON object and nothing else:
+{"reasoning": "one short sentence", "boundaries": [message numbers], "should_wait": true or false}"""
+
+
+def boundary_prompt(turns: Sequence[Turn]) -> list[JsonObject]:
+    """The messages to send: the task, and the first `PROMPT_TURNS` turns, quoted one to a line.
+
+    Taken together they hold `PROMPT_CHARS` characters at most; long turns are cut short before short ones.
+    """
+    lines = numbered_lines(turns, PROMPT_CHARS - len(_INSTRUCTIONS) - len(DATA_LINE), _head)
+    return [
+        {"role": "system", "content": _INSTRUCTIONS},
+        {"role": "user", "content": "\n".join([DATA_LINE, *lines])},
+    ]
+
+
+def _head(number: int, turn: Turn) -> str:
+    return f"[{number}] {moment_of(turn.timestamp):%Y-%m-%dT%H:%M:%SZ} {quoted_sender(turn)}"
+
+
 class _OpenCell:
     """The turns since the last cut."""
 
@@ -117,12 +162,12 @@ class _OpenCell:
         self._rules = rules
         self._turns: list[Turn] = []
         self._chars = 0
-        self._terms: set[str] = set()
-        self._terms_unread: list[Turn] = []
+        self._words: set[str] = set()
+        self._words_unread: list[Turn] = []
 
     def add(self, turn: Turn) -> None:
         self._turns.append(turn)
-        self._terms_unread.append(turn)
+        self._words_unread.append(turn)
         self._chars += _size(turn)
 
     def ends_before(self, turn: Turn) -> str | None:
@@ -149,20 +194,19 @@ class _OpenCell:
     def _is_left_by(self, turn: Turn) -> bool:
         if turn.role != "user" or len(self._turns) < self._rules.min_topic_turns:
             return False
-        if _TOPIC_MARKER.match(turn.content):
-            return True
-        words, pairs = _content_terms(turn.content)
-        if 2 * len(words) + len(pairs) < _ENOUGH_HALF_WORDS or _is_follow_up(turn.content):
+        weights = {word: _weight(word) for word in words_asked_for(turn.content)}
+        said = sum(weights.values())
+        if said < _ENOUGH_SAID:
             return False
-        return not self._shares_any(words | pairs)
+        while self._words_unread:
+            self._words.update(words_in(self._words_unread.pop().content))
+        known = sum(weight for word, weight in weights.items() if word in self._words)
+        return known < _KNOWN_SHARE * said
 
-    def _shares_any(self, terms: set[str]) -> bool:
-        """Reads the newest turns first, and no more than the answer takes."""
-        while self._terms.isdisjoint(terms):
-            if not self._terms_unread:
-                return False
-            self._terms.update(*_content_terms(self._terms_unread.pop().content))
-        return True
+
+def _weight(word: str) -> int:
+    """Long words tell topics apart; short ones stand in every text, whatever the language."""
+    return max(1, len(word) - 2)
 
 
 def _size(turn: Turn) -> int:
@@ -221,85 +265,3 @@ _ANSWER_FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "boundaries": ("a list of integers", _are_integers),
     "should_wait": ("true or false", lambda value: isinstance(value, bool)),
 }
-
-
-# Topic shift. Scripts that put no space between words, and Korean, whose particles cling to them, are
-# compared by pairs of characters; all else by words, cut to a stem.
-
-_ENOUGH_HALF_WORDS = 6
-_FOLLOW_UP_CHARS = 80
-_STEM_CHARS = 5
-
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-    "\uf900-\ufaff\U00020000-\U0003134f"
-)
-_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u0670\u0900-\u0963\u0966-\u0dff"
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
-_RUN = re.compile(rf"([{_UNSPACED}]+)|((?:[^\W_{_UNSPACED}][{_MARKS}]*)+)")
-_CHINESE_STOP = frozenset(
-    "的了是我你您他她它們们在有和与與也都就不这這那哪呢吗嗎吧啊呀哦嗯么麼什怎着著过過把被给給对對很还還要会會能想请請一个個"
-)
-_CHINESE_STOP_PAIRS = """
-    可以 为何 為何 如何 多少 关于 關於 告诉 告訴 知道 觉得 覺得 帮忙 幫忙 里面 裡面 时候 時候
-"""
-_ENGLISH_STOP = """
-    a about after again all also am an and any are as at be because been before being best better but by can
-    come could day did didn do does doesn doing don each even ever every few find first for from get give go
-    going good got great had has hasn have haven having he hello help her here hers hey hi him his how i if in
-    into is isn it its just keep kind know last let like little ll long look lot made make many may maybe me
-    mean might mine more most much must my need never new next no not now of off oh ok okay on once one only or
-    other our out over own people please put quite re really right said same say see she should shouldn since so
-    some someone something sorry still such sure take tell than thank thanks that the their them then there these
-    they thing things think this those though through time to today too try two under until up us use using ve
-    very want was wasn way we well were weren what when where which while who whom whose why will with without
-    won would wouldn yeah yes yet you your
-"""
-_TOPIC_MARKER = re.compile(
-    r"""\W* (?:(?:oh|ok|okay|so|well|anyway|anyways|对了|哦|嗯)\b\W*)?
-    (?: (?: by\ the\ way | btw | (?:changing|to\ change|let'?s\ change)\ (?:the\ )?(?:subject|topic)
-          | (?:change|switch)\ of\ (?:subject|topic) | on\ (?:another|a\ different)\ (?:note|subject|topic)
-          | (?:new|different|another)\ (?:subject|topic) | off[\ -]topic | switching\ (?:gears|topics)
-          | (?:completely\ |totally\ )?unrelated ) \b
-      | 顺便 | 順便 | 换个话题 | 換個話題 | 换一个话题 | 题外话 | 題外話 | 说点别的 | 說點別的 )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_FOLLOW_UP = re.compile(
-    r"""\W* (?:
-        (?: and|but|or|so|then|also|plus|why|again|same|ok|okay|yes|yeah|no|thanks|thank\ you
-          | (?:what|how)\ about | what\ (?:if|else) | how\ come ) \b
-      | (?: \w+\W+ ){0,3}
-        (?: he|him|his|she|her|hers|it|its|they|them|their|theirs|this|that|these|those|there ) \b
-      | 那|还有|還有|然后|然後|所以|但是|可是|而且|为什么|為什麼|为啥|继续|繼續|好的|谢谢|謝謝|这|這|其
-      | .{0,5}(?:他|她|它|这个|這個|那个|那個|这些|這些|那些) )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
-def _is_follow_up(text: str) -> bool:
-    return len(text) <= _FOLLOW_UP_CHARS and _FOLLOW_UP.match(text) is not None
-
-
-def _content_terms(text: str) -> tuple[set[str], set[str]]:
-    """The stems of the words that carry meaning, and the character pairs of unspaced scripts."""
-    if text.isascii():
-        return _stems(_ASCII_WORD.findall(text.lower())), set()
-    runs = _RUN.findall(unicodedata.normalize("NFKC", text).casefold())
-    pairs = {
-        first + second
-        for unspaced, _ in runs
-        for first, second in pairwise(unspaced)
-        if first not in _CHINESE_STOP and second not in _CHINESE_STOP
-    }
-    return _stems(word for _, word in runs if word), pairs - _STOP
-
-
-def _stems(words: Iterable[str]) -> set[str]:
-    return {_stem(word) for word in words if len(word) > 1} - _STOP
-
-
-def _stem(word: str) -> str:
-    return word.removesuffix("s")[:_STEM_CHARS] if len(word) > 3 else word
-
-
-_STOP = frozenset([*map(_stem, _ENGLISH_STOP.split()), *_CHINESE_STOP_PAIRS.split()])

@@ -9,9 +9,10 @@ from recollect.domain.identity import turn_number
 from recollect.domain.markdown.front_matter import write_time
 
 _plain = re.compile(r"[a-z0-9](?:[a-z0-9_-]|\.(?=[a-z0-9_-])){0,63}").fullmatch
-_DEVICES = frozenset(
+DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
 )
+"""Names that no file may have on Windows."""
 _MAX_CHARACTERS = 40
 _MAX_BYTES = 120
 
@@ -22,7 +23,7 @@ def file_name(identifier: str) -> str:
     Two ids never share a name, not even where a disk ignores case or normalises Unicode: a plain name has
     no `~`, and digests differ.
     """
-    if _plain(identifier) and identifier.partition(".")[0] not in _DEVICES:
+    if _plain(identifier) and identifier.partition(".")[0] not in DEVICES:
         return identifier
     digest = hashlib.sha256(identifier.encode()).hexdigest()[:20]
     return f"{_slug(identifier) or 'id'}~{digest}"
@@ -170,13 +171,6 @@ def day_of_path(path: str) -> str | None:
     """The day whose entries a file holds; None where its name is no day."""
     found = _day_file(path.rpartition("/")[2])
     return found[1] if found else None
-
-
-def source_link(owner: str, thread_folder: str, part: int, turn_id: str) -> str:
-    """A link to a turn: within the owner's folder, or for an agent's entry within the space."""
-    space, _, _ = owner.partition("/")
-    near = f"{owner}/" if thread_folder.startswith(f"{owner}/") else f"{space}/"
-    return f"{thread_folder.removeprefix(near)}/{part:04d}#^{turn_id}"
 
 
 def linked_turn(owner: str, link: str) -> tuple[str, str] | None:

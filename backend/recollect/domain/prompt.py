@@ -15,16 +15,15 @@ from recollect.domain.recall.rows import NOTE
 
 
 def current_datetime_context_message(now: int, time_zone: str | None = None) -> JsonObject:
-    """A user-role message with the date and time; `now` is in UTC milliseconds, the zone an IANA name or UTC."""
-    return {"role": "user", "content": clock_line(now, time_zone)}
+    """A user-role message with the date and time; `now` is in UTC milliseconds, the zone an IANA name or UTC.
 
-
-def clock_line(now: int, time_zone: str | None = None) -> str:
-    """To the minute: what is finer would only cost tokens."""
+    To the minute: what is finer would only cost tokens.
+    """
     zone = ZoneInfo(time_zone) if time_zone is not None and is_time_zone(time_zone) else UTC
     moment = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone)
     name = "UTC" if zone is UTC else f"{time_zone}, UTC{moment:%z}"
-    return f"Current date and time: {_DAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M} ({name})"
+    clock = f"Current date and time: {WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M} ({name})"
+    return {"role": "user", "content": clock}
 
 
 def is_time_zone(name: str) -> bool:
@@ -37,7 +36,7 @@ def is_time_zone(name: str) -> bool:
 
 
 # Not by strftime: its names follow the machine's locale.
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 _KNOWN_AS = {

@@ -43,8 +43,6 @@ class Strategy:
 
     name: str
     on: Event
-    does: str
-    """In words, for people."""
     trigger: Trigger = Trigger()
     for_mode: Literal["chat", "agent"] = "chat"
     """Whose memory it makes: the user's, or the agent's."""
@@ -53,26 +51,12 @@ class Strategy:
 
 
 STRATEGIES: tuple[Strategy, ...] = (
-    Strategy("episode", "memcell closed", "A titled, dated narrative of each stretch of conversation."),
-    Strategy("facts", "memcell closed", "What people say about themselves, one statement each."),
-    Strategy("foresight", "memcell closed", "Plans and commitments, with the time they are about."),
-    Strategy(
-        "profile",
-        "facts changed",
-        "One page per user, of the facts that hold.",
-        Trigger(idle_seconds=2.0),
-        own_lane=True,
-    ),
-    Strategy(
-        "case", "memcell closed", "What an agent tried, with which tools, and how it ended.", for_mode="agent"
-    ),
-    Strategy(
-        "skill",
-        "case written",
-        "What worked in several like cases, as a file that agents read.",
-        for_mode="agent",
-        own_lane=True,
-    ),
+    Strategy("episode", "memcell closed"),
+    Strategy("facts", "memcell closed"),
+    Strategy("foresight", "memcell closed"),
+    Strategy("profile", "facts changed", Trigger(idle_seconds=2.0), own_lane=True),
+    Strategy("case", "memcell closed", for_mode="agent"),
+    Strategy("skill", "case written", for_mode="agent", own_lane=True),
 )
 """All there are: whoever adds one adds it here."""
 

@@ -1,6 +1,6 @@
 """Files of the vault as they were found, and what the journal knows of transcripts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recollect.domain.model import Thread, Turn
@@ -56,13 +56,8 @@ class Listing:
         """Whether a file is there, or lies where nobody can look: only what may not be there is gone."""
         if path in self.stamps:
             return True
-        return bool(self.unreadable) and any(place in self.unreadable for place in _places_of(path))
-
-
-def _places_of(path: str) -> Iterator[str]:
-    """The path itself, and every folder that it lies in."""
-    parts = path.split("/")
-    return ("/".join(parts[:number]) for number in range(len(parts), 0, -1))
+        parts = path.split("/")
+        return any("/".join(parts[:number]) in self.unreadable for number in range(len(parts), 0, -1))
 
 
 _FEWEST = 3

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from pydantic import SecretStr
 
-from recollect.domain.boundary import BoundaryAnswer, parse_answer
-from recollect.domain.boundary_prompt import ANSWER_SCHEMA, boundary_prompt
+from recollect.domain.boundary import ANSWER_SCHEMA, BoundaryAnswer, boundary_prompt, parse_answer
 from recollect.domain.job import Preempted
 from recollect.domain.model import Turn
 from recollect.infra.backends.client import HttpBackend

@@ -1,6 +1,5 @@
 """Memcells made by hand, and statements about them."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind
@@ -16,7 +15,7 @@ Said = tuple[Role, str]
 
 def cell_of(
     *said: Said | Turn,
-    recalled: Mapping[str, str] | None = None,
+    recalled: str = "",
     user_name: str = "Ann",
     time_zone: str = "Europe/Berlin",
     at: int = NOON,
@@ -26,15 +25,7 @@ def cell_of(
         each if isinstance(each, Turn) else turn_of(number, each[0], each[1], at=at + SECOND * number)
         for number, each in enumerate(said, 1)
     )
-    return CellText(
-        "c-1",
-        "ann",
-        turns,
-        user_name=user_name,
-        time_zone=time_zone,
-        recalled=recalled or {},
-        agent_id="scout",
-    )
+    return CellText("ann", turns, user_name, time_zone, recalled)
 
 
 def turn_of(number: int, role: Role, text: str, *, at: int = NOON, sender: str = "", **more: Any) -> Turn:

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.domain import boundary_prompt
+from recollect.domain import boundary
 from recollect.domain.extraction import answer, case
 from recollect.domain.extraction import skill_making as skill_model
 from recollect.domain.model import JsonObject
 
 SCHEMAS = {
-    "boundaries": boundary_prompt.ANSWER_SCHEMA,
+    "boundaries": boundary.ANSWER_SCHEMA,
     "memcell": answer.ANSWER_SCHEMA,
     "case": case.CASE_SCHEMA,
     "skill": skill_model.SKILL_SCHEMA,
@@ -30,5 +30,12 @@ def test_every_list_in_an_answer_has_an_end(name: str) -> None:
     assert all(0 < each["maxItems"] <= 80 for each in lists)
 
 
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_object_in_an_answer_has_all_of_its_fields_and_no_other(name: str) -> None:
+    objects = [part for part in parts(SCHEMAS[name]) if part["type"] == "object"]
+    assert all(each["required"] == list(each["properties"]) for each in objects)
+    assert all(each["additionalProperties"] is False for each in objects)
+
+
 def test_the_reasoning_about_boundaries_is_a_sentence() -> None:
-    assert boundary_prompt.ANSWER_SCHEMA["properties"]["reasoning"]["maxLength"] <= 200
+    assert boundary.ANSWER_SCHEMA["properties"]["reasoning"]["maxLength"] <= 200

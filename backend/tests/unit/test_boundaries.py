@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.boundary import BoundaryRules
-from recollect.domain.boundary_prompt import PROMPT_TURNS
+from recollect.domain.extraction.prompts import PROMPT_TURNS
 from recollect.domain.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
 from recollect.domain.llm import ChatCall
 from recollect.domain.model import Append, NewTurn

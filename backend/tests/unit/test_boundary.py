@@ -13,13 +13,14 @@ from recollect.domain.boundary import (
     BoundaryAnswer,
     BoundaryRules,
     Cut,
+    boundary_prompt,
     close_all,
     cuts_by_answer,
     cuts_by_rules,
     memcell_id,
     parse_answer,
 )
-from recollect.domain.boundary_prompt import PROMPT_CHARS, PROMPT_TURNS, boundary_prompt
+from recollect.domain.extraction.prompts import PROMPT_CHARS, PROMPT_TURNS
 from recollect.domain.model import Role, Turn
 
 NOON = 1_778_241_600_000
@@ -118,18 +119,12 @@ def test_a_limit_below_one_is_refused(name: str) -> None:
     ("before", "question"),
     [
         (GARDEN, "Recommend a museum in Lisbon with medieval paintings"),
-        (GARDEN, "Напомни позвонить завтра бабушке вечером"),
-        (GARDEN, "推荐几部上海导演拍摄的经典电影"),
-        (CHINESE_GARDEN, "推荐几部上海导演拍摄的经典电影"),
-        *(
-            (GARDEN, f"{marker} tomatoes")
-            for marker in (
-                "By the way", "Oh, btw", "Changing the subject:", "顺便问一下", "换个话题。", "題外話。",
-            )
-        ),
+        (GARDEN, "Напомни позвонить завтра вечером бабушке и дедушке"),
+        (GARDEN, "推荐几部上海导演拍摄的三十年代经典故事电影"),
+        (CHINESE_GARDEN, "推荐几部上海导演拍摄的三十年代经典故事电影"),
     ],
-)  # fmt: skip
-def test_no_shared_word_or_a_marker_starts_a_new_topic(before: Sequence[str], question: str) -> None:
+)
+def test_a_message_of_other_words_starts_a_new_topic(before: Sequence[str], question: str) -> None:
     assert cuts_by_rules(chat(*before, question), RULES) == [Cut(6, "topic")]
 
 
@@ -139,17 +134,14 @@ def test_no_shared_word_or_a_marker_starts_a_new_topic(before: Sequence[str], qu
         (*GARDEN, "Can a watered plant survive frost, snow and hail?"),
         (*GARDEN, "and in Paris, Lisbon or Madrid?"),
         (*GARDEN, "who are his famous painter children?"),
-        (*GARDEN, "What about museums, theatres and cinemas?"),
         (*GARDEN, "那上海导演拍摄的经典电影呢。"),
-        (*GARDEN, "Sounds wonderful!"),
         (*GARDEN, ""),
-        (*GARDEN, "btwx tomatoes"),
         (*CHINESE_GARDEN, "冬天番茄需要搬进室内温室保暖吗"),
-        (*GARDEN[:4], "By the way, recommend a museum in Lisbon with medieval paintings"),
-        (*GARDEN, "And tomatoes in winter?", "By the way, visit Lisbon for medieval paintings."),
+        (*GARDEN[:4], "Recommend a museum in Lisbon with medieval paintings"),
+        (*GARDEN, "And tomatoes in winter?", "Visit a museum in Lisbon with medieval paintings."),
     ],
 )
-def test_a_follow_up_a_shared_word_a_young_stretch_and_the_assistant_start_no_topic(
+def test_a_short_message_shared_words_a_young_stretch_and_the_assistant_start_no_topic(
     said: tuple[str, ...],
 ) -> None:
     assert cuts_by_rules(chat(*said), RULES) == []
@@ -158,7 +150,7 @@ def test_a_follow_up_a_shared_word_a_young_stretch_and_the_assistant_start_no_to
 # Whatever the turns are
 
 
-WORDS = ("tomato", "soil", "museum", "painting", "Lisbon", "and", "his", "btw", "番茄", "电影院", "顺便", "")
+WORDS = ("tomato", "soil", "museum", "painting", "Lisbon", "and", "番茄", "电影院", "")
 GAPS = (-10, 0, 1, 9, 10, 1000)
 SMALL_RULES = st.builds(
     BoundaryRules,
@@ -373,8 +365,8 @@ def test_the_prompt_numbers_each_message_with_its_time_sender_and_words() -> Non
     system, user = boundary_prompt([turn("hi"), turn("", role="assistant", calls=["search"])])
     assert (system["role"], user["role"]) == ("system", "user")
     assert user["content"].splitlines()[1:] == [
-        '[1] 2026-05-08T12:00:00Z user "ann": "hi"',
-        '[2] 2026-05-08T12:00:00Z assistant "ann": "(calls search)"',
+        '[1] 2026-05-08T12:00:00Z "ann" user: "hi"',
+        '[2] 2026-05-08T12:00:00Z "ann" assistant: "(calls search)"',
     ]
 
 

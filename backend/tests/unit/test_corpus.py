@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.recall.corpus import HEAD_WORDS, Corpus
-from recollect.domain.recall.corpus_view import SESSION_GAP_MS, View, neighbourhood
+from recollect.domain.recall.corpus_view import SESSION_GAP_MS, Content, View, neighbourhood
 from recollect.domain.recall.query import Query, read_query
 from recollect.domain.recall.rank import Floats, score
 from recollect.domain.recall.rows import IndexRow, Vectors, words_of
@@ -158,7 +158,9 @@ def test_a_row_that_is_linked_while_surroundings_are_made_is_not_among_them() ->
     after = np.array([1, 2, -1], np.int32).view(_Linked)
     before = np.array([-1, 0, 1], np.int32)
     lengths, flags = np.ones(rows, np.int32), np.zeros(rows, np.bool_)
-    made = neighbourhood(before, after, lengths, lengths, flags, flags, flags, np.zeros(rows, np.int32))
+    content = Content(rows, rows, ~flags, [], before, after, np.zeros(0))
+    view = View(content, flags, flags, {})
+    made = neighbourhood(view, lengths, lengths, flags, flags, flags, np.zeros(rows, np.int32))
     assert [step.tolist() for step, _ in made.steps[1::2]][:2] == [[1, 2, -1], [2, -1, -1]]
 
 
@@ -218,7 +220,7 @@ def test_rows_that_change_or_go_leave_nothing_behind(
             )
     kept = sorted(there.values(), key=lambda row: (row.thread_id, row.position))
     anew = corpus_of(kept, {row.row_id: vectors[row.row_id] for row in kept})
-    assert len(changed) == len(anew) == changed.view().count
+    assert len(changed) == len(anew) == changed.view().content.count
     assert {row_id: changed.rows[place] for row_id, place in changed.places.items()} == there
     assert (changed.characters, set(changed.names)) == (anew.characters, set(anew.names))
     at = [changed.places[row.row_id] for row in kept]
@@ -237,7 +239,7 @@ def test_a_view_keeps_what_goes_after_it_was_taken() -> None:
     corpus.extend([said(3, "a cat now")], ["cat"], ["t1:1", "t1:2"])
     assert [row.text for row in view.rows[: view.size]] == [f"dog {n}" for n in range(5)]
     assert all(np.array_equal(*pair) for pair in zip(before, _totals(corpus, view), strict=True))
-    assert (corpus.view().count, corpus.empty_share) == (3, 0.5)
+    assert (corpus.view().content.count, corpus.empty_share) == (3, 0.5)
 
 
 def around(rows: Sequence[IndexRow], place: int) -> list[int]:
@@ -333,7 +335,7 @@ def test_a_vector_that_comes_twice_counts_once() -> None:
     corpus = corpus_of([said(0, "a")])
     for _ in range(2):
         corpus.set_vectors(["t1:0"], unit(0, 1)[None])
-    assert corpus.view().vector_sum.tolist() == [0, 1]
+    assert corpus.view().content.vector_sum.tolist() == [0, 1]
 
 
 def test_rows_come_with_their_words() -> None:

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from recollect.domain.markdown.entry_document import read_document
-from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import MAX_TIMESTAMP, Entry
 from tests.unit.awkward_text import texts, unhurried, words
 
@@ -45,9 +45,13 @@ _entries = st.builds(
 )
 
 
+EntryFile = tuple[str, str, tuple[Entry, ...]]
+"""Kind, owner and entries."""
+
+
 def _files_of(at_least: int) -> st.SearchStrategy[EntryFile]:
     entries = st.lists(_entries, min_size=at_least, max_size=3, unique_by=lambda entry: entry.entry_id)
-    return st.builds(EntryFile, kind=words, owner=words.map("users/{}".format), entries=entries.map(tuple))
+    return st.tuples(words, words.map("users/{}".format), entries.map(tuple))
 
 
 _files = _files_of(0)
@@ -67,11 +71,10 @@ def _damaged(old: str, new: str) -> str:
 @unhurried
 @given(_files)
 def test_every_file_comes_back_exactly_with_crlf_too(file: EntryFile) -> None:
-    text = render_entries(file)
+    text = render_entries(*file)
     for written in (text, text.replace("\n", "\r\n")):
         parsed = read_document("", written)
-        found = (parsed.kind, parsed.owner, parsed.entries, parsed.problems)
-        assert found == (file.kind, file.owner, file.entries, ())
+        assert (parsed.kind, parsed.owner, parsed.entries, parsed.problems) == (*file, ())
 
 
 @settings(unhurried)
@@ -80,15 +83,13 @@ def test_damage_to_one_line_leaves_all_other_entries_intact(
     file: EntryFile, damage: str | None, data: st.DataObject
 ) -> None:
     # A line that takes the name of another entry makes a second one: nobody can say which is meant.
-    assume(not any(damage and damage.strip().endswith(f"^{entry.entry_id}") for entry in file.entries))
-    lines = render_entries(file).split("\n")
+    assume(not any(damage and damage.strip().endswith(f"^{entry.entry_id}") for entry in file[2]))
+    lines = render_entries(*file).split("\n")
     at = data.draw(st.integers(0, len(lines) - 1), label="line")
     owner = sum(line.startswith("## ") for line in lines[: at + 1]) - 1
     lines[at : at + 1] = [] if damage is None else [damage.replace("\n", " ")]
     entries = read_document("", "\n".join(lines)).entries
-    assert [
-        entry for place, entry in enumerate(file.entries) if place != owner and entry not in entries
-    ] == []
+    assert [entry for place, entry in enumerate(file[2]) if place != owner and entry not in entries] == []
 
 
 @unhurried
@@ -102,14 +103,12 @@ def test_the_sample_in_the_design_is_read() -> None:
 
 
 def test_the_sample_in_the_design_is_written_byte_for_byte() -> None:
-    assert render_entries(EntryFile("episodes", "users/ann", (MARTA,))) == DESIGN_SAMPLE
+    assert render_entries("episodes", "users/ann", (MARTA,)) == DESIGN_SAMPLE
 
 
 def test_titles_of_every_script_stand_readable() -> None:
     entry = Entry("f-1", 'Ann reads "Dune": नमस्ते, 👩‍👩‍👧 (50 %)', "", 0)
-    assert '## Ann reads "Dune": नमस्ते, 👩‍👩‍👧 (50 %) ^f-1\n' in render_entries(
-        EntryFile("facts", "users/ann", (entry,))
-    )
+    assert '## Ann reads "Dune": नमस्ते, 👩‍👩‍👧 (50 %) ^f-1\n' in render_entries("facts", "users/ann", (entry,))
 
 
 @pytest.mark.parametrize(

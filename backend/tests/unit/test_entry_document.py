@@ -12,7 +12,7 @@ from recollect.domain.markdown.entry_document import (
     section_digest,
     splice,
 )
-from recollect.domain.markdown.entry_file import EntryFile, render_entries, render_entry
+from recollect.domain.markdown.entry_file import render_entries, render_entry
 from recollect.domain.markdown.front_matter import Problem
 from recollect.domain.model import MAX_TIMESTAMP, Entry
 from tests.unit.awkward_text import texts, unhurried, words
@@ -31,7 +31,7 @@ def read_entry_file(path: str, text: str) -> tuple[tuple[Entry, ...], tuple[Prob
 
 
 def written(*entries: Entry) -> str:
-    return render_entries(EntryFile(KIND, OWNER, entries))
+    return render_entries(KIND, OWNER, entries)
 
 
 def spliced(text: str | None, *entries: Entry, gone: tuple[str, ...] = ()) -> str:
@@ -73,7 +73,7 @@ def _interleaved(entries: list[Entry], foreign: list[list[str]]) -> str:
 def test_without_a_file_there_is_one_of_exactly_these_entries(entries: list[Entry]) -> None:
     text = spliced(None, *entries)
     ordered = tuple(sorted(entries, key=lambda entry: (entry.when, entry.entry_id)))
-    assert text == render_entries(EntryFile(KIND, OWNER, ordered))
+    assert text == render_entries(KIND, OWNER, ordered)
     assert spliced("", *entries) == text
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import text_digest
-from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, Note
-from recollect.domain.paths import source_link
 from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rows import IndexRow
 from recollect.service.recall.search import Found, Search
@@ -23,7 +22,7 @@ NEXT_DAY = f"{OWNER}/facts/2026-05-09.md"
 
 
 def fact(name: str, text: str, *numbers: int, **extra: str) -> Entry:
-    links = tuple(source_link(OWNER, f"{OWNER}/threads/t1", 1, f"t-{number}") for number in numbers)
+    links = tuple(f"threads/t1/0001#^t-{number}" for number in numbers)
     return Entry(name, text, text, START, links, "facts, rules", extra)
 
 
@@ -47,7 +46,7 @@ class Remembering(House):
         self.store.put = counted  # type: ignore[method-assign]
 
     async def write_entries(self, path: str, *entries: Entry) -> None:
-        text = render_entries(EntryFile("facts", "users/ann", entries))
+        text = render_entries("facts", "users/ann", entries)
         self.vault.files[path] = text
         await self.notes.seen(Note(path, OWNER, text_digest(text), START))
         self.indexer.notes_changed([OWNER])
@@ -148,7 +147,7 @@ async def test_what_a_kill_left_without_a_vector_is_embedded(house: Remembering)
         raise KeyboardInterrupt
 
     house.store.set_vectors = killed  # type: ignore[assignment]
-    text = render_entries(EntryFile("facts", "users/ann", (changed,)))
+    text = render_entries("facts", "users/ann", (changed,))
     house.vault.files[DAY] = text
     await house.notes.seen(Note(DAY, OWNER, text_digest(text), START))
     words = house.reindexer.words

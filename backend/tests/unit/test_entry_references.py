@@ -4,7 +4,7 @@ import pytest
 
 from recollect.domain.entries.links import linkable
 from recollect.domain.markdown.entry_document import read_document, section_digest, splice
-from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry
 
 OWNER = "users/ann"
@@ -35,13 +35,13 @@ def test_a_section_with_links_counts_as_what_the_journal_has() -> None:
 
 
 def test_an_id_whose_file_nobody_knows_stays_an_id() -> None:
-    text = render_entries(EntryFile("facts", OWNER, (BERLIN,)), {"fa-3": "facts/2026-07-07"})
+    text = render_entries("facts", OWNER, (BERLIN,), {"fa-3": "facts/2026-07-07"})
     assert "\n- superseded_by: fa-2\n" in text
 
 
 def test_several_are_several_links() -> None:
     several = Entry("fa-9", "Both.", "Both.", 0, extra={"supersedes": "fa-2 fa-3"})
-    text = render_entries(EntryFile("facts", OWNER, (several,)), LINKS)
+    text = render_entries("facts", OWNER, (several,), LINKS)
     assert "- supersedes: [[facts/2026-07-07#^fa-2]] [[facts/2026-07-07-2#^fa-3]]\n" in text
     assert read_document(PATH, text).entries == (several,)
 
@@ -49,7 +49,7 @@ def test_several_are_several_links() -> None:
 @pytest.mark.parametrize("words", ["fa-2, says Ann", "see fa-2!"])
 def test_a_persons_words_in_the_place_of_ids_stay_theirs(words: str) -> None:
     entry = Entry("fa-9", "Both.", "Both.", 0, extra={"superseded_by": words})
-    text = render_entries(EntryFile("facts", OWNER, (entry,)), LINKS)
+    text = render_entries("facts", OWNER, (entry,), LINKS)
     assert read_document(PATH, text).entries == (entry,)
 
 

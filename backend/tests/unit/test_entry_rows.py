@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.markdown.entry_file import EntryFile, render_entries
+from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, Note, Thread, Turn
-from recollect.domain.paths import source_link
 from recollect.domain.recall.rows import file_rows, source_of, turn_row
 
 OWNER = "default/users/ann"
@@ -18,7 +17,7 @@ MOVE = Entry(
     "Marta moved to Porto.",
     "Marta moved to Porto.",
     WHEN,
-    (source_link(OWNER, f"{OWNER}/threads/t1", 1, "t-12"),),
+    ("threads/t1/0001#^t-12",),
     "facts, rules",
     {"subject": "Marta"},
 )
@@ -29,7 +28,7 @@ def rows(*entries: Entry, note: Note = FILE) -> list[tuple[str, str]]:
 
 
 def text_of(*entries: Entry) -> str:
-    return render_entries(EntryFile("facts", "users/ann", entries))
+    return render_entries("facts", "users/ann", entries)
 
 
 def test_an_entry_is_a_row_that_says_whom_it_is_about_and_where_it_came_from() -> None:

@@ -195,7 +195,10 @@ def test_the_example_in_the_prompt_of_a_memcell_is_an_answer_that_would_be_kept(
 def test_the_examples_in_the_other_prompts_can_be_read() -> None:
     case = next(line for line in shipped("case").split("\n") if line.startswith("{"))
     skill = next(line for line in shipped("skill").split("\n") if line.startswith("{"))
-    assert parse_case_answer(case, WORK).drafts[0].tools == ("read_log", "delete_files")
+    case = (
+        case.replace("read_log", "clean").replace("delete_files", "clean").replace("[1, 2, 3, 4]", "[1, 2]")
+    )
+    assert parse_case_answer(case, WORK).drafts[0].tools == ("clean",)
     assert parse_skill_answer(
         skill.replace("disk_usage", "clean").replace("delete_files", "clean"), None, CASES
     )[0].steps

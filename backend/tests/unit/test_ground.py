@@ -5,9 +5,7 @@ import pytest
 from recollect.domain.extraction.ground import NO_PERSON, NO_TURN, ONLY_RECALLED, UNKNOWN_TURN
 from tests.unit.made_cells import cell_of, grounded, refusal, said, statement
 
-RECALLED = {
-    "t-2": '- 2026-05-01, fact: "Ann lives in Berlin."\n- 2026-05-01, fact: "安住在上海。"\nSummary: Marta is a nurse.'
-}
+RECALLED = '- 2026-05-01, fact: "Ann lives in Berlin."\n- 2026-05-01, fact: "安住在上海。"\nSummary: Marta is a nurse.'
 ASKED = cell_of(("user", "Where do I live?"), ("assistant", "You live in Berlin."), recalled=RECALLED)
 
 
@@ -50,7 +48,7 @@ def test_what_only_a_recalled_memory_or_a_summary_says_is_refused(fact: str) -> 
 
 
 def test_who_asks_for_something_does_not_say_it() -> None:
-    recalled = {"t-2": '- 2026-05-01, fact: "Ann\'s name is Ann."'}
+    recalled = '- 2026-05-01, fact: "Ann\'s name is Ann."'
     cell = cell_of(("user", "What is my name, Ann?"), ("assistant", "Ann."), recalled=recalled)
     assert refusal(cell, statement("Ann's name is Ann.", 1)) == ONLY_RECALLED
 

@@ -19,7 +19,6 @@ from recollect.domain.prompt import (
     answer_tokens,
     block_tokens,
     build_contextual_messages,
-    clock_line,
     common_prefix,
     current_datetime_context_message,
     half,
@@ -75,7 +74,10 @@ def test_the_clock_is_a_user_message_in_the_zone_that_is_asked_for() -> None:
     assert message["content"] == (
         "Current date and time: Saturday, 2025-11-15 14:03 (Europe/Berlin, UTC+0100)"
     )
-    assert clock_line(NOW) == "Current date and time: Saturday, 2025-11-15 13:03 (UTC)"
+    assert (
+        current_datetime_context_message(NOW)["content"]
+        == "Current date and time: Saturday, 2025-11-15 13:03 (UTC)"
+    )
 
 
 def call(name: str) -> JsonObject:

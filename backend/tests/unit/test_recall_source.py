@@ -164,9 +164,7 @@ async def test_a_memory_that_was_edited_since_comes_again_as_a_correction() -> N
     assert [(memory.text, memory.correction) for memory in recalled.memories] == [(edited.text, True)]
 
 
-@pytest.mark.parametrize(
-    "text", ["Hi!", "Thanks a lot!", "ok", "Good morning", "Where does Marta live?", "谢谢", "   "]
-)
+@pytest.mark.parametrize("text", ["Hi!", "ok", "Where does Marta live?", "谢谢", "   "])
 async def test_texts_that_tell_nothing_are_not_quoted(text: str) -> None:
     recalled = await recall(Memories(row(text)))
     assert recalled.memories == ()
@@ -207,8 +205,8 @@ async def test_only_what_is_near_enough_is_quoted(
 
 
 @pytest.mark.parametrize("before", [("", ""), EXCHANGE])
-@pytest.mark.parametrize("message", ["hello!", "thanks", "ok", "   ", "?!"])
-async def test_small_talk_costs_no_search(message: str, before: Exchange) -> None:
+@pytest.mark.parametrize("message", ["   ", "?!"])
+async def test_a_message_without_words_costs_no_search(message: str, before: Exchange) -> None:
     memories = Memories(row())
     recalled = await recall(memories, message, before=before)
     assert recalled.left_out == "there is nothing to look for in the message"

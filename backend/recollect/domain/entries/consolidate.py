@@ -51,7 +51,8 @@ def matter_of(entry: KnownEntry) -> Matter | None:
     that a person replaced by a line of the profile is about no matter, unless there can be only one value.
     """
     topic = _topic(entry) if _is_fact(entry) else None
-    if topic is None or (len(topic) > 1 and not entry.holds and _has_line_instead(entry)):
+    has_line_instead = not entry.holds and any(map(is_line_id, successor_ids(entry.entry)))
+    if topic is None or (len(topic) > 1 and has_line_instead):
         return None
     return (*subject_of(entry), *topic)
 
@@ -117,7 +118,3 @@ def _topic(entry: KnownEntry) -> tuple[str, ...] | None:
     if attribute in _SEPARATE or not names_its_value(entry.entry.text, value):
         return None
     return OPPOSITES.get(attribute, (attribute,))[0], text_key(value)
-
-
-def _has_line_instead(entry: KnownEntry) -> bool:
-    return any(map(is_line_id, successor_ids(entry.entry)))

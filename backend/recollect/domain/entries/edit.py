@@ -102,19 +102,13 @@ class Version:
 
 def versions(known: KnownEntry, history: Sequence[EntryVersion]) -> list[Version]:
     """Oldest first, the one in force last."""
-    found: list[Version] = []
-    made_by: EntryVersion | None = None
-    for past in history:
-        if past.entry is not None:
-            found.append(_version(past.revision, past.entry, made_by))
-        made_by = past
-    return [*found, _version(known.revision, known.entry, made_by)]
-
-
-def _version(revision: int, entry: Entry, made_by: EntryVersion | None) -> Version:
-    if made_by is None:
-        return Version(revision, entry)
-    return Version(revision, entry, made_by.actor, made_by.cause, made_by.at)
+    stages: list[EntryVersion | KnownEntry] = [*history, known]
+    changes: list[EntryVersion | None] = [None, *history]
+    return [
+        Version(each.revision, each.entry, *((made_by.actor, made_by.cause, made_by.at) if made_by else ()))
+        for each, made_by in zip(stages, changes, strict=True)
+        if each.entry is not None
+    ]
 
 
 def restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int | None) -> list[KnownEntry]:

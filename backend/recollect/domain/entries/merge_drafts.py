@@ -8,7 +8,7 @@ from typing import Any
 
 from recollect.domain.entries import consolidate, succession
 from recollect.domain.entries.consolidate import Matter, matter_of, same_matter
-from recollect.domain.entries.entry import Buried, KnownEntry, entry_id, is_agents
+from recollect.domain.entries.entry import Buried, KnownEntry, Source, entry_id, is_agents
 from recollect.domain.entries.profile import USER, is_replaced, is_spoken_for, with_marks_of
 from recollect.domain.extraction.draft import Draft, StoredCell
 from recollect.domain.markdown.front_matter import write_time
@@ -82,7 +82,7 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
         by=f"{origin.strategy}, {origin.by}",
         extra=_extra(draft, origin),
     )
-    sources = tuple(cell.source(turn_id) for turn_id in turn_ids)
+    sources = tuple(Source(cell.thread.thread_id, turn_id) for turn_id in turn_ids)
     return KnownEntry(
         origin.space, origin.owner, draft.kind, entry, sources, cell.memcell_id, origin.strategy
     )
@@ -129,9 +129,8 @@ def remember(new: Sequence[KnownEntry], known: Known) -> Outcome:
             if entry.entry_id not in stands or before[entry.entry_id].is_edited:
                 outcome.kept_from += not stands
                 continue
-        others = [
-            _now(each, outcome) for each in known.alike.get(draft.entry_id, ()) if each.entry_id not in before
-        ]
+        alike = known.alike.get(draft.entry_id, ())
+        others = [outcome.put.get(each.entry_id, each) for each in alike if each.entry_id not in before]
         others += [each for key, each in outcome.put.items() if key in outcome.wrote]
         words = [each for each in known.of_cell if each.is_edited]
         same = _same(entry, others)
@@ -150,10 +149,6 @@ def remember(new: Sequence[KnownEntry], known: Known) -> Outcome:
         and not (old.is_edited or old.is_pinned or is_replaced(old) or _is_shadowed(old, known))
     ]
     return outcome
-
-
-def _now(entry: KnownEntry, outcome: Outcome) -> KnownEntry:
-    return outcome.put.get(entry.entry_id, entry)
 
 
 def _is_shadowed(entry: KnownEntry, known: Known) -> bool:

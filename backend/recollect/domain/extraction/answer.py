@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, TypeVar
 
-from recollect.domain.extraction.answer_json import Found, find_object
+from recollect.domain.extraction.answer_json import find_object
 from recollect.domain.extraction.draft import ATTRIBUTES, CUT_OFF, CellText, Draft, Extraction, Kind, Refused
 from recollect.domain.extraction.prompts import called, day_begins
 from recollect.domain.model import JsonObject, Turn
@@ -55,6 +55,7 @@ ANSWER_SCHEMA: JsonObject = strict_object(
 )
 
 _FIELDS = ("title", "episode", "facts", "foresight")
+_KINDS: dict[str, Kind] = {"facts": "facts", "foresight": "foresight"}
 _numbers = re.compile(r"\d{1,6}").findall
 _iso_day = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})").match
 _controls = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -71,7 +72,7 @@ def parse_memcell_answer(text: str, cell: CellText) -> Extraction:
     found = find_object(text, _FIELDS)
     refused: list[Refused] = []
     if found.cut_off_in is not None:
-        refused.append(Refused(_kind_of(found), CUT_OFF))
+        refused.append(Refused(_KINDS.get(found.cut_off_in, "episodes"), CUT_OFF))
     episode = _episode(found.value, cell)
     facts = _items(found.value, "facts", MAX_FACTS, lambda item: _fact(item, cell), refused)
     plans = _items(found.value, "foresight", MAX_PLANS, lambda item: _plan(item, cell), refused)
@@ -137,21 +138,11 @@ def cut_at_sentence(text: str, limit: int) -> str:
     return text[: ends[-1]] if ends and ends[-1] > limit // 3 else text[: limit - 1].rstrip() + "…"
 
 
-def _kind_of(found: Found) -> Kind:
-    return (
-        "facts"
-        if found.cut_off_in == "facts"
-        else "foresight"
-        if found.cut_off_in == "foresight"
-        else "episodes"
-    )
-
-
 def _items(
     value: JsonObject, name: str, most: int, read: Callable[[JsonObject], T], refused: list[Refused]
 ) -> list[T]:
     listed = items_of(value, name)
-    kind: Kind = "facts" if name == "facts" else "foresight"
+    kind = _KINDS[name]
     kept: list[T] = []
     problem = ""
     for item in listed[:most]:
@@ -181,11 +172,10 @@ def _episode(value: JsonObject, cell: CellText) -> Draft | None:
 
 def _fact(item: JsonObject, cell: CellText) -> Draft:
     draft = _statement("facts", item, cell)
-    subject = text_of(item, "subject")[:_MAX_SHORT] or _speaker(cell, _cited(draft, cell))
     attribute = text_of(item, "attribute").casefold().replace(" ", "_")
     return replace(
         draft,
-        subject=subject,
+        subject=text_of(item, "subject")[:_MAX_SHORT] or _speaker(draft, cell),
         attribute=attribute if attribute in ATTRIBUTES else "other",
         value=text_of(item, "value")[:_MAX_SHORT],
     )
@@ -193,43 +183,28 @@ def _fact(item: JsonObject, cell: CellText) -> Draft:
 
 def _plan(item: JsonObject, cell: CellText) -> Draft:
     draft = _statement("foresight", item, cell)
-    begin, end = (_iso(text_of(item, name)) for name in ("from", "to"))
-    begin, end = begin or end, end or begin
-    if begin is None or end is None:
+    days = [day for name in ("from", "to") if (day := _iso(text_of(item, name))) is not None]
+    if not days:
         return draft
-    first, last = min(begin, end), max(begin, end)
-    return replace(
-        draft,
-        about=(
-            day_begins(first, cell.time_zone),
-            day_begins(last + timedelta(1), cell.time_zone) - 1,
-        ),
-    )
+    end = day_begins(max(days) + timedelta(1), cell.time_zone) - 1
+    return replace(draft, about=(day_begins(min(days), cell.time_zone), end))
 
 
 def _statement(kind: Kind, item: JsonObject, cell: CellText) -> Draft:
     text = text_of(item, "text", required=True)
-    ids = turn_ids_of(item.get("turns"), cell.turns)
-    draft = Draft(kind, text, text, 0, ids)
-    cited = _cited(draft, cell)
     if len(text) > MAX_TEXT:
         raise ValueError(f"a text has more than {MAX_TEXT} characters")
-    said = next((turn for turn in cited if turn.role == "user"), (cited or cell.turns or (None,))[0])
-    return replace(draft, title=text, text=text, when=said.timestamp if said else 0)
+    ids = turn_ids_of(item.get("turns"), cell.turns)
+    cited = [turn for turn in cell.turns if turn.turn_id in ids] or cell.turns
+    said = next((turn for turn in cited if turn.role == "user"), cited[0] if cited else None)
+    return Draft(kind, text, text, said.timestamp if said else 0, ids)
 
 
-def _cited(draft: Draft, cell: CellText) -> tuple[Turn, ...]:
-    return tuple(turn for turn in cell.turns if turn.turn_id in draft.turn_ids)
-
-
-def _speaker(cell: CellText, cited: Sequence[Turn]) -> str:
+def _speaker(draft: Draft, cell: CellText) -> str:
     """Who said it."""
-    sender = next((turn.sender_id for turn in cited if turn.role == "user"), cell.user_id)
-    return called(cell) if sender == cell.user_id or len(_people(cell)) <= 1 else sender
-
-
-def _people(cell: CellText) -> set[str]:
-    return {turn.sender_id for turn in cell.turns if turn.role == "user"}
+    people = {turn.turn_id: turn.sender_id for turn in cell.turns if turn.role == "user"}
+    sender = next((who for turn_id, who in people.items() if turn_id in draft.turn_ids), cell.user_id)
+    return called(cell) if sender == cell.user_id or len(set(people.values())) <= 1 else sender
 
 
 def _iso(written: str) -> date | None:

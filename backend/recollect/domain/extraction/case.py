@@ -16,7 +16,7 @@ from recollect.domain.extraction.answer import (
     turn_ids_of,
 )
 from recollect.domain.extraction.answer_json import find_object
-from recollect.domain.extraction.draft import CellText, Draft, Extraction, Refused
+from recollect.domain.extraction.draft import CUT_OFF, CellText, Draft, Extraction, Refused
 from recollect.domain.extraction.ground import flaw
 from recollect.domain.extraction.prompts import PROMPT_TURNS, check_template, date_of, filled_in, one_line
 from recollect.domain.model import JsonObject, Turn
@@ -26,7 +26,6 @@ MAX_STEPS = 20
 MAX_TASK = 200
 MAX_STEP = 400
 OTHER_TOOL = "it names a tool that was not called"
-LESSON = "Lesson: "
 
 _ARGUMENT_CHARS = 400
 _DEEPEST_ARGUMENT = 8
@@ -40,7 +39,6 @@ CASE_SCHEMA: JsonObject = strict_object(
 )
 _FIELDS = ("task", "steps", "outcome")
 CASE_PLACEHOLDERS = frozenset(["messages", "date", "user", "tools"])
-_step_line = re.compile(r"\s*\d{1,3}\.\s+(?:`([^`\n]+)`:?\s*)?(.*?)(?:\s*Result: (.*))?").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,75 +93,44 @@ def case_messages(template: str, cell: CellText) -> list[JsonObject]:
 
 
 def parse_case_answer(text: str, cell: CellText) -> Extraction:
-    """The case in an answer, not yet held against the turns. Raises ValueError where there is nothing to take.
+    """The case in an answer, without the steps whose tools were not called. Raises ValueError where it has no steps.
 
     None where no task is named, in the answer or by a person: a cell may begin in the middle of the work.
     """
     found = find_object(text, _FIELDS)
-    refused = [Refused("cases", "the answer is cut off here")] if found.cut_off_in is not None else []
+    refused = [Refused("cases", CUT_OFF)] if found.cut_off_in is not None else []
     task = text_of(found.value, "task")[:MAX_TASK] or _request(cell)
-    steps = _steps(found.value, refused)
-    outcome = text_of(found.value, "outcome").casefold()
-    lesson = cut_at_sentence(text_of(found.value, "lesson"), MAX_STEP)
+    told = _steps(found.value, refused)
     if not task:
         return Extraction((), tuple(refused))
-    if not steps:
+    if not told:
         raise ValueError("the answer has no steps")
-    cited = turn_ids_of(found.value.get("turns"), cell.turns) or tuple(turn.turn_id for turn in cell.turns)
+    called = {"", *tools_called(cell)}
+    steps = [step for step in told if step.tool in called]
+    outcome = text_of(found.value, "outcome").casefold()
     draft = Draft(
         "cases",
         task,
-        render_steps(steps, lesson),
+        _render_steps(steps, cut_at_sentence(text_of(found.value, "lesson"), MAX_STEP)),
         cell.turns[0].timestamp if cell.turns else 0,
-        cited,
-        tools=_tools_in(steps),
+        turn_ids_of(found.value.get("turns"), cell.turns) or tuple(turn.turn_id for turn in cell.turns),
+        tools=tuple(dict.fromkeys(step.tool for step in steps if step.tool)),
         outcome=outcome if outcome in OUTCOMES else "unclear",
     )
-    return Extraction((draft,), tuple(refused))
+    if (reason := flaw(draft, cell)) is not None:
+        return Extraction((), (*refused, Refused("cases", reason)))
+    refused += [Refused("cases", OTHER_TOOL)] * (len(told) - len(steps) or not draft.tools)
+    return Extraction((draft,) if draft.tools else (), tuple(refused))
 
 
-def ground_case(extraction: Extraction, cell: CellText) -> Extraction:
-    """What cites messages of the cell, step by step; tools have to be ones that were called."""
-    kept: list[Draft] = []
-    refused = list(extraction.refused)
-    for draft in extraction.drafts:
-        if (reason := flaw(draft, cell)) is not None:
-            refused.append(Refused(draft.kind, reason))
-            continue
-        grounded, reasons = _grounded(draft, frozenset(tools_called(cell)))
-        refused += [Refused(draft.kind, reason) for reason in reasons]
-        kept += [grounded] if grounded is not None else []
-    return Extraction(tuple(kept), tuple(refused))
-
-
-def render_steps(steps: Sequence[Step], lesson: str = "") -> str:
+def _render_steps(steps: Sequence[Step], lesson: str) -> str:
     """The text of a case."""
     lines = []
     for number, step in enumerate(steps, 1):
         tool = f"`{step.tool}`: " if step.tool else ""
         result = f" Result: {step.result}" if step.result else ""
         lines.append(f"{number}. {tool}{step.did}{result}")
-    return "\n".join([*lines, *([LESSON + lesson] if lesson else [])])
-
-
-def read_steps(text: str) -> tuple[tuple[Step, ...], str]:
-    """The steps and the lesson of a case, as far as a person left them readable."""
-    steps, lesson = [], ""
-    for line in text.split("\n"):
-        if found := _step_line(line):
-            steps.append(Step(found[1] or "", found[2].strip(), (found[3] or "").strip()))
-        elif line.startswith(LESSON):
-            lesson = line.removeprefix(LESSON).strip()
-    return tuple(steps), lesson
-
-
-def _grounded(draft: Draft, called: frozenset[str]) -> tuple[Draft | None, list[str]]:
-    steps, lesson = read_steps(draft.text)
-    kept = [step for step in steps if not step.tool or step.tool in called]
-    reasons = [OTHER_TOOL] * (len(steps) - len(kept))
-    if not any(step.tool for step in kept):
-        return None, reasons or [OTHER_TOOL]
-    return replace(draft, text=render_steps(kept, lesson), tools=_tools_in(kept)), reasons
+    return "\n".join([*lines, *([f"Lesson: {lesson}"] if lesson else [])])
 
 
 def _steps(value: JsonObject, refused: list[Refused]) -> list[Step]:
@@ -180,10 +147,6 @@ def _steps(value: JsonObject, refused: list[Refused]) -> list[Step]:
             refused.append(Refused("cases", str(error)))
     refused += [Refused("cases", f"there are more than {MAX_STEPS} steps")] * (len(listed) > MAX_STEPS)
     return steps
-
-
-def _tools_in(steps: Sequence[Step]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(step.tool for step in steps if step.tool))
 
 
 def _request(cell: CellText) -> str:

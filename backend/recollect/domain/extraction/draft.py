@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recollect.domain.entries.entry import Source
 from recollect.domain.model import Thread, Turn
 from recollect.domain.paths import file_name
 
@@ -30,17 +29,15 @@ ATTRIBUTES = FUNCTIONAL | frozenset(
 class CellText:
     """A memcell with all that extraction may know about it."""
 
-    memcell_id: str
     user_id: str
     turns: tuple[Turn, ...]
     """In order. Texts are the turns' own words: what was injected into their prompts is not among them."""
-    agent_id: str | None = None
     user_name: str = ""
     """What the user is called, as far as that is known; else empty, and statements name them by their sender id."""
     time_zone: str = "UTC"
     """In which "yesterday" is yesterday."""
-    recalled: Mapping[str, str] = field(default_factory=dict)
-    """By the turn id of an answer: the memories that its prompt held. What only these support is no news."""
+    recalled: str = ""
+    """The memories and summaries that the prompts of its answers held. What only these support is no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +115,7 @@ class StoredCell:
 
     def text(self, user_name: str, time_zone: str | None) -> CellText:
         """For extraction."""
-        answers = [turn.turn_id for turn in self.turns if turn.role == "assistant"] if self.recalled else []
-        return CellText(
-            memcell_id=self.memcell_id,
-            user_id=self.thread.user_id,
-            turns=self.turns,
-            agent_id=self.thread.agent_id,
-            user_name=user_name,
-            time_zone=time_zone or "UTC",
-            recalled=dict.fromkeys(answers, self.recalled),
-        )
-
-    def source(self, turn_id: str) -> Source:
-        return Source(self.thread.thread_id, turn_id)
+        return CellText(self.thread.user_id, self.turns, user_name, time_zone or "UTC", self.recalled)
 
     def link(self, turn_id: str, *, from_space: bool = False) -> str:
         """To the turn in its transcript, from the owner's folder, or from the folder of the space."""

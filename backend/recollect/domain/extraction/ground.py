@@ -25,7 +25,7 @@ _sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…
 
 
 def ground(extraction: Extraction, cell: CellText) -> Extraction:
-    """What passes the check, and all refusals. Cases are checked by `ground_case`."""
+    """What passes the check, and all refusals."""
     recalled = Recalled(cell)
     kept: list[Draft] = []
     refused = list(extraction.refused)
@@ -57,8 +57,7 @@ class Recalled:
     """The memories and summaries that the prompts of a memcell's answers held, line by line."""
 
     def __init__(self, cell: CellText) -> None:
-        lines = {line for text in cell.recalled.values() for line in text.splitlines()}
-        self._lines = [frozenset(words_in(line)) for line in sorted(lines)]
+        self._lines = [frozenset(words_in(line)) for line in sorted(set(cell.recalled.splitlines()))]
         self._names = frozenset(words_in(f"{cell.user_id} {cell.user_name}"))
         self._said = {
             turn.turn_id: frozenset(words_in(f"{turn.sender_id} {_stated(turn.content)}"))

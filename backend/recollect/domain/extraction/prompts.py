@@ -11,21 +11,16 @@ from zoneinfo import ZoneInfo
 from recollect.domain.extraction.draft import ATTRIBUTES, CellText
 from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines
 from recollect.domain.model import MAX_TIMESTAMP, JsonObject, Turn
+from recollect.domain.prompt import WEEKDAYS, is_time_zone
 
 
 def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # Unknown; no name at all; a folder of names, such as Europe.
-        return UTC
-
-
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    return ZoneInfo(name) if is_time_zone(name) else UTC
 
 
 def day_of(milliseconds: int, time_zone: str) -> date:
     """The day that it is there at that instant, which is in UTC. A zone that is not known is UTC."""
-    moment = datetime.fromtimestamp(_bounded(milliseconds) / 1000, UTC)
+    moment = moment_of(milliseconds)
     try:
         return moment.astimezone(_zone(time_zone)).date()
     except OverflowError:
@@ -43,7 +38,12 @@ def day_begins(day: date, time_zone: str) -> int:
 
 def day_in_words(day: date) -> str:
     """`Friday, 2026-05-08`: with the weekday, from which "last Monday" can be told."""
-    return f"{_WEEKDAYS[day.weekday()]}, {day.isoformat()}"
+    return f"{WEEKDAYS[day.weekday()]}, {day.isoformat()}"
+
+
+def moment_of(milliseconds: int) -> datetime:
+    """In UTC, the nearest that a calendar has."""
+    return datetime.fromtimestamp(_bounded(milliseconds) / 1000, UTC)
 
 
 def _bounded(milliseconds: int) -> int:
@@ -134,7 +134,12 @@ def filled_in(
     template: str, slot: str, values: Mapping[str, str], turns: Sequence[Turn], time_zone: str
 ) -> list[JsonObject]:
     """The system and the user message of a checked template, with the turns in its slot; long ones are cut first."""
-    return filled_with(template, slot, values, lambda room: numbered_lines(turns, room, time_zone))
+    return filled_with(
+        template,
+        slot,
+        values,
+        lambda room: numbered_lines(turns, room, lambda number, turn: _head(number, turn, time_zone)),
+    )
 
 
 def filled_with(
@@ -148,10 +153,10 @@ def filled_with(
     return [{"role": "system", "content": system}, {"role": "user", "content": "\n".join(pieces)}]
 
 
-def numbered_lines(turns: Sequence[Turn], room: int, time_zone: str) -> list[str]:
-    """The turns, numbered from 1, with their day and sender, quoted one to a line, in `room` characters at most."""
+def numbered_lines(turns: Sequence[Turn], room: int, head: Callable[[int, Turn], str]) -> list[str]:
+    """The turns, numbered from 1, behind their heads, quoted one to a line, in `room` characters at most."""
     shown = [_cut(turn) for turn in turns[:PROMPT_TURNS]]
-    heads = [_head(number, turn, time_zone) for number, turn in enumerate(shown, 1)]
+    heads = [head(number, turn) for number, turn in enumerate(shown, 1)]
     room -= sum(len(head) + 2 for head in heads)
     share = room
     while True:
@@ -193,8 +198,11 @@ def _parts(template: str, slot: str, values: Mapping[str, str]) -> tuple[str, st
 
 
 def _head(number: int, turn: Turn, time_zone: str) -> str:
-    sender = quoted(one_line(turn.sender_id), 24)
-    return f"[{number}] {day_in_words(day_of(turn.timestamp, time_zone))} {sender}"
+    return f"[{number}] {day_in_words(day_of(turn.timestamp, time_zone))} {quoted_sender(turn)}"
+
+
+def quoted_sender(turn: Turn) -> str:
+    return quoted(one_line(turn.sender_id), 24)
 
 
 def _cut(turn: Turn) -> Turn:

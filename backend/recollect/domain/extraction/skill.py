@@ -9,6 +9,7 @@ from functools import cached_property
 
 from recollect.domain.extraction.answer import plain_line
 from recollect.domain.model import Entry
+from recollect.domain.paths import DEVICES
 from recollect.domain.recall.words import normal, words_in
 
 MAX_NAME = 64
@@ -20,9 +21,6 @@ LEAST_CASES = 2
 _ALIKE = 1 / 2
 _NAME_WORDS = 8
 _SHORTEST = 2
-_DEVICES = frozenset(
-    ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
-)
 _RESERVED = ("anthropic", "claude")
 """Words that some agents allow in no skill's name."""
 
@@ -146,7 +144,7 @@ def skill_name(proposed: str, tools: Sequence[str], taken: Collection[str]) -> s
         or _kebab(" ".join(tools))
         or f"skill-{hashlib.sha256(proposed.encode()).hexdigest()[:8]}"
     )
-    base = f"{base}-skill" if base in _DEVICES else base
+    base = f"{base}-skill" if base in DEVICES else base
     name, number = base, 2
     while name in taken:
         ending = f"-{number}"

@@ -44,39 +44,38 @@ def unwritten(skill: Skill | None, cases: Sequence[Case], taken: Collection[str]
         raise ValueError("a skill is made from two cases or more, one of which worked")
     worked = [case for case in cases if case.outcome == "worked"]
     newest = (worked or list(cases))[-1].task[:_TASK_CHARS]
-    tools = _tools(skill, cases)
     base = skill or Skill("", "")
+    tools = _tools(base, cases)
     tasks = [plain_line(case.task[:_TASK_CHARS]) for case in reversed(cases)]
     return Skill(
         name=base.name or skill_name(newest, tools, taken),
         description=base.description or skill_description(newest),
         when=tuple(dict.fromkeys(task for task in tasks if task))[:_MOST_TASKS] or base.when,
-        examples=_examples(skill, cases),
+        examples=_examples(base, cases),
         tools=tools,
-        cases=_case_ids(skill, cases),
+        cases=_case_ids(base, cases),
         edited=base.edited,
     )
 
 
-def _examples(skill: Skill | None, cases: Sequence[Case]) -> tuple[Example, ...]:
+def _examples(skill: Skill, cases: Sequence[Case]) -> tuple[Example, ...]:
     """The newest cases of a skill, those that it showed before included."""
-    known = {example.link: example for example in (skill.examples if skill else ())}
     new = {case.link: Example(case.link, case.outcome, case.task[:_TASK_CHARS]) for case in cases}
-    merged = {link: example for link, example in known.items() if link not in new} | new
-    return tuple(merged.values())[-MAX_EXAMPLES:]
+    known = {example.link: example for example in skill.examples if example.link not in new}
+    return (*known.values(), *new.values())[-MAX_EXAMPLES:]
 
 
-def _case_ids(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
+def _case_ids(skill: Skill, cases: Sequence[Case]) -> tuple[str, ...]:
     new = [case.case_id for case in cases]
-    known = [case_id for case_id in (skill.cases if skill else ()) if case_id not in new]
+    known = [case_id for case_id in skill.cases if case_id not in new]
     return tuple(dict.fromkeys([*known, *new]))[-MAX_CASES:]
 
 
-def _tools(skill: Skill | None, cases: Sequence[Case]) -> tuple[str, ...]:
+def _tools(skill: Skill, cases: Sequence[Case]) -> tuple[str, ...]:
     """Of the cases that worked, where there are any: what only failed is no part of the way."""
     worked = [case for case in cases if case.outcome == "worked"] or list(cases)
     used = dict.fromkeys(tool for case in worked for tool in case.tools)
-    return tuple(used) or (skill.tools if skill else ())
+    return tuple(used) or skill.tools
 
 
 _TEXT: JsonObject = {"type": "string"}

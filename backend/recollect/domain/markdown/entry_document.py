@@ -9,7 +9,7 @@ from typing import Any
 from recollect.domain.entries.entry import PROFILE, entry_id
 from recollect.domain.entries.links import NO_LINKS, Links
 from recollect.domain.entries.profile import place_on_page
-from recollect.domain.markdown.entry_file import EntryFile, read_entry, render_entries, render_entry
+from recollect.domain.markdown.entry_file import read_entry, render_entries, render_entry
 from recollect.domain.markdown.front_matter import (
     Problem,
     read_header,
@@ -119,13 +119,13 @@ def splice(
     if text is not None and text.strip(_NOTHING):
         text = _with_changes(text, kind, wanted, gone, path, untouched, links)
     if text is None or not text.strip(_NOTHING):
-        return render_entries(EntryFile(kind, owner_words, tuple(wanted.values())), links)
+        return render_entries(kind, owner_words, wanted.values(), links)
     return _with_new(text, kind, wanted, path, links)
 
 
 def is_bare(text: str, kind: str, owner_words: str) -> bool:
     """Nothing stands in the file but what we put at its head."""
-    ours = render_entries(EntryFile(kind, owner_words))
+    ours = render_entries(kind, owner_words)
     return text.replace("\r\n", "\n").strip(_NOTHING) == ours.strip(_NOTHING)
 
 

@@ -11,8 +11,7 @@ Whatever other `- key: value` lines an entry has are its extras.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from recollect.domain.entries.links import NAMES_ENTRIES, NO_LINKS, Links, with_links, without_links
@@ -40,19 +39,10 @@ _not_links = re.compile(r"[\s,]*").fullmatch
 _plain_key = re.compile(r"[a-z][a-z0-9_-]*").fullmatch
 
 
-@dataclass(frozen=True, slots=True)
-class EntryFile:
-    """One file of entries. `owner` is `users/<id>` or `agents/<id>`."""
-
-    kind: str
-    owner: str
-    entries: tuple[Entry, ...] = ()
-
-
-def render_entries(file: EntryFile, links: Links = NO_LINKS) -> str:
-    """The whole file. The same entries give the same bytes."""
-    header = render_front_matter({"recollect": FORMAT_VERSION, "kind": file.kind, "owner": file.owner})
-    return "\n".join([header, *(render_entry(entry, links) for entry in file.entries)])
+def render_entries(kind: str, owner: str, entries: Iterable[Entry] = (), links: Links = NO_LINKS) -> str:
+    """The whole file; `owner` is `users/<id>` or `agents/<id>`. The same entries give the same bytes."""
+    header = render_front_matter({"recollect": FORMAT_VERSION, "kind": kind, "owner": owner})
+    return "\n".join([header, *(render_entry(entry, links) for entry in entries)])
 
 
 def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:

@@ -96,11 +96,6 @@ def read_json(written: str) -> Any:
     return value
 
 
-def write_yaml_string(text: str) -> str:
-    """A double-quoted YAML scalar: JSON, except that YAML escapes a character beyond U+FFFF as one."""
-    return _uncarried.sub(_yaml_escape, _encode_json(text))
-
-
 def write_anchor(identifier: str) -> str:
     """An id as Obsidian takes it behind `^`, else as a JSON string that cannot end an Obsidian comment."""
     return identifier if _plain_anchor(identifier) else write_json(identifier).replace("%", "\\u0025")
@@ -206,7 +201,8 @@ def _write_value(value: Scalar | Sequence[str]) -> str:
 def _write_text(text: str) -> str:
     if _plain(text) and text.casefold() not in _WORDS_WITH_MEANING:
         return text
-    return write_yaml_string(text)
+    # A double-quoted YAML scalar: JSON, except that YAML escapes a character beyond U+FFFF as one.
+    return _uncarried.sub(_yaml_escape, _encode_json(text))
 
 
 class _Yaml(YAML):

@@ -1,6 +1,6 @@
 """What a person changed in a transcript or in a file of entries."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from recollect.domain.entries.entry import FiledEntry, KnownEntry
 from recollect.domain.entries.links import UNTIL, holding_again, successor_ids
 from recollect.domain.markdown.entry_document import EntryDocument, WrittenEntry, section_digest
 from recollect.domain.markdown.transcript import ParsedPart
-from recollect.domain.model import Entry, Memcell, Thread, TranscriptPart, Turn
+from recollect.domain.model import Entry, Thread, TranscriptPart, Turn
 
 _RESTORED = (
     "role", "timestamp", "parts", "tool_calls", "tool_call_id", "parent_id", "model", "status", "skip_reason",
@@ -62,7 +62,11 @@ def compare(parsed: ParsedPart, ours: TranscriptPart, *, expected: int, header_i
     revision.removed += [turn.turn_id for turn in ours.turns[:expected] if turn.turn_id not in found]
     if found != [turn_id for turn_id in known if turn_id in found]:
         revision.refused.append("the turns stand in another order")
-    _compare_cells(parsed.memcells, ours.memcells, revision)
+    revision.refused += [
+        f"memcell {cell.memcell_id}: its marker was added or changed by hand"
+        for cell in parsed.memcells
+        if cell not in ours.memcells
+    ]
     if parsed.thread is not None:
         _compare_header(parsed.thread, parsed.part, ours, revision, is_current=header_is_current)
     return revision
@@ -86,21 +90,13 @@ def _compare_turn(theirs: Turn, known: Turn, revision: Revision) -> None:
 
 
 def _problem_of_words(theirs: Turn, known: Turn) -> str | None:
-    if not all(_storable([theirs.content, theirs.sender_id, theirs.reasoning or ""])):
+    if any("\x00" in text for text in (theirs.content, theirs.sender_id, theirs.reasoning or "")):
         return "a text holds a NUL character"
     if not theirs.content.strip() and known.content.strip():
         return "its text was removed; to forget a message use the API"
     if theirs.sender_id != known.sender_id and not 1 <= len(theirs.sender_id) <= MAX_SENDER:
         return f"a sender has 1 to {MAX_SENDER} characters"
     return None
-
-
-def _compare_cells(theirs: Sequence[Memcell], ours: Sequence[Memcell], revision: Revision) -> None:
-    revision.refused += [
-        f"memcell {cell.memcell_id}: its marker was added or changed by hand"
-        for cell in theirs
-        if cell not in ours
-    ]
 
 
 def _compare_header(
@@ -131,17 +127,13 @@ def _compare_header(
 
 def _problem_of_header(changes: dict[str, Any]) -> str | None:
     title, tags = changes.get("title") or "", changes.get("tags", ())
-    if not all(_storable([title, *tags])):
+    if any("\x00" in text for text in (title, *tags)):
         return "title or tags hold a NUL character"
     if len(title) > MAX_TITLE:
         return f"the title has more than {MAX_TITLE} characters"
     if len(tags) > MAX_TAGS or not all(1 <= len(tag) <= MAX_TAG for tag in tags):
         return f"there are at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters"
     return None
-
-
-def _storable(texts: Iterable[str]) -> Iterable[bool]:
-    return ("\x00" not in text for text in texts)
 
 
 _STAYING = ("subject", "relation", "attribute", "fact", "tools", "outcome", "user", "cell")

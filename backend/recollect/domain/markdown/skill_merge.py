@@ -132,13 +132,7 @@ def _trimmed(section: str | None) -> list[str] | None:
 
 def _body(now: _Sections, new: _Sections, owned: set[str]) -> str:
     """The current sections in their order, ours renewed; new ones behind the one that they follow with us."""
-    known = set(new)
-    pieces: list[tuple[str, str]] = []
-    for title, text in now.items():
-        if title in owned or title not in known:
-            pieces.append((title, text))
-        else:
-            pieces.append((title, new[title]))
+    pieces = [(title, text if title in owned else new.get(title, text)) for title, text in now.items()]
     titles = list(new)
     for place, title in enumerate(titles):
         if title in now or title in owned:

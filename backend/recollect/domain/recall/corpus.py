@@ -139,8 +139,7 @@ class Corpus:
             threads = self.threads[:size]
             assisted = np.isin(threads, threads[self.of_assistant[:size] & view.there])
             made = neighbourhood(
-                view.before,
-                view.content.after[:size],
+                view,
                 self.lengths[:size],
                 self.head_lengths[:size],
                 assisted,
@@ -148,12 +147,6 @@ class Corpus:
                 self.asks[:size],
                 self.senders[:size],
             )
-            if view.count and not view.is_full:
-                made = replace(
-                    made,
-                    mean_length=max(1.0, float(view.present(self.lengths[:size]).mean())),
-                    mean_near_length=max(1.0, float(view.present(made.near_lengths).mean())),
-                )
             known = self._neighbourhood = (moment, made)
         return known[1]
 
@@ -177,7 +170,7 @@ class Corpus:
         known, moment = self._centre, (view.size, number, view.content.revision)
         if known is None or known[0] != moment:
             averaged = int((view.embedded & ~view.is_entry).sum())
-            mean = (view.vector_sum / (averaged + _FEW)).astype(np.float32)
+            mean = (view.content.vector_sum / (averaged + _FEW)).astype(np.float32)
             known = self._centre = (moment, mean, self.vectors[: view.size] @ mean)
         return known[1], known[2]
 

@@ -116,36 +116,6 @@ class Neighbourhood:
         return around, sums[around].astype(np.float32)
 
 
-def neighbourhood(
-    before: Rows,
-    after: Rows,
-    lengths: npt.NDArray[np.int32],
-    head_lengths: npt.NDArray[np.int32],
-    with_assistant: Flags,
-    of_person: Flags,
-    asks: Flags,
-    senders: Rows,
-) -> Neighbourhood:
-    """From the links between rows; a link that leads beyond the last row leads nowhere."""
-    steps = tuple(
-        step for pair in zip(*(_steps(link) for link in (before, after)), strict=True) for step in pair
-    )
-    near_lengths = _gathered(head_lengths.astype(np.float32), steps)
-    of_user = with_assistant & of_person
-    follows = before >= 0
-    return Neighbourhood(
-        steps=steps,
-        near_lengths=near_lengths,
-        mean_length=max(1.0, float(lengths.mean())),
-        mean_near_length=max(1.0, float(near_lengths.mean())),
-        members=_gathered(np.ones(len(before), np.float32), steps),
-        with_assistant=with_assistant,
-        of_user=of_user,
-        answers=follows & asks[before] & (senders[before] != senders) & ~with_assistant,
-        replies=follows & ~of_user & of_user[before],
-    )
-
-
 def _steps(link: Rows) -> list[tuple[Rows, float]]:
     link = np.array(link)  # Of its own: rows that are added meanwhile are linked in the one that was given.
     link[link >= len(link)] = -1
@@ -282,11 +252,6 @@ class View:
         return self.content.size
 
     @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return self.content.count
-
-    @property
     def is_full(self) -> bool:
         """Whether every place holds a turn or a note."""
         return self.content.count == self.content.size and not self.is_entry.any()
@@ -309,16 +274,44 @@ class View:
         return self.content.before[: self.content.size]
 
     @property
-    def vector_sum(self) -> npt.NDArray[np.float64]:
-        return self.content.vector_sum
-
-    @property
     def rows(self) -> list[IndexRow]:
         return self.content.rows
 
     def present(self, values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """Of one value a place, those of the rows that statistics are of."""
         return values if self.is_full else values[self.counted]
+
+
+def neighbourhood(
+    view: View,
+    lengths: npt.NDArray[np.int32],
+    head_lengths: npt.NDArray[np.int32],
+    with_assistant: Flags,
+    of_person: Flags,
+    asks: Flags,
+    senders: Rows,
+) -> Neighbourhood:
+    """From the links between rows; a link that leads beyond the last row leads nowhere. The means are of the rows that
+    statistics are of.
+    """
+    before, after = view.before, view.content.after[: view.size]
+    steps = tuple(
+        step for pair in zip(*(_steps(link) for link in (before, after)), strict=True) for step in pair
+    )
+    near_lengths = _gathered(head_lengths.astype(np.float32), steps)
+    of_user = with_assistant & of_person
+    follows = before >= 0
+    return Neighbourhood(
+        steps=steps,
+        near_lengths=near_lengths,
+        mean_length=max(1.0, float(view.present(lengths).mean())),
+        mean_near_length=max(1.0, float(view.present(near_lengths).mean())),
+        members=_gathered(np.ones(len(before), np.float32), steps),
+        with_assistant=with_assistant,
+        of_user=of_user,
+        answers=follows & asks[before] & (senders[before] != senders) & ~with_assistant,
+        replies=follows & ~of_user & of_user[before],
+    )
 
 
 def link(

@@ -1,7 +1,7 @@
 """How entries take part in ranking, and when one only repeats its source messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -48,11 +48,6 @@ def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats
     then = corpus.citations(view).best_of_entries(np.where(tells, dates, np.float32(0)))
     gained: Floats = np.where(view.is_entry, np.float32(0), np.maximum(then - dates, np.float32(0)))
     return gained
-
-
-def standing(corpus: Corpus, view: View, values: Floats) -> Floats:
-    """What an entry gets of the best turn that it came from: who said it, and what stands around it."""
-    return corpus.citations(view).best_of_turns(values)
 
 
 def validity(
@@ -135,33 +130,15 @@ _LOOKED_AT = 4_000
 """Characters of a turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cited:
-    """The turns that one entry came from, with their places."""
-
-    places: list[int]
-    rows: list[IndexRow]
-
-    @property
-    def message_ids(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each for row in self.rows for each in row.message_ids))
-
-
-def cited_by(corpus: Corpus, view: View, entry: int) -> Cited:
-    places = corpus.citations(view).of(entry)
-    return Cited(places, [view.rows[place] for place in places])
-
-
-def with_sources(entry: IndexRow, cited: Cited) -> IndexRow:
+def with_sources(entry: IndexRow, turns: Sequence[IndexRow]) -> IndexRow:
     """With the message ids and the tags of its turns, and their thread and agent where all have the same."""
-    rows = cited.rows
-    if not rows:
+    if not turns:
         return entry
-    threads, agents = {row.thread_id for row in rows}, {row.agent_id for row in rows}
+    threads, agents = {turn.thread_id for turn in turns}, {turn.agent_id for turn in turns}
     return replace(
         entry,
-        message_ids=cited.message_ids,
-        tags=tuple(dict.fromkeys(tag for row in rows for tag in row.tags)),
+        message_ids=tuple(dict.fromkeys(each for turn in turns for each in turn.message_ids)),
+        tags=tuple(dict.fromkeys(tag for turn in turns for tag in turn.tags)),
         thread_id=threads.pop() if len(threads) == 1 else "",
         agent_id=agents.pop() if len(agents) == 1 else "",
     )

@@ -1,7 +1,7 @@
 """An owner's rows with their scores: what hits are chosen from."""
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,7 +12,7 @@ from recollect.domain.entries.entry import PROFILE
 from recollect.domain.paths import AGENT
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import View
-from recollect.domain.recall.entry_rank import Cited, cited_by, restates, with_sources
+from recollect.domain.recall.entry_rank import restates, with_sources
 from recollect.domain.recall.passages import best_passage
 from recollect.domain.recall.rank import Floats, Scores
 from recollect.domain.recall.rows import TURN, IndexRow
@@ -177,9 +177,10 @@ def _candidates(
         if place in without:
             continue
         if row.is_entry:
-            cited = cited_by(corpus, view, place)
-            if _shows_entry(row, cited, selection.scope, without):
-                yield [place, *cited.places], with_sources(row, cited)
+            cited = corpus.citations(view).of(place)
+            turns = [view.rows[each] for each in cited]
+            if without.isdisjoint(cited) and _shows_entry(row, turns, selection.scope):
+                yield [place, *cited], with_sources(row, turns)
         elif STRETCH not in selection.scope.types or row.type != TURN:
             yield [place], row
         elif place not in covered:
@@ -193,15 +194,13 @@ def _candidates(
             yield [place, *others], _stretch([view.rows[each] for each in around], row)
 
 
-def _shows_entry(entry: IndexRow, cited: Cited, scope: Scope, without: Set[int]) -> bool:
-    """Not one that came from turns of which any is passed over, or none is left; nor, unless it is asked for, or a
-    person wrote or pinned it, one that says again what a turn says: that one it has brought along.
+def _shows_entry(entry: IndexRow, cited: Sequence[IndexRow], scope: Scope) -> bool:
+    """Not one that came from turns of which none is left; nor, unless it is asked for, or a person wrote or pinned it,
+    one that says again what a turn says: that one it has brought along.
     """
-    if not without.isdisjoint(cited.places) or (entry.sources and not cited.places):
+    if (entry.sources and not cited) or not scope.takes_entry(entry, cited):
         return False
-    if not scope.takes_entry(entry, cited.rows):
-        return False
-    turns = [turn for turn in cited.rows if scope.takes(turn)]
+    turns = [turn for turn in cited if scope.takes(turn)]
     is_wanted = entry.edited or entry.pinned or scope.asks_for(entry)
     return is_wanted or not turns or not restates(entry, turns)
 
@@ -349,16 +348,15 @@ class Ranked:
             )
         return Chosen(list(said.values()), too_long)
 
-    def turns_at(self, places: Sequence[int]) -> dict[int, tuple[str, int]]:
+    def turns_at(self, places: Iterable[int]) -> dict[int, tuple[str, int]]:
         """Of the rows at these places, those that are turns: the thread, and the position in it."""
         rows = ((place, self.view.rows[place]) for place in places)
         return {place: (row.thread_id, row.position) for place, row in rows if row.type == TURN}
 
-    def entries_at(self, places: Sequence[int]) -> dict[int, str]:
+    def entries_at(self, places: Iterable[int]) -> dict[int, str]:
         """Of the rows at these places, those that are entries, by their ids."""
-        rows = ((place, self.view.rows[place]) for place in places)
-        return {place: row.row_id for place, row in rows if row.is_entry}
+        return {place: row.row_id for place in places if (row := self.view.rows[place]).is_entry}
 
     def turns_of(self, threads: Set[str]) -> dict[int, tuple[str, int]]:
         rows = self.view.rows
-        return self.turns_at([place for place in range(self.view.size) if rows[place].thread_id in threads])
+        return self.turns_at(place for place in range(self.view.size) if rows[place].thread_id in threads)

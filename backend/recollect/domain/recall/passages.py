@@ -121,19 +121,6 @@ _letters = re.compile(r"[^\W\d_]").findall
 _unspaced = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 ).findall
-_words = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?").findall
-_SMALL_TALK = frozenset(
-    (  # noqa: SIM905 - a hundred lines of one word each say no more
-        "hi hello hey hiya howdy yo good morning afternoon evening night day bye goodbye see you later soon take care thanks "
-        "thank thx ty cheers please welcome you're ok okay k kk yes yeah yep no nope sure fine great nice cool awesome perfect "
-        "wow lol haha right exactly agreed got it understood sorry oops how are doing what's up there again very much so a lot "
-        "hallo guten morgen tag abend danke bitte tschüss ja nein gut super bonjour bonsoir salut merci oui non au revoir hola "
-        "gracias buenos días buenas sí adiós vale ciao grazie for your the help all i'm well to meet"
-    ).split()
-)
-_SMALL_TALK_CJK = re.compile(
-    r"(?:你好|您好|谢谢|謝謝|再见|早上好|晚上好|好的|是的|嗯|こんにちは|おはよう(?:ございます)?|こんばんは|ありがとう(?:ございます)?|はい|いいえ|さようなら)+[!?。！？~ ]*"  # noqa: RUF001
-).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +161,8 @@ def is_latin(text: str) -> bool:
     return sum(letter < "\u0250" for letter in letters) * 2 > len(letters)
 
 
-def is_small_talk(text: str) -> bool:
-    """Greetings, thanks and the like: nothing in them can be looked for."""
-    said = [word.casefold() for word in _words(text[:200].replace("\u2019", "'"))]
-    return not said or all(word in _SMALL_TALK for word in said) or bool(_SMALL_TALK_CJK(text.strip()[:200]))
-
-
 def tells_nothing(text: str) -> bool:
-    """Too short, small talk, or a question and nothing else: whoever asked once did not tell."""
+    """Too short, or a question and nothing else: whoever asked once did not tell."""
     bare = text.strip()
     least = _LEAST_UNSPACED if _unspaced(bare) else _LEAST_CHARS
-    return (
-        len(bare) < least
-        or (len(bare) <= _LONGEST_QUESTION and question_share(bare) > 0.99)
-        or (len(bare) <= 200 and is_small_talk(bare))
-    )
+    return len(bare) < least or (len(bare) <= _LONGEST_QUESTION and question_share(bare) > 0.99)

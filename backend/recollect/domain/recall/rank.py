@@ -9,7 +9,7 @@ import numpy.typing as npt
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import Counts, Postings, View
 from recollect.domain.recall.dates import Span
-from recollect.domain.recall.entry_rank import brought, happened, preferred, standing, validity
+from recollect.domain.recall.entry_rank import brought, happened, preferred, validity
 from recollect.domain.recall.query import Query, speakers_named
 
 Floats = npt.NDArray[np.float32]
@@ -98,7 +98,7 @@ def score(
 
     `now` is the moment of asking: what was superseded before it holds no more. Unset: whatever was superseded.
     """
-    if not view.count:
+    if not view.content.count:
         return Scores(np.zeros(view.size, np.float32))
     relevance = _relevance(corpus, view, query, vector, weights)
     parts = {
@@ -119,7 +119,8 @@ def score(
         holds = validity(corpus, view, query.spans, now, weights.held, weights.superseded)
         parts |= {
             "validity": holds,
-            "turns": standing(corpus, view, total - own),
+            # Of the best turn that an entry came from: who said it, and what stands around it.
+            "turns": corpus.citations(view).best_of_turns(total - own),
             "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
             "brought": brought(corpus, view, np.float32(weights.brought) * own, holds),
         }

@@ -182,7 +182,7 @@ def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
     if turn.skip_reason is not None or thread.incognito or not text:
         return None
     return IndexRow(
-        row_id=turn_row_id(thread, turn.turn_id),
+        row_id=f"{thread_key(thread.space, thread.thread_id)}:{turn.turn_id}",
         type=TURN,
         text=text,
         timestamp=turn.timestamp,
@@ -197,10 +197,6 @@ def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
     )
 
 
-def turn_row_id(thread: Thread, turn_id: str) -> str:
-    return f"{thread_key(thread.space, thread.thread_id)}:{turn_id}"
-
-
 def source_of(folder: str, turn_id: str) -> str:
     """How an entry names a turn that it came from: by what stands in the vault alone."""
     return f"{folder}#{turn_id}"
@@ -212,13 +208,9 @@ def came_from(owner: str, entry: IndexRow) -> bool:
 
 
 def file_rows(note: Note, text: str) -> list[IndexRow]:
-    """The rows of a file: one for each entry, or the passages of a note."""
-    kind = entry_kind_of(note.path)
-    return note_rows(note, text) if kind is None else entry_rows(note, kind, text)
-
-
-def entry_rows(note: Note, kind: str, text: str) -> list[IndexRow]:
-    """One row for each entry that can be read, the same wherever in the file it stands."""
+    """The rows of a file: the passages of a note, or one for each entry that can be read, wherever it stands."""
+    if (kind := entry_kind_of(note.path)) is None:
+        return note_rows(note, text)
     return [_entry_row(note, kind, entry) for entry in read_document(note.path, text).entries if told(entry)]
 
 

@@ -15,9 +15,10 @@ from recollect.domain.model import JsonObject, Thread
 from recollect.domain.paths import thread_folder
 from recollect.domain.prompt import Memory, render_memories
 from recollect.domain.recall.hits import Hit, Scope, Selection, tokens
-from recollect.domain.recall.passages import Floor, best_passage, is_small_talk, tells_nothing
+from recollect.domain.recall.passages import Floor, best_passage, tells_nothing
 from recollect.domain.recall.query import Exchange, read_query
 from recollect.domain.recall.rows import IndexRow, Vectors
+from recollect.domain.recall.words import words_asked_for
 from recollect.errors import RecollectError
 from recollect.service.chat.always_on_memories import (
     AlwaysOn,
@@ -239,7 +240,7 @@ class RecallSource:
 def _needless(query: str, max_tokens: int) -> str | None:
     if max_tokens < _LEAST_TOKENS:
         return "the context is too small for memories"
-    if is_small_talk(query):
+    if not words_asked_for(query):
         return "there is nothing to look for in the message"
     return None
 

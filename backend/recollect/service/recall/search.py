@@ -170,7 +170,7 @@ class Recall:
         found: Found,
     ) -> Ranked:
         view = corpus.view()
-        found.rows, found.embedded = view.count, int(view.embedded.sum())
+        found.rows, found.embedded = view.content.count, int(view.embedded.sum())
         if search.selection.mode == "vector":
             query = replace(query, words=(), day_words=())
         scores = await self._run(corpus, partial(scored, corpus, view, query, vector))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.domain import boundary
-from recollect.domain.boundary import BoundaryRules, Cut
-from recollect.domain.boundary_prompt import ANSWER_SCHEMA, boundary_prompt
+from recollect.domain.boundary import ANSWER_SCHEMA, BoundaryRules, Cut, boundary_prompt
 from recollect.domain.job import Job, Unfinished
 from recollect.domain.model import Memcell, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable

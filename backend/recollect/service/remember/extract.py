@@ -119,4 +119,4 @@ class Extractor:
             )
         )
         answer = await asyncio.to_thread(case.parse_case_answer, kept.text, cell)
-        return Extracted(case.ground_case(answer, cell), kept.model, cost)
+        return Extracted(answer, kept.model, cost)
