@@ -62,12 +62,21 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
 
 
 def turn_of(row: Mapping[str, Any]) -> Turn:
-    return made(
-        Turn,
-        row,
+    return Turn(
         turn_id=identity.turn_id(row["position"]),
+        message_id=row["message_id"],
+        role=row["role"],
+        sender_id=row["sender_id"],
+        content=row["content"],
+        timestamp=row["timestamp"],
         parts=json_or_none(row["parts_json"]),
         tool_calls=json_or_none(row["tool_calls_json"]),
+        tool_call_id=row["tool_call_id"],
+        reasoning=row["reasoning"],
+        parent_id=row["parent_id"],
+        model=row["model"],
+        status=row["status"],
+        skip_reason=row["skip_reason"],
         edited=bool(row["edited"]),
     )
 
