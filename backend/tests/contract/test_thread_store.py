@@ -324,3 +324,11 @@ async def test_an_idle_incognito_thread_ends_and_leaves_nothing(journal: Journal
     assert await ends.end_idle() == 1
     assert await journal.threads.get_thread("t1") is None
     assert await ends.end_idle() == 0
+
+
+async def test_what_the_caller_keeps_of_a_turn_changes_nothing(journal: Journal) -> None:
+    parts = [{"type": "text"}]
+    await journal.threads.add_turn("t1", NewTurn("user", "a", START, "ann", parts=parts))
+    parts[0]["type"] = "changed"
+    (turn,) = await journal.threads.get_history("t1")
+    assert turn.parts == [{"type": "text"}]

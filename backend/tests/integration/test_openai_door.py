@@ -178,6 +178,15 @@ def test_two_choices_stream_side_by_side(client: OpenAI) -> None:
     assert said == ["You said: hello", "You said: hello"]
 
 
+def test_the_models_of_the_backend_are_listed(client: OpenAI) -> None:
+    names = [model.id for model in client.models.list()]
+    assert names == ["recollect", "stand-in-8b.gguf"]
+    assert client.models.retrieve("stand-in-8b.gguf").owned_by == "default"
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve("gpt-9")
+    assert caught.value.code == "model_not_found"
+
+
 def test_a_model_may_name_its_backend(engine: StandInEngine, tmp_path: Path) -> None:
     with StandInEngine("vllm") as other:
         settings = with_backend(engine.base_url) | {"RECOLLECT_BACKENDS__BIG__BASE_URL": other.base_url}

@@ -1,5 +1,6 @@
 """The threads of clients that keep their history themselves: recognised, named, and asked again."""
 
+from pathlib import Path
 from urllib.parse import quote
 
 import openai
@@ -25,7 +26,7 @@ from tests.openai_clients import (
     user,
     user_says,
 )
-from tests.processes import Server
+from tests.processes import Server, wait_until
 from tests.standin_engines import StandInEngine
 
 __all__ = ["client", "engine", "resending", "running", "server", "user"]
@@ -268,3 +269,21 @@ def test_memory_is_switched_off_for_one_call(client: OpenAI, server: Server, use
     assert (found["messages"], found["skipped"]) == (2, 2)
     with pytest.raises(openai.BadRequestError):
         ask(client, [user_says("hello")], headers={"X-Recollect-Memory": "maybe"})
+
+
+def test_a_message_edited_in_the_vault_keeps_its_client_in_the_thread(
+    resending: ResendingClient, server: Server, engine: StandInEngine, user: str
+) -> None:
+    thread = resending.say("My cat is called Tom").thread
+    (path,) = wait_until(lambda: parts_with(server, "called Tom"), "it is written")
+    path.write_text(path.read_text().replace("called Tom", "called Tiger"))
+    wait_until(lambda: texts(server, thread)[0] == "My cat is called Tiger", "the edit is taken in")
+    assert resending.say("What is it called?").thread == thread
+    assert "called Tiger" in str(engine.chats()[-1]["messages"])
+    assert resending.say("Once more?").thread == thread
+    assert len(turns(server.client, thread)) == 6
+
+
+def parts_with(server: Server, words: str) -> list[Path]:
+    found = (server.home / "vault").rglob("threads/*/0001.md")
+    return [path for path in found if words in path.read_text(encoding="utf-8")]
