@@ -1,10 +1,14 @@
 """What the buffer and the memcells promise: a turn is in exactly one of them."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from recollect.domain.entries.entry import EntryJob
 from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE
 from recollect.domain.model import Append, Memcell, NewTurn, Turn
-from recollect.errors import NotFound
+from recollect.domain.strategy import ClosedCell
+from recollect.errors import InvalidInput, NotFound
 from tests.contract.journals import BOUNDARY_EVERY, PAUSE_MS, Journal, cell_of
 from tests.fakes import START
 
@@ -59,6 +63,17 @@ async def test_closing_takes_exactly_those_turns(journal: Journal) -> None:
     await journal.cells.close("default", "t1", [cell], "rules")
     assert await buffered(journal) == ["a", "d"]
     assert await journal.cells.list_cells("default", "t1") == [(cell, (b.message_id, c.message_id))]
+
+
+async def test_a_cell_whose_work_cannot_be_queued_leaves_its_turns_in_the_buffer(journal: Journal) -> None:
+    def failing(closed: ClosedCell, now: int) -> Sequence[EntryJob]:
+        raise InvalidInput("no strategies")
+
+    a, b = await filled(journal, "a", "b")
+    with pytest.raises(InvalidInput):
+        await journal.cells.close("default", "t1", [cell_of(a, b)], "rules", failing)
+    assert await buffered(journal) == ["a", "b"]
+    assert await journal.cells.list_cells("default", "t1") == []
 
 
 async def test_several_cells_close_together_oldest_first(journal: Journal) -> None:

@@ -277,15 +277,18 @@ async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Chats) 
     assert await journal.kinds() == set()
 
 
-async def test_a_summary_is_for_the_epoch_it_was_made_in(journal: Chats) -> None:
-    asked = await journal.ask("one")
-    await journal.send(asked, "one")
-    await journal.answer(asked, "first")
+async def test_a_summary_is_for_the_thread_and_the_epoch_it_was_made_in(journal: Chats) -> None:
+    for thread in ("another", "t", "a third"):
+        asked = await journal.ask("one", thread=thread)
+        await journal.send(asked, "one")
+        await journal.answer(asked, "first")
+    await journal.chats.keep("default", "another", 1, 3, "d", "what another said")
     await journal.chats.keep("default", "t", 1, 3, "d", "what was said")
     await journal.chats.keep("default", "t", 7, 3, "d", "too late")
     found = await journal.chats.conversation(await journal.ask("two"), 10)
     assert found.summary is not None
     assert (found.summary.cut, found.summary.text) == (3, "what was said")
+    assert (await journal.chats.conversation(await journal.ask("two", thread="a third"), 10)).summary is None
 
 
 async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chats) -> None:
