@@ -19,6 +19,8 @@ from tests.forking import BACKEND, Forked
 START_SECONDS = 60
 STOP_SECONDS = 30
 COMMAND_SECONDS = 90
+SHORTER_THAN_THE_SERVERS = httpx2.Limits(keepalive_expiry=2)
+"""A server closes a connection that is idle for 5 s: a client that keeps it as long may write into a closed one."""
 T = TypeVar("T")
 Process = subprocess.Popen[str] | Forked
 
@@ -106,7 +108,9 @@ class Server:
             end(self.process)
             raise RuntimeError(f"the server did not start (exit code {self.exit_code}): {self.errors()}")
         self.address = line.split(" is listening on ")[1].split(" ")[0]
-        self.client = httpx2.Client(base_url=self.address, timeout=60, trust_env=False)
+        self.client = httpx2.Client(
+            base_url=self.address, timeout=60, trust_env=False, limits=SHORTER_THAN_THE_SERVERS
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -166,7 +170,11 @@ class ModelServer:
         self.process = self._started(0)
         self.base_url = f"http://127.0.0.1:{self._announced_port()}"
         self._client = httpx2.Client(
-            base_url=self.base_url, timeout=self.seconds, trust_env=False, headers=self.headers
+            base_url=self.base_url,
+            timeout=self.seconds,
+            trust_env=False,
+            headers=self.headers,
+            limits=SHORTER_THAN_THE_SERVERS,
         )
         return self
 

@@ -121,9 +121,9 @@ def known(home: Path) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def by_model(tmp_path_factory: pytest.TempPathFactory, model: MortalModel) -> Path:
+def by_model(tmp_path_factory: pytest.TempPathFactory, running: MortalModel) -> Path:
     home = tmp_path_factory.mktemp("model") / "home"
-    undisturbed(home, model)
+    undisturbed(home, running)
     return home
 
 
