@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import httpx2
 
 from tests.cache_figures import Run
-from tests.llama_cpp import Exchange, LlamaCpp
 from tests.processes import wait_until
+from tests.standins.llama_cpp import Exchange, LlamaCpp
 
 ANSWER_TOKENS = 12
 PRESET = "long"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.llama_cpp import Exchange
+from tests.standins.llama_cpp import Exchange
 
 REMARK = "remark"
 """The property of a test that is shown below the tables."""

@@ -12,7 +12,7 @@ from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, 
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import BackendDown, EmbedderUnavailable, ModelUnavailable, UnknownModel
 from recollect.service.ports import Embedder
-from tests.standin_memory import content_of
+from tests.standins.standin_memory import content_of
 
 START = 1_778_248_980_000
 """2026-05-08T14:03:00Z"""

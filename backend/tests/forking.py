@@ -30,7 +30,7 @@ BACKEND = Path(__file__).resolve().parents[1]
 PRELOADED = (
     "recollect.entrypoints.cli.main", "recollect.entrypoints.http.server", "recollect.entrypoints.logs",
     "recollect.app", "recollect.entrypoints.cli.client", "recollect.infra.index.tables",
-    "recollect.infra.embedders.onnx", "recollect.infra.journal.connection", "alembic.command", "tests.standin_model",
+    "recollect.infra.embedders.onnx", "recollect.infra.journal.connection", "alembic.command", "tests.standins.standin_model",
 )  # fmt: skip
 _REQUEST_BYTES = 1 << 17
 _DESCRIPTORS = 4

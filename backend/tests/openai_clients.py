@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from tests.chatting import with_backend
 from tests.http_client import Json, turns
 from tests.processes import Server
-from tests.standin_engines import StandInEngine
+from tests.standins.standin_engines import StandInEngine
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ class ModelServer:
 
 
 class StandInModel(ModelServer):
-    """The stand-in model server of `tests.standin_model`."""
+    """The stand-in model server of `tests.standins.standin_model`."""
 
     def control(self, mode: str = "answer", **settings: Any) -> None:
         """Set how the calls that follow are answered: `delay_seconds`, `answer`, `times`."""
@@ -215,7 +215,7 @@ class StandInModel(ModelServer):
         return found
 
     def _started(self, port: int) -> Process:
-        return Forked("tests.standin_model", "--port", str(port))
+        return Forked("tests.standins.standin_model", "--port", str(port))
 
 
 def end(process: Process) -> None:

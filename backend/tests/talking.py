@@ -12,7 +12,7 @@ from recollect.settings import Settings
 from tests.fakes import FakeClock
 from tests.http_client import Json, client_of
 from tests.processes import StandInModel
-from tests.standin_engines import StandInEngine
+from tests.standins.standin_engines import StandInEngine
 
 
 class Talk:

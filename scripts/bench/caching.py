@@ -14,10 +14,11 @@ import httpx2
 import servers
 from reporting import progress, row
 
-from tests import cache_chat, naive_prompts
+from tests import cache_chat
 from tests.cache_chat import NO_BACKGROUND_WORK, MemoryWork, RecollectChat
 from tests.cache_figures import Run, cached_percent, evaluated_per_turn
-from tests.llama_cpp import LlamaCpp
+from tests.standins import naive_prompts
+from tests.standins.llama_cpp import LlamaCpp
 
 TURNS = 12
 LONG_TURNS = 30

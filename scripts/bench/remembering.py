@@ -184,7 +184,7 @@ def _home(folder: Path, settings: dict[str, str]) -> Iterator[_Home]:
 def _model() -> Iterator[dict[str, str]]:
     """The settings that make a server ask the stand-in model, which answers at once."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.standin_model", "--port", "0"],
+        [sys.executable, "-m", "tests.standins.standin_model", "--port", "0"],
         cwd=BACKEND,
         stdout=subprocess.PIPE,
         text=True,

@@ -7,7 +7,7 @@ from tests.browser.demo_server import CLOCK
 from tests.browser.site import MINUTE, Site
 from tests.http_client import Json
 from tests.processes import StandInModel, wait_until
-from tests.tool_tasks import tool_task
+from tests.standins.tool_tasks import tool_task
 
 NOW = 1_778_248_980_000
 """2026-05-08T14:03:00Z, when the last of it has been said."""

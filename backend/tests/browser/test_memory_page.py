@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.site import MAY_8, Site, Visit, Visits
 from tests.processes import wait_until
-from tests.tool_tasks import tool_task
+from tests.standins.tool_tasks import tool_task
 
 DAY = 86_400_000
 

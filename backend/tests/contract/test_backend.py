@@ -13,7 +13,7 @@ from recollect.errors import ModelUnavailable, UnknownModel
 from recollect.infra.backends.server import Patience
 from recollect.service.ports import Backend
 from tests.fakes import FakeBackend
-from tests.standin_engines import Engines, engines, events_of, running_engines, text_of
+from tests.standins.standin_engines import Engines, engines, events_of, running_engines, text_of
 
 __all__ = ["engines", "running_engines"]
 

@@ -17,6 +17,7 @@ from tests.eventually import eventually
 from tests.http_client import Home, Json, message, opened, thread_path
 from tests.processes import Server, recollect_json
 from tests.remembering import MortalModel
+from tests.standins.where_ann_lives import rebuild_from_vault
 from tests.stress.utils import (
     OVER,
     SUBJECTS,
@@ -34,7 +35,6 @@ from tests.stress.utils import (
     recognised,
     verified,
 )
-from tests.where_ann_lives import rebuild_from_vault
 
 CLIENTS = 5
 STEPS = (

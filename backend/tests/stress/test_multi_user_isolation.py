@@ -17,6 +17,7 @@ import pytest
 from recollect.domain import paths as vault_paths
 from tests.http_client import START, Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
+from tests.standins.tool_tasks import tool_task
 from tests.stress.utils import (
     PATIENT_SECONDS,
     SUBJECTS,
@@ -29,7 +30,6 @@ from tests.stress.utils import (
     named_in,
     recognised,
 )
-from tests.tool_tasks import tool_task
 
 ENTRIES = "/api/v1/memory/entries"
 NOT_FOUND = 404

@@ -19,7 +19,7 @@ import httpx2
 from tests.eventually import eventually
 from tests.http_client import Json, coverage, thread_path
 from tests.processes import Server, StandInModel, recollect_json
-from tests.standin_answers import ENTITIES
+from tests.standins.standin_answers import ENTITIES
 
 T = TypeVar("T")
 

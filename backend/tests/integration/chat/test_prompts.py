@@ -1,0 +1,217 @@
+"""What is sent for a turn: it only grows, says why where it did not, and can be read back byte for byte."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from recollect.domain.chat import ChatRequest
+from recollect.domain.model import Append, NewTurn
+from recollect.infra.journal.chat_rows import PATH_PAGE
+from tests.http_client import Json
+from tests.processes import StandInModel
+from tests.standins.standin_engines import StandInEngine
+from tests.talking import Talk, talking
+
+
+def system(prompt: Json) -> str:
+    (text,) = [message["content"] for message in prompt["messages"] if message["role"] == "system"]
+    return str(text)
+
+
+async def test_prompts_only_grow(talk: Talk) -> None:
+    sent = []
+    for text in ("Who is Donald Trump?", "who are his children?", "summarize that", "thanks"):
+        sent.append(await talk.sent(await talk.say(text)))
+        talk.clock.advance(3_600_000)
+    for before, now in pairwise(sent):
+        assert now["messages"][: len(before["messages"])] == before["messages"]
+        assert (now["first_difference"], now["cause"], now["epoch"]) == (None, None, 1)
+    assert len({prompt["prefix_digest"] for prompt in sent}) == 4
+
+
+async def test_the_clock_stands_in_user_messages_alone(talk: Talk) -> None:
+    (first,) = await talk.prompts("hello")
+    talk.clock.advance(3_600_000)
+    (second,) = await talk.prompts("hello again")
+    assert system(first) == system(second)
+    clocks = [m for m in second["messages"] if "Current date and time" in str(m["content"])]
+    assert [message["role"] for message in clocks] == ["user", "user"]
+    assert clocks[0] != clocks[1]
+
+
+async def test_other_instructions_are_other_bytes_and_the_receipt_says_so(talk: Talk) -> None:
+    preset = {"instructions": "Answer in rhymes."}
+    (await talk.client.put("/api/v1/presets/poet", json=preset)).raise_for_status()
+    (first, second) = await talk.prompts("hello", "go on", preset="poet")
+    (
+        await talk.client.put("/api/v1/presets/poet", json={"instructions": "Answer in prose."})
+    ).raise_for_status()
+    (third, fourth) = await talk.prompts("and now?", "go on")
+    assert system(first) == system(second)
+    assert "rhymes" in system(first)
+    assert "prose" in system(third)
+    assert (third["cause"], third["epoch"]) == ("the instructions changed", 2)
+    assert third["first_difference"] is not None
+    assert (fourth["cause"], fourth["epoch"]) == (None, 2)
+
+
+async def test_every_request_has_its_own_time_zone(talk: Talk) -> None:
+    path = "/api/v1/users/ann/preferences"
+    (await talk.client.patch(path, json={"time_zone": "Asia/Tokyo"})).raise_for_status()
+    (preferred,) = await talk.prompts("one", thread="a")
+    (asked,) = await talk.prompts("two", thread="a", time_zone="Europe/Berlin")
+    (other,) = await talk.prompts("three", thread="b", user_id="bob")
+    assert "Asia/Tokyo" in preferred["messages"][-2]["content"]
+    assert "Europe/Berlin" in asked["messages"][-2]["content"]
+    assert "(UTC)" in other["messages"][-2]["content"]
+
+
+async def test_the_receipt_holds_exactly_what_the_backend_got(talk: Talk, model: StandInModel) -> None:
+    before = len(model.calls()["bodies"])
+    sent = await talk.prompts("Who is Donald Trump?", "who are his children?", "thanks")
+    got = [body for body in model.calls()["bodies"][before:] if "session_id" in body]
+    assert [prompt["request"] for prompt in sent] == got
+    again = [
+        (await talk.client.get(f"/api/v1/threads/t/turns/t-{number}/prompt")).json()["request"]
+        for number in (2, 4, 6, 1)
+    ]
+    assert again == [*got, got[0]]
+    assert got[0]["session_id"] == got[2]["session_id"]
+    assert got[0]["cache_prompt"] is True
+
+
+async def test_a_template_that_drops_reasoning_is_named_as_the_cause_of_a_miss(tmp_path: Path) -> None:
+    template = "{{ message.content.split('</think>')[-1] }}"
+    with StandInEngine("llama.cpp", arguments=("--template", template)) as engine:
+        engine.control(
+            "answer", answer="Four.", reasoning="Two and two.", reasoning_field="reasoning_content"
+        )
+        async with talking(tmp_path, engine) as talk:
+            first, second = await talk.prompts("What is two and two?", "and twice that?")
+    assert "misses" not in first["detail"]
+    assert "reasoning" in second["detail"]["misses"]
+
+
+async def test_a_window_is_halved_at_an_epochs_end(tmp_path: Path, model: StandInModel) -> None:
+    async with talking(tmp_path, model, chat={"max_turns": 8}) as talk:
+        sent = await talk.prompts(*(f"message {number}" for number in range(12)))
+    epochs = [prompt["epoch"] for prompt in sent]
+    assert epochs == sorted(epochs)
+    assert 3 <= max(epochs) <= 5
+    for before, now in pairwise(sent):
+        if now["epoch"] == before["epoch"]:
+            assert now["first_difference"] is None
+        else:
+            assert now["cause"].startswith("the window was full")
+            kept = [m for m in now["messages"] if m["content"].startswith(("message", "I see"))]
+            assert len(kept) <= 5
+        assert now["messages"][-1]["content"].startswith("message")
+        assert sum(m["content"].startswith(("message", "I see")) for m in now["messages"]) <= 9
+
+
+async def test_what_left_the_window_is_summed_up_in_time(tmp_path: Path, model: StandInModel) -> None:
+    async with talking(tmp_path, model, chat={"max_turns": 8}) as talk:
+        sent = []
+        for number in range(8):
+            sent += await talk.prompts(f"message {number} about Porto")
+            for job in await talk.app.jobs.list_jobs(space=None):
+                if job.kind == "summary":
+                    assert await talk.app.jobs.wait_for(job.job_id, 20)
+    opening = next(prompt for prompt in sent if prompt["epoch"] == 2)
+    assert opening["cause"] == "the window was full: what left is summed up"
+    assert opening["messages"][1]["content"].startswith("[Summary]")
+    assert "Porto" in opening["messages"][1]["content"]
+
+
+async def test_without_a_summary_the_window_is_trimmed_alone(tmp_path: Path, model: StandInModel) -> None:
+    async with talking(tmp_path, model, chat={"max_turns": 8}) as talk, talk.app.jobs.paused(["summary"]):
+        sent = await talk.prompts(*(f"message {number}" for number in range(6)))
+    opening = next(prompt for prompt in sent if prompt["epoch"] == 2)
+    assert opening["cause"] == "the window was full: trimmed alone"
+    assert opening["detail"]["window"]["summary"] == "not ready"
+
+
+async def test_a_memory_of_another_thread_is_recalled_once_in_an_epoch(talk: Talk) -> None:
+    await talk.say("My sister Marta is moving to Porto in June.", "old", memory=True)
+    await talk.settled()
+    answer = await talk.say("Where is my sister Marta moving?", "new")
+    assert "Porto" in answer["assistant_turn"]["content"]
+    first = await talk.sent(answer)
+    (second,) = await talk.prompts("When is my sister Marta moving?", thread="new")
+    assert "Porto" not in system(first)
+    assert "Porto" in first["messages"][-2]["content"]
+    assert answer["receipt"]["recall"]["memories"][0]["thread_id"] == "old"
+    assert "Porto" not in second["messages"][-2]["content"]
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+
+
+async def test_memory_switched_off_recalls_nothing_and_remembers_nothing(talk: Talk) -> None:
+    await talk.say("My sister Marta is moving to Porto in June.", "old")
+    await talk.settled()
+    answer = await talk.say("Where is my sister Marta moving?", "new", memory=False)
+    counted = (await talk.client.get("/api/v1/coverage", params={"session_id": "new"})).json()
+    assert "Porto" not in answer["assistant_turn"]["content"]
+    assert answer["receipt"]["recall"]["left_out"] == "memory is off for this message"
+    assert counted["skipped"] == 2
+
+
+async def test_a_prompt_costs_what_the_window_costs_not_what_the_thread_costs(
+    tmp_path: Path, model: StandInModel
+) -> None:
+    async with talking(tmp_path, model, chat={"max_turns": 20}) as talk:
+        turns = [
+            NewTurn("user" if n % 2 == 0 else "assistant", f"turn {n}", talk.clock() + n, "ann")
+            for n in range(1000)
+        ]
+        await talk.app.THREADS.append(Append("default", "t", turns, "ann"))
+        sent = await talk.sent(await talk.say("and now?", memory=False))
+        accepted = await talk.app.chats.accept(
+            "default", ChatRequest("t", (NewTurn("user", "more", talk.clock(), "ann"),))
+        )
+        conversation = await talk.app.chats.conversation(accepted, 21)
+        plan = await talk.app.database.read(
+            f"EXPLAIN QUERY PLAN {PATH_PAGE}", {"pk": 1, "last": 1000, "limit": 21}
+        )
+    assert len(sent["messages"]) <= 14
+    assert len(conversation.path) <= 21
+    page = "SCAN (subquery-"  # As long as its limit, and no longer.
+    read = [row["detail"] for row in plan if not row["detail"].startswith(page)]
+    assert not [step for step in read if step.startswith(("SCAN", "USE TEMP"))], plan
+    assert any("thread_pk=? AND position<?" in step for step in read), plan
+
+
+async def test_a_message_that_cannot_fit_gets_both_numbers(tmp_path: Path, model: StandInModel) -> None:
+    settings = {"llm": {"base_url": model.base_url, "context_tokens": 600}}
+    async with talking(tmp_path, model, **settings) as talk:
+        body = {"user_id": "ann", "content": "word " * 2000}
+        answer = await talk.client.post("/api/v1/threads/t/messages", json=body)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["field"]) == (413, "content")
+        assert "450" in error["message"]
+        assert (await talk.say("short", memory=False))["assistant_turn"]["status"] == "complete"
+
+
+async def test_an_edited_message_ends_the_epoch(talk: Talk) -> None:
+    await talk.prompts("Who is Donald Trump?", "go on")
+    (placed, *_) = await talk.app.transcripts.turns("default", "t", 1)
+    edited = replace(placed.turn, content="Who is Marie Curie?")
+    await talk.app.transcripts.revise("default", "t", [edited], {})
+    (sent,) = await talk.prompts("and now?")
+    assert sent["cause"] == "a message was edited or forgotten"
+    assert "Marie Curie" in str(sent["messages"])
+    assert "Donald Trump?" not in str(sent["messages"])
+
+
+async def test_what_is_forgotten_leaves_the_prompts_of_other_threads_too(talk: Talk) -> None:
+    await talk.say("My sister Marta is moving to Porto in June.", "old")
+    await talk.settled()
+    (quoting,) = await talk.prompts("Where is my sister Marta moving?", thread="new")
+    assert "in June" in str(quoting["messages"])
+    (await talk.client.delete("/api/v1/threads/old", params={"user_id": "ann"})).raise_for_status()
+    gone = await talk.client.get("/api/v1/threads/new/turns/t-2/prompt")
+    (after,) = await talk.prompts("And what did I say of June?", thread="new")
+    rows = await talk.app.database.read("SELECT text FROM context_blocks")
+    assert gone.status_code == 404
+    assert "in June" not in str(after["messages"])
+    assert after["epoch"] == 2
+    assert not [row for row in rows if "in June" in row["text"]]

@@ -1,0 +1,115 @@
+"""The schema of the journal: made once, the one that homes have, and refused where no migration leads to it."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
+from recollect.infra.journal.connection import (
+    HEAD,
+    OLDEST,
+    current_revision,
+    migrations_folder,
+    upgrade_schema,
+)
+from recollect.infra.journal.database import Database
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0014.sql"
+REFUSED = [("0001", SchemaTooOld), ("0013", SchemaTooOld), ("9999", SchemaTooNew)]
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def test_the_code_knows_the_first_and_the_newest_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    scripts = ScriptDirectory.from_config(config)
+    assert (scripts.get_base(), scripts.get_current_head()) == (OLDEST, HEAD)
+
+
+def test_an_empty_file_is_brought_up_to_date(connection: sqlite3.Connection) -> None:
+    assert current_revision(connection) is None
+    assert upgrade_schema(connection)
+    assert current_revision(connection) == HEAD
+
+
+def test_an_empty_journal_gets_the_schema_that_homes_have(connection: sqlite3.Connection) -> None:
+    upgrade_schema(connection)
+    made = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name != 'alembic_version' ORDER BY rowid"
+    )
+    golden = GOLDEN.read_text().removesuffix(";\n").split(";\n")
+    assert [without_spaces(sql) for (sql,) in made] == [without_spaces(sql) for sql in golden]
+
+
+def without_spaces(sql: str) -> str:
+    """White space is one blank, and none beside brackets and commas."""
+    return re.sub(r" ?([(),]) ?", r"\1", " ".join(sql.split()))
+
+
+def test_a_schema_that_is_up_to_date_is_left_alone(connection: sqlite3.Connection) -> None:
+    upgrade_schema(connection)
+    assert not upgrade_schema(connection)
+
+
+def test_an_upgrade_that_fails_leaves_nothing(connection: sqlite3.Connection) -> None:
+    def refuse(action: int, what: str | None, *_: str | None) -> int:
+        is_refused = action == sqlite3.SQLITE_CREATE_TABLE and what == "jobs"
+        return sqlite3.SQLITE_DENY if is_refused else sqlite3.SQLITE_OK
+
+    connection.set_authorizer(refuse)
+    with pytest.raises(sqlite3.DatabaseError):
+        upgrade_schema(connection)
+    connection.set_authorizer(None)
+    assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+
+
+async def test_a_journal_opened_twice_is_upgraded_once(tmp_path: Path) -> None:
+    schema = []
+    for _ in range(2):
+        database = Database(tmp_path / "journal.db")
+        await database.open()
+        schema.append(await database.read("SELECT * FROM sqlite_master ORDER BY name"))
+        await database.close()
+    assert schema[0] == schema[1]
+
+
+def journal_of(path: Path, revision: str) -> bytes:
+    """A journal with that revision; its bytes."""
+    with sqlite3.connect(path) as raw:
+        raw.execute("PRAGMA journal_mode = WAL")
+        raw.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        raw.execute("INSERT INTO alembic_version VALUES (?)", (revision,))
+    raw.close()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(("revision", "error"), REFUSED)
+async def test_a_schema_from_which_no_migration_leads_on_is_refused_with_both_versions_and_left_as_it_is(
+    tmp_path: Path, revision: str, error: type[RecollectError]
+) -> None:
+    before = journal_of(tmp_path / "journal.db", revision)
+    database = Database(tmp_path / "journal.db")
+    with pytest.raises(error) as caught:
+        await database.open()
+    await database.close()
+    assert revision in caught.value.message
+    assert HEAD in caught.value.message
+    assert (tmp_path / "journal.db").read_bytes() == before
+
+
+def test_a_journal_that_is_too_old_is_refused_with_the_way_up(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+    connection.execute("INSERT INTO alembic_version VALUES ('0013')")
+    with pytest.raises(SchemaTooOld, match=r"the last version before the schema was squashed once"):
+        upgrade_schema(connection)
