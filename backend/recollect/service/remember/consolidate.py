@@ -31,7 +31,7 @@ from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.people import SqlPeopleStore
 from recollect.service.coordination import Clock, OwnerLocks
-from recollect.service.remember.extract import Extracted, Extractor
+from recollect.service.remember.extract import RULES, Extracted, Extractor
 
 NOTHING = "nothing worth keeping"
 NO_MODEL: JsonObject = {"state": "off", "why": "no model is configured"}
@@ -79,9 +79,11 @@ class Remembering:
             return  # Forgotten meanwhile.
         owner = owner_folder(job.space, stored.thread.user_id)
         preferences = await self.people.preferences(job.space, stored.thread.user_id)
-        if not preferences.auto_memory:
-            told = (Cause(stored.thread.thread_id, memcell), {"state": "off", "why": "auto_memory is off"})
-            await leave_receipts(self.entries, job.space, owner, strategy, [told])
+        off = None if preferences.auto_memory else {"state": "off", "why": "auto_memory is off"}
+        off = off or await self._without_model(strategy, stored, owner)
+        if off is not None:
+            cause = Cause(stored.thread.thread_id, memcell)
+            await leave_receipts(self.entries, job.space, owner, strategy, [(cause, off)])
             return
         if not stored.is_written:
             raise NotYet("its transcript is being written")
@@ -91,6 +93,20 @@ class Remembering:
         origin = Origin(job.space, owner, strategy, extracted.by, stored, name)
         async with self.locks.of(owner):
             await self._write(origin, extracted.extraction.of(kind), _told(extracted, kind))
+
+    async def _without_model(self, strategy: str, stored: StoredCell, owner: str) -> JsonObject | None:
+        """Why a strategy that needs a model leaves what is there. None where it has one, or needs none.
+
+        Without a model an episode is written where none is, or where its words were edited since.
+        """
+        if self.extractor.questions is not None:
+            return None
+        if strategy == "episode":
+            made = await self.entries.of_cell(stored.thread.space, owner, stored.memcell_id, strategy)
+            by_model = any(known.entry.by != f"{strategy}, {RULES}" for known in made)
+            if not by_model or any(turn.edited for turn in stored.turns):
+                return None
+        return NO_MODEL
 
     async def write_case(
         self,

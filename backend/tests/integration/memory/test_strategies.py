@@ -457,3 +457,23 @@ async def test_a_model_that_comes_later_takes_the_place_of_rules_and_leaves_a_pe
         assert len({entry.entry_id for entry in found}) == 3
         episodes = await entries(home, "episodes")
         assert [entry.entry.by for entry in episodes] == ["episode, stand-in"]
+
+
+async def test_without_a_model_what_one_made_stays(tmp_path: Path, model: MortalModel) -> None:
+    messages = said([*BERLIN, ("assistant", "How nice.")])
+    async with remembering(tmp_path, model) as home:
+        await remember(home, "t1", messages, user_id="ann")
+        await home.drain()
+        before = await entries(home, "facts", "profile", "episodes")
+        assert {entry.kind for entry in before} == {"facts", "profile", "episodes"}
+    async with remembering(tmp_path, alone=True) as home:
+        await home.app.reprocessor.reprocess(NOBODY)
+        await home.drain()
+        assert await entries(home, "facts", "profile", "episodes") == before
+        assert (await told_of(home, "t1", "facts"))["why"] == "no model is configured"
+        (
+            await home.client.delete("/api/v1/threads/t1/turns/t-2", params={"user_id": "ann"})
+        ).raise_for_status()
+        await home.drain()
+        kept = await texts(home, "facts", "profile")
+        assert sorted(kept) == sorted(entry.entry.text for entry in before if entry.kind != "episodes")
