@@ -134,7 +134,7 @@ class MemorizeSettings(_Group):
     max_turns: int = Field(40, ge=2, le=1000, description="Most messages in a memcell.")
     max_chars: int = Field(12_000, ge=100, description="Most characters in a memcell.")
     model_timeout_seconds: float = Field(
-        60, gt=0, le=3600, description="Time limit for the model to find boundaries; then the rules decide."
+        60, gt=0, le=3600, description="Time limit for a background call to the model."
     )
 
 

@@ -51,7 +51,7 @@ class NotYet(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job that is to be queued with its cause. While one of the same lane, kind and `dedupe` waits, that one does."""
+    """A job to be queued with its cause. Skipped if one of the same lane, kind and `dedupe` is already queued."""
 
     kind: str
     lane: str

@@ -137,9 +137,9 @@ class EntryJob:
     dedupe: str = ""
     delay_ms: int = 0
     restart: bool = False
-    """Where one like it waits, its delay begins anew."""
+    """Restart the delay of an equal job that is already queued."""
     every: int = 1
-    """Queued only at every so manieth time."""
+    """Queue it once every N times."""
 
 
 def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, position: int) -> str:

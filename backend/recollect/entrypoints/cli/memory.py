@@ -199,7 +199,7 @@ def edit(
 
 @commands.command(epilog="Example: recollect pin fa-3f9a2c71d0b4")
 def pin(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
-    """Pin a memory: it comes before the others."""
+    """Pin a memory: it ranks higher in searches that share a word with it."""
     _changed(_call("PATCH", entry_id, home, space, json={"pinned": True}), "is pinned", json)
 
 

@@ -182,8 +182,7 @@ def upgrade_schema(connection: sqlite3.Connection) -> bool:
     if current is not None and current < OLDEST:
         raise SchemaTooOld(
             f"the journal has schema {current}; this version of Recollect knows schemas from {OLDEST} on. "
-            "Start the last version before the schema was squashed once; "
-            f"it upgrades the journal to {OLDEST}."
+            f"Start commit 2e36fcf of Recollect on this home once: it upgrades the journal to {OLDEST}."
         )
     _run_alembic(connection)
     return True

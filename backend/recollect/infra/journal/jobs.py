@@ -163,7 +163,7 @@ class SqlJobStore:
     def put_back(
         self, connection: sqlite3.Connection, job: Job, run_at: int, *, attempts: int, error: str | None
     ) -> int | None:
-        """The job waits again until `run_at`; where its twin waits already, that one does for both.
+        """Queue the job again for `run_at`. If an equal one is already queued, this one is dropped.
 
         Returns the id of the one that waits; None when the lease was lost meanwhile.
         """
@@ -278,7 +278,7 @@ class SqlJobStore:
 
 
 def _leave_to_twins(connection: sqlite3.Connection, which: str) -> dict[int, int]:
-    """Where a twin waits, it does for both."""
+    """Drop the jobs for which an equal one is already queued."""
     found = connection.execute(
         # Few run and many may wait: those that run are looked at first.
         f"SELECT j.pk, q.pk, j.payload_json FROM (SELECT * FROM jobs WHERE {which}) j CROSS JOIN jobs q"

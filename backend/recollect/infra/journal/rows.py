@@ -130,7 +130,7 @@ DO UPDATE SET run_at = excluded.run_at WHERE excluded.run_at < run_at"""
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to be queued. While one of the same lane, kind and `dedupe` waits already, that one does for both."""
+    """A job to be queued. Skips the insert if one of the same lane, kind and `dedupe` is already queued."""
 
     kind: str
     lane: str

@@ -53,7 +53,7 @@ def test_a_strategy_can_wait_for_a_time_of_day() -> None:
     assert job.delay_ms == 24 * 3_600_000
 
 
-def test_a_strategy_can_run_at_every_so_manieth_event() -> None:
+def test_a_strategy_can_run_once_every_n_events() -> None:
     jobs = tuning(episode=Trigger(every=5)).after_cell(CELL, NOON)
     assert {job.payload["strategy"]: job.every for job in jobs} == {"episode": 5, "facts": 1, "foresight": 1}
 
