@@ -51,7 +51,7 @@ bench: installed-dev ## measure the server beside its baseline
 openapi: installed-dev ## rewrite docs/openapi.json from the code
 	$(BIN)/python scripts/openapi.py
 
-screenshots: installed-dev ## take the pictures of the documentation anew, of a demo home
+screenshots: installed-dev ## take the pictures of the documentation again, of a demo home
 	PYTHONPATH=backend $(BIN)/python scripts/screenshots.py
 
 installed:

@@ -2,16 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Self
 
 from recollect.assembly import Assembly, boundary_rules
 from recollect.domain.identity import thread_key
 from recollect.domain.job import (
     BOUNDARY,
+    DELETIONS,
     ENTRIES,
     FLUSH,
-    GRAVES,
     PEOPLE,
     PURGE,
     SKILLS,
@@ -26,23 +25,23 @@ from recollect.infra.job_engine import Handler
 from recollect.infra.journal.forget_proof import SqlForgottenProof
 from recollect.service.chat.cached_prefix import LivePrefixes
 from recollect.service.chat.followups import Summariser, Titles
-from recollect.service.chat.history_matching import ResentChat
+from recollect.service.chat.history_matching import HistoryMatching
 from recollect.service.chat.post_turn_jobs import SkillWork
 from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, now_ms
 from recollect.service.forget.proof import ForgottenVerifier
 from recollect.service.forget.purge import Purges, Rework, ThreadPurger
-from recollect.service.models.cached_model_calls import Questions
+from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.remember.consolidate import Cases, Remembering
 from recollect.service.remember.extract import Extractor, LivePrefix, PromptTexts
 from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
-from recollect.service.skills.files import SkillGraves
+from recollect.service.skills.files import SkillDeletions
 from recollect.service.skills.skills import SkillMaker, Skills
-from recollect.service.vault.entry_import import Graves
-from recollect.settings import TOML_NAME, Settings
+from recollect.service.vault.entry_import import EntryDeletions
+from recollect.settings import Settings
 
 
 class App(Assembly):
@@ -62,7 +61,7 @@ class App(Assembly):
             self.talking = self.build_talking()
             await self.chat.start()
             await self.jobs.start(self._handlers())
-            await self.hand_edits.start()
+            await self.vault_sweep.start()
             self.incognito.start("incognito-ends")
             self.quiet_threads.start("quiet-threads")
         except BaseException:
@@ -74,9 +73,9 @@ class App(Assembly):
         return self.talking.chat
 
     @property
-    def resent(self) -> ResentChat:
+    def resent(self) -> HistoryMatching:
         """Chats of clients that resend their history."""
-        return ResentChat(self.chat, self.chains, self.THREADS)
+        return HistoryMatching(self.chat, self.chains, self.THREADS)
 
     def _handlers(self) -> list[dict[str, Handler]]:
         """In pools of their own: what waits at the gate keeps no other kind of work waiting."""
@@ -106,16 +105,16 @@ class App(Assembly):
             TRANSCRIPT_EDITS: self.transcriber.handle_edits,
             PEOPLE: self.people_files.handle,
             ENTRIES: self.entry_files.handle,
-            GRAVES: Graves(self.entry_store, self.vault).handle,
+            DELETIONS: EntryDeletions(self.entry_store, self.vault).handle,
         }
         return [asking, soon, self._memory_handlers(prefixes.holding), writing]
 
     def _memory_handlers(self, live_prefix: LivePrefix) -> dict[str, Handler]:
         """Without a model, only episodes are made."""
         model = self.talking.background
-        questions = None if model is None else Questions(model, self.model_answers, self.fail_points)
+        model_calls = None if model is None else CachedModelCalls(model, self.model_answers, self.fail_points)
         prompts = PromptTexts(self.vault)
-        extractor = Extractor(questions, prompts, live_prefix)
+        extractor = Extractor(model_calls, prompts, live_prefix)
         remembering = Remembering(
             self.cell_texts,
             self.entry_store,
@@ -127,9 +126,9 @@ class App(Assembly):
             self.fail_points,
         )
         cases = Cases(self.cell_texts, self.entry_store, self.people, extractor, remembering)
-        maker = SkillMaker(questions, prompts)
+        maker = SkillMaker(model_calls, prompts)
         skills = Skills(
-            self.entry_store, self.model_answers, self.shelf, maker, SkillGraves(self.entry_store)
+            self.entry_store, self.model_answers, self.shelf, maker, SkillDeletions(self.entry_store)
         )
         work = StrategyWork(
             {
@@ -169,15 +168,8 @@ class App(Assembly):
             self.index,
             self.vault,
             self.jobs,
-            self.earlier_copies,
+            self.settings.home,
         )
-
-    def earlier_copies(self) -> list[str]:
-        """Journals that were set aside, and backups: they hold what was there when they were made."""
-        home = self.settings.home
-        kept = list(home.glob("journal.damaged-*.db"))
-        kept += (home / "backups").glob("*")
-        return sorted(path.relative_to(home).as_posix() for path in kept)
 
     async def _forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
         self.talking.slots.release(thread_key(space, thread_id))
@@ -188,7 +180,7 @@ class App(Assembly):
         await self.index.load(self.search.indexer.live.name, "")
 
     async def _refuse_orphaned_vault(self) -> None:
-        """A vault whose journal is gone must not be written over: threads would begin anew with the same names."""
+        """A vault whose journal is gone must not be written over: threads would begin again with the same names."""
         if not self.settings.journal_path.exists() and await self.vault.holds_transcripts():
             raise HomeUnusable(
                 f"the vault {self.vault.root} holds conversations, and the journal {self.settings.journal_path} is "
@@ -200,7 +192,7 @@ class App(Assembly):
         try:
             await self.incognito.stop()
             await self.quiet_threads.stop()
-            await self.hand_edits.stop()
+            await self.vault_sweep.stop()
             await self.chat.stop()
             self.talking.gate.shut()
             await self.jobs.stop()
@@ -225,28 +217,6 @@ class App(Assembly):
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
-
-    def files_to_back_up(self) -> dict[str, Path]:
-        """Everything a backup holds besides the journal, by its place in the home. Links out of an owner's folder are
-        left out, as they are everywhere.
-        """
-        home = self.settings.home
-        files = [
-            path
-            for path in (home / "vault").rglob("*")
-            if path.suffix != ".tmp" and self._is_in_the_vault(path)
-        ]
-        toml = home / TOML_NAME
-        return {
-            path.relative_to(home).as_posix(): path for path in [*files, *([toml] if toml.is_file() else [])]
-        }
-
-    def _is_in_the_vault(self, path: Path) -> bool:
-        if not path.is_file():
-            return False
-        return not path.is_symlink() or not self.vault.leads_away(
-            path.relative_to(self.vault.root).as_posix()
-        )
 
 
 def open_app(settings: Settings, *, clock: Clock = now_ms) -> App:

@@ -25,10 +25,10 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
-from recollect.infra.journal.history_matching import SqlChainStore
+from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
-from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
+from recollect.infra.journal.people import SqlKeyStore, SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
@@ -47,7 +47,7 @@ from recollect.service.forget.purge import IndexForgetter
 from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
 from recollect.service.models.choice import ThreadModels
-from recollect.service.models.llama_slots import SlotMaps
+from recollect.service.models.llama_slots import LlamaSlots
 from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
@@ -58,7 +58,7 @@ from recollect.service.recall.words import WordIndexer
 from recollect.service.remember.boundaries import QuietThreads
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
-from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
+from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
 from recollect.service.skills.view import SkillEntries
 from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
@@ -84,7 +84,7 @@ class Search:
     """The parts of an App that keep the index and search it."""
 
     embedder: OnnxEmbedder | OpenAiEmbedder | None
-    corpora: CorpusCache
+    corpus_cache: CorpusCache
     indexer: Indexer
     verifier: IndexVerifier
     recall: Recall
@@ -98,7 +98,7 @@ class Talking:
 
     backends: Backends
     gate: Gate
-    slots: SlotMaps
+    slots: LlamaSlots
     recall: RecallSource
     rewriter: Rewriter
     chat: Chat
@@ -157,8 +157,8 @@ class Assembly:
         )
         self.incognito = IncognitoEnds(self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours)
         self.small_model = LocalModel(settings.home / MODELS)
-        self.chains = SqlChainStore(self.database)
-        self.people = SqlPeopleStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.chains = SqlHistoryMatching(self.database)
+        self.people = SqlPresetStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)
         self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
         self.quiet_threads = QuietThreads(self.cells, clock=clock, gap_ms=boundary_rules(settings).gap_ms)
@@ -208,9 +208,9 @@ class Assembly:
         self.shelf = SkillShelf(
             self.vault, self.skill_files, self.transcriber.reports, self.fail_points, self.memory_locks
         )
-        skill_graves, forget_words = SkillGraves(self.entry_store), self.forgetting.queue_overwriting
+        skill_deletions, forget_words = SkillDeletions(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)
-        self.hand_edits = VaultSweep(
+        self.vault_sweep = VaultSweep(
             self.transcripts,
             self.notes,
             self.vault,
@@ -223,12 +223,12 @@ class Assembly:
             followers=[
                 self.people_files,
                 self.entry_files,
-                SkillFollower(self.shelf, skill_graves, self.entry_file_store, forget_words),
+                SkillFollower(self.shelf, skill_deletions, self.entry_file_store, forget_words),
             ],
         )
-        self.user_notes = Notes(self.notes, self.vault, self.hand_edits.look_at)
+        self.user_notes = Notes(self.notes, self.vault, self.vault_sweep.look_at)
         self.skills = SkillEntries(
-            self.entry_store, self.THREADS, self.transcripts, self.shelf, skill_graves, forget_words
+            self.entry_store, self.THREADS, self.transcripts, self.shelf, skill_deletions, forget_words
         )
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
@@ -240,7 +240,7 @@ class Assembly:
         """A new embedder for every start: one that was closed stays closed."""
         embedder = embedder_of(self.settings)
         locks = OwnerLocks()
-        corpora = CorpusCache(
+        corpus_cache = CorpusCache(
             self.index,
             self.ledger,
             self.transcripts,
@@ -254,7 +254,7 @@ class Assembly:
             self.transcripts,
             self.vault,
             locks,
-            corpora,
+            corpus_cache,
             self.fail_points,
         )
         indexer = Indexer(MeaningIndexer(words, embedder), delay_seconds=self.settings.index.delay_ms / 1000)
@@ -266,20 +266,20 @@ class Assembly:
             embed_seconds=self.settings.embedding.query_seconds,
         )
         reindexer = Reindexer(indexer, verifier.problems)
-        return Search(embedder, corpora, indexer, verifier, recall, reindexer, IndexForgetter(indexer))
+        return Search(embedder, corpus_cache, indexer, verifier, recall, reindexer, IndexForgetter(indexer))
 
     def build_talking(self) -> Talking:
         """New backends for every start: connections that were closed stay closed."""
         settings, search = self.settings, self.search
         backends = Backends(settings, self.small_model.address)
-        gate, slots = Gate(quiet_seconds=QUIET_SECONDS), SlotMaps()
+        gate, slots = Gate(quiet_seconds=QUIET_SECONDS), LlamaSlots()
         new_breaker = partial(Breaker, clock=time.monotonic)
         rewriter = Rewriter(
             clock=time.monotonic, new_breaker=new_breaker, deadline_seconds=settings.chat.rewrite_seconds
         )
         recall = RecallSource(
             search.recall,
-            QuerySimilarity(search.corpora),
+            QuerySimilarity(search.corpus_cache),
             AlwaysOnMemories(self.entry_store, self.THREADS),
             breaker=new_breaker(),
             clock=time.monotonic,

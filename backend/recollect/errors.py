@@ -19,7 +19,7 @@ RecollectError
 │   │   └── ModelRefused    it refused the request, and said why
 │   ├── EmbedderUnavailable  the embedding model is missing, does not answer, or not sensibly
 │   │   └── TextRefused     it answers, and will not take this text
-│   ├── IndexUnavailable    the index cannot be read or written, or is being made anew
+│   ├── IndexUnavailable    the index cannot be read or written, or is being rebuilt
 │   └── ServerUnreachable   the command line found no server where one should run
 ├── HomeInUse               another process owns this home
 ├── HomeUnusable            the home, its settings or an archive cannot be used as they are
@@ -156,7 +156,7 @@ class TextRefused(EmbedderUnavailable):
 
 
 class IndexUnavailable(Unavailable):
-    """The index cannot be read or written, or is being made anew."""
+    """The index cannot be read or written, or is being rebuilt."""
 
     code = "index_unavailable"
 

@@ -90,9 +90,9 @@ class Doors:
         body = {"session_id": owner, "user_id": owner, "timeout": _WORK_SECONDS}
         await self._client.call("POST", "/api/v1/memory/flush", json=body)
         await self._work_ends()
-        await self._app.hand_edits.sweep()
+        await self._app.vault_sweep.sweep()
         await self._app.search.indexer.settled()
-        owned = await self._app.search.corpora.get(Caller().space, owner)
+        owned = await self._app.search.corpus_cache.get(Caller().space, owner)
         view = owned.corpus.view()
         return int((view.is_entry & view.there).sum())
 

@@ -99,7 +99,7 @@ class MethodResult:
     scores: list[Scores] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     degraded: int = 0
-    """Questions that were answered by less than the whole search."""
+    """CachedModelCalls that were answered by less than the whole search."""
 
     def overall(self) -> Scores | None:
         return mean(self.scores) if self.scores else None
@@ -123,7 +123,7 @@ class RecallReport:
     messages: int
     questions: int
     left_out: int
-    """Questions without evidence: there is nothing to find for them."""
+    """CachedModelCalls without evidence: there is nothing to find for them."""
     methods: list[MethodResult]
     memories: int | None = None
     """How many took part; None where none were made."""

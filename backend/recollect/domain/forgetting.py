@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from recollect.domain.entries.entry import Buried
+from recollect.domain.entries.entry import Deletion
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import Job
 from recollect.domain.markdown.front_matter import FORMAT_VERSION, render_front_matter, split_front_matter
@@ -137,7 +137,7 @@ class StoredVersion:
 class Tombstones:
     """Every tombstone, told apart from what is there: a number of one user's thread may be another user's turn."""
 
-    buried: Mapping[tuple[str, str, str], frozenset[int]]
+    forgotten: Mapping[tuple[str, str, str], frozenset[int]]
     """By space, user and the key of the thread: the numbers of the turns that are forgotten."""
     threads: Mapping[tuple[str, str], tuple[str, str]]
     """By the folder of its owner and its own: the key of each thread that is there, and its user."""
@@ -145,23 +145,23 @@ class Tombstones:
     _by_owner: dict[str, dict[str, frozenset[int]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        for (space, user_id, key), numbers in self.buried.items():
+        for (space, user_id, key), numbers in self.forgotten.items():
             self._by_owner.setdefault(owner_folder(space, user_id), {})[key] = numbers
 
     def __len__(self) -> int:
-        return sum(map(len, self.buried.values()))
+        return sum(map(len, self.forgotten.values()))
 
     def holds(self, space: str, user_id: str, key: str, number: int) -> bool:
-        return number in self.buried.get((space, user_id, key), ())
+        return number in self.forgotten.get((space, user_id, key), ())
 
     def of_thread(self, space: str, user_id: str, key: str) -> frozenset[int]:
-        return self.buried.get((space, user_id, key), frozenset())
+        return self.forgotten.get((space, user_id, key), frozenset())
 
     @property
     def keys(self) -> dict[str, frozenset[int]]:
         """By the keys of threads, whoever's they were."""
         found: dict[str, frozenset[int]] = {}
-        for (_, _, key), numbers in self.buried.items():
+        for (_, _, key), numbers in self.forgotten.items():
             found[key] = found.get(key, frozenset()) | numbers
         return found
 
@@ -236,31 +236,31 @@ _NAME = "forgotten.md"
 _line = re.compile(r"- (\S+) ([a-z]+) (\S+)((?: (?:t-\d+|ca-\S+))*)\s*").fullmatch
 
 
-def buried_path(owner: str) -> str:
+def deletions_path(owner: str) -> str:
     return f"{owner}/{_NAME}"
 
 
-def is_buried_path(path: str) -> bool:
+def is_deletions_path(path: str) -> bool:
     parts = path.split("/")
     return len(parts) == 4 and parts[1] in ("users", "agents") and parts[3] == _NAME
 
 
-def render_buried(space: str, graves: Sequence[Buried]) -> str:
-    """The same graves give the same bytes, in whatever order they come."""
+def render_deletions(space: str, deletions: Sequence[Deletion]) -> str:
+    """The same deletions give the same bytes, in whatever order they come."""
     header = render_front_matter({"recollect": FORMAT_VERSION, "kind": KIND, "space": space})
     lines = [
-        " ".join(["-", grave.entry_id, grave.kind, grave.cell or "-", *grave.turn_ids])
-        for grave in sorted(graves, key=lambda grave: grave.entry_id)
+        " ".join(["-", deletion.entry_id, deletion.kind, deletion.cell or "-", *deletion.turn_ids])
+        for deletion in sorted(deletions, key=lambda deletion: deletion.entry_id)
     ]
     return header + "\n" + "".join(f"{line}\n" for line in lines)
 
 
-def parse_buried(text: str) -> tuple[str | None, list[Buried]]:
-    """The space, None where the front matter can't be read, and every grave that can be."""
+def parse_deletions(text: str) -> tuple[str | None, list[Deletion]]:
+    """The space, None where the front matter can't be read, and every deletion that can be."""
     fields, start, _ = split_front_matter(text)
-    graves = []
+    deletions = []
     for line in text.split("\n")[start - 1 :]:
         if found := _line(line):
             cell = "" if found[3] == "-" else found[3]
-            graves.append(Buried(found[1], found[2], cell, tuple(found[4].split())))
-    return (str(fields["space"]) if fields and "space" in fields else None), graves
+            deletions.append(Deletion(found[1], found[2], cell, tuple(found[4].split())))
+    return (str(fields["space"]) if fields and "space" in fields else None), deletions

@@ -311,7 +311,7 @@ class JobEngine:
         if attempts >= self._max_attempts:
             _log.error("job %d (%s) is dead after %d attempts: %s", job.job_id, job.kind, attempts, reason)
             with self._outage_logged(job):
-                await self._store.bury(job, attempts=attempts, error=reason)
+                await self._store.give_up(job, attempts=attempts, error=reason)
         else:
             _log.warning(
                 "job %d (%s) failed, attempt %d: %s", job.job_id, job.kind, attempts, reason, exc_info=error

@@ -53,7 +53,7 @@ async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryC
         ]
         is_gone = line.entry_id in change.remove
         after = None if is_gone else put.get(line.entry_id)
-        for each in after_line(line, after, facts, off_page=is_gone and change.bury):
+        for each in after_line(line, after, facts, off_page=is_gone and change.keep_deleted):
             (put if each.entry_id in put else marked)[each.entry_id] = each
             again.append(each)
     # What holds again without the line may have been replaced since.
@@ -156,7 +156,7 @@ class Entries:
     store: SqlEntryStore
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
-    follow_up: FollowUp = lambda change, kinds: ()
+    jobs_after: FollowUp = lambda change, kinds: ()
     """What it asks for is queued with the change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held by whatever makes memories of an owner's while it writes them."""
@@ -226,14 +226,14 @@ class Entries:
         others = await view.named(known, entry_links.partners(known.entry))
         alone, shared = _parted(known, await self._made_of(known))
         put = (*entry_links.taken_out(known, others), *shared)
-        change = EntryChange(known.space, known.owner, "person", "", put, (entry_id,), bury=True)
+        change = EntryChange(known.space, known.owner, "person", "", put, (entry_id,), keep_deleted=True)
         change = await with_succession(self.store, change)
         return Deletion(known, alone, (*change.put, *change.marked))
 
     async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
         """Forget an entry for good: it is never derived again. What it superseded holds again.
 
-        What was made of it alone goes along; what was made of others too loses it, and is made anew by what follows.
+        What was made of it alone goes along; what was made of others too loses it, and is made again by what follows.
         """
         went_along: dict[str, KnownEntry] = {}
 
@@ -242,10 +242,10 @@ class Entries:
             known, alone, put = deletion.known, deletion.goes_along, deletion.changes
             went_along.update({each.entry_id: each for each in alone})
             if alone:
-                # First, and not buried: the same line may come of other entries one day.
+                # First, and not kept as a deletion: the same line may come of other entries one day.
                 ids = tuple(each.entry_id for each in alone)
                 await self._apply(known, "person", "what it was made of was deleted", (), ids)
-            await self._apply(known, "person", "deleted by a person", put, (entry_id,), bury=True)
+            await self._apply(known, "person", "deleted by a person", put, (entry_id,), keep_deleted=True)
             return Deletion(known, tuple(went_along.values()), put)
 
         return await _retried(attempt)
@@ -298,14 +298,14 @@ class Entries:
         put: tuple[KnownEntry, ...],
         remove: tuple[str, ...] = (),
         *,
-        bury: bool = False,
+        keep_deleted: bool = False,
         marked: tuple[KnownEntry, ...] = (),
     ) -> None:
-        change = EntryChange(about.space, about.owner, actor, cause, put, remove, bury, marked=marked)
+        change = EntryChange(about.space, about.owner, actor, cause, put, remove, keep_deleted, marked=marked)
         async with self.locks.of(about.owner):
             change = await with_succession(self.store, change)
             kinds = frozenset([about.kind, *(each.kind for each in (*change.put, *change.marked))])
-            await self.store.apply(replace(change, extra_jobs=tuple(self.follow_up(change, kinds))))
+            await self.store.apply(replace(change, extra_jobs=tuple(self.jobs_after(change, kinds))))
 
     async def _changes_anything(self, before: Sequence[KnownEntry], put: tuple[KnownEntry, ...]) -> bool:
         """Whether anything is left of the change once one fact holds of each attribute again."""

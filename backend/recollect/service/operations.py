@@ -15,8 +15,9 @@ from recollect.infra.journal.connection import copy_journal
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
-from recollect.service.models.llama_slots import SlotMaps
+from recollect.service.models.llama_slots import LlamaSlots
 from recollect.service.ports import Backend
+from recollect.settings import TOML_NAME, Settings
 
 _LATE_MS = 60_000
 
@@ -102,10 +103,9 @@ JOURNAL_NAME = "journal.db"
 async def backup(
     caller: Caller,
     jobs: JobEngine,
-    journal: Path,
+    settings: Settings,
     vault: Vault,
     target: Path,
-    files: Callable[[], dict[str, Path]],
     progress: Progress = no_progress,
 ) -> int:
     """Copy journal and vault into `target` while the server runs; returns how many files it holds.
@@ -121,12 +121,26 @@ async def backup(
     copy = target.with_name(target.name + ".journal")
     try:
         async with jobs.paused(WRITES_FILES):
-            await asyncio.to_thread(copy_journal, journal, copy)
-            packed = {JOURNAL_NAME: copy, **await asyncio.to_thread(files)}
+            await asyncio.to_thread(copy_journal, settings.journal_path, copy)
+            packed = {JOURNAL_NAME: copy, **await asyncio.to_thread(files_to_back_up, settings.home, vault)}
             await asyncio.to_thread(pack, target, packed, progress)
     finally:
         copy.unlink(missing_ok=True)
     return await asyncio.to_thread(unpack, target, None, no_progress)
+
+
+def files_to_back_up(home: Path, vault: Vault) -> dict[str, Path]:
+    """Everything a backup holds besides the journal, by its place in the home.
+
+    Links that lead out of an owner's folder are left out, as they are everywhere.
+    """
+    toml = home / TOML_NAME
+    files = [toml] if toml.is_file() else []
+    for path in vault.root.rglob("*"):
+        leads_away = path.is_symlink() and vault.leads_away(path.relative_to(vault.root).as_posix())
+        if path.suffix != ".tmp" and path.is_file() and not leads_away:
+            files.append(path)
+    return {path.relative_to(home).as_posix(): path for path in files}
 
 
 _PATIENCE_SECONDS = 3.0
@@ -143,12 +157,12 @@ class BackendView:
     problem: str | None
 
 
-async def look_at_backends(backends: Sequence[Backend], slots: SlotMaps) -> list[BackendView]:
+async def look_at_backends(backends: Sequence[Backend], slots: LlamaSlots) -> list[BackendView]:
     """All of them, asked at the same time. One that doesn't answer keeps nobody waiting for long."""
     return await asyncio.gather(*(_look(backend, slots) for backend in backends))
 
 
-async def _look(backend: Backend, slots: SlotMaps) -> BackendView:
+async def _look(backend: Backend, slots: LlamaSlots) -> BackendView:
     facts, slow = None, None
     asking = asyncio.ensure_future(_facts(backend))
     try:

@@ -8,20 +8,20 @@ from typing import Any
 from recollect.domain.access import DEFAULT_SPACE, ApiKey, Caller, secret_hash
 from recollect.domain.people import DEFAULT_PRESET, Preferences, Preset, built_in_preset, preset_key
 from recollect.errors import InvalidInput, KeyRequired, NotFound, Refused
-from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
+from recollect.infra.journal.people import SqlKeyStore, SqlPresetStore
 from recollect.service.coordination import Clock
 
 _NAMED = 20
 
 
-async def get_preset(people: SqlPeopleStore, space: str, name: str) -> Preset:
+async def get_preset(people: SqlPresetStore, space: str, name: str) -> Preset:
     """The space's own, or the built-in one. Raises NotFound."""
     if (preset := await find_preset(people, space, name)) is None:
         raise NotFound(f"there is no preset {name!r}; there are: {await _names(people, space)}")
     return preset
 
 
-async def find_preset(people: SqlPeopleStore, space: str, name: str) -> Preset | None:
+async def find_preset(people: SqlPresetStore, space: str, name: str) -> Preset | None:
     """The space's own, or the built-in one, or None."""
     preset = await people.preset(space, name)
     if preset is None and preset_key(name) == DEFAULT_PRESET:
@@ -29,7 +29,7 @@ async def find_preset(people: SqlPeopleStore, space: str, name: str) -> Preset |
     return preset
 
 
-async def preset_in_force(people: SqlPeopleStore, space: str, *names: str | None) -> Preset:
+async def preset_in_force(people: SqlPresetStore, space: str, *names: str | None) -> Preset:
     """The first of these that there is (a request's, its thread's, its user's), else the default one."""
     for name in names:
         if name is not None and (preset := await find_preset(people, space, name)) is not None:
@@ -37,7 +37,7 @@ async def preset_in_force(people: SqlPeopleStore, space: str, *names: str | None
     return await get_preset(people, space, DEFAULT_PRESET)
 
 
-async def require_preset(people: SqlPeopleStore, space: str, name: str | None) -> None:
+async def require_preset(people: SqlPresetStore, space: str, name: str | None) -> None:
     """Raises InvalidInput, with the names there are, for one that there is not."""
     if name is not None and await find_preset(people, space, name) is None:
         raise InvalidInput(
@@ -45,7 +45,7 @@ async def require_preset(people: SqlPeopleStore, space: str, name: str | None) -
         )
 
 
-async def list_presets(people: SqlPeopleStore, space: str, limit: int, after: str | None) -> list[Preset]:
+async def list_presets(people: SqlPresetStore, space: str, limit: int, after: str | None) -> list[Preset]:
     """By name, the built-in one among them."""
     found = await people.presets(space, limit=limit, after=after)
     begin = "" if after is None else preset_key(after)
@@ -54,7 +54,7 @@ async def list_presets(people: SqlPeopleStore, space: str, limit: int, after: st
     return found[:limit]
 
 
-async def put_preset(people: SqlPeopleStore, caller: Caller, preset: Preset) -> tuple[Preset, bool]:
+async def put_preset(people: SqlPresetStore, caller: Caller, preset: Preset) -> tuple[Preset, bool]:
     """Create or replace; True where there was none of the space's own."""
     _operators_only(caller)
     preset.checked()
@@ -62,7 +62,7 @@ async def put_preset(people: SqlPeopleStore, caller: Caller, preset: Preset) -> 
 
 
 async def change_preset(
-    people: SqlPeopleStore, caller: Caller, name: str, changes: Mapping[str, Any]
+    people: SqlPresetStore, caller: Caller, name: str, changes: Mapping[str, Any]
 ) -> Preset:
     """Change what is named. The built-in preset is copied first."""
     _operators_only(caller)
@@ -79,7 +79,7 @@ async def change_preset(
     return changed
 
 
-async def delete_preset(people: SqlPeopleStore, caller: Caller, name: str) -> None:
+async def delete_preset(people: SqlPresetStore, caller: Caller, name: str) -> None:
     """Where the default preset was replaced, the built-in one is in force again."""
     _operators_only(caller)
     if await people.delete_preset(caller.space, name):
@@ -89,7 +89,7 @@ async def delete_preset(people: SqlPeopleStore, caller: Caller, name: str) -> No
     raise NotFound(f"there is no preset {name!r}; there are: {await _names(people, caller.space)}")
 
 
-async def _names(people: SqlPeopleStore, space: str) -> str:
+async def _names(people: SqlPresetStore, space: str) -> str:
     presets = await list_presets(people, space, _NAMED + 1, None)
     more = ", …" if len(presets) > _NAMED else ""
     return ", ".join(preset.name for preset in presets[:_NAMED]) + more
@@ -100,14 +100,14 @@ def _operators_only(caller: Caller) -> None:
         raise Refused("presets are for everybody in the space: only its operator may change them")
 
 
-async def get_preferences(people: SqlPeopleStore, caller: Caller, user_id: str) -> Preferences:
+async def get_preferences(people: SqlPresetStore, caller: Caller, user_id: str) -> Preferences:
     """Raises NotFound for another's."""
     caller.acting_for(user_id)
     return await people.preferences(caller.space, user_id)
 
 
 async def change_preferences(
-    people: SqlPeopleStore, caller: Caller, user_id: str, changes: Mapping[str, Any]
+    people: SqlPresetStore, caller: Caller, user_id: str, changes: Mapping[str, Any]
 ) -> Preferences:
     """Change what is named; None is the default again. Raises NotFound for another's."""
     caller.acting_for(user_id)

@@ -26,13 +26,13 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.importer import SqlImporter
-from recollect.infra.journal.people import SqlKeyStore, SqlPeopleStore
+from recollect.infra.journal.people import SqlKeyStore, SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress, now_ms
 from recollect.service.recall.indexer import Indexer
 from recollect.service.vault.entry_files import EntryFiles
-from recollect.service.vault.entry_import import import_entries, import_graves
+from recollect.service.vault.entry_import import import_deletions, import_entries
 from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verification, Verifier
@@ -40,7 +40,7 @@ from recollect.settings import MODELS, Settings
 
 _JOURNAL_ONLY = ("jobs", "receipts", "histories of entries and skills", "incognito threads", "API keys")
 
-_Buried = dict[tuple[str, str, str], frozenset[int]]
+_Tombstones = dict[tuple[str, str, str], frozenset[int]]
 """By space, user and the key of the thread: the numbers of the turns that are forgotten."""
 
 
@@ -101,10 +101,10 @@ async def rebuild_home(
         await vault.open(expected=False)
         importer = SqlImporter(database, clock=now_ms)
         report = await rebuild(vault, importer, fail_points, progress)
-        await rebuild_people(vault, SqlPeopleStore(database, clock=now_ms), report)
+        await rebuild_people(vault, SqlPresetStore(database, clock=now_ms), report)
         report.entries, problems = await import_entries(vault, SqlEntryFileStore(database, clock=now_ms))
         report.problems += problems
-        await import_graves(vault, SqlEntryStore(database, clock=now_ms))
+        await import_deletions(vault, SqlEntryStore(database, clock=now_ms))
         await importer.add_keys(old.keys)
         await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
         await database.close()
@@ -215,12 +215,12 @@ async def rebuild(
     """Read every transcript and tombstone of the vault into an empty journal."""
     report = RebuildReport()
     folders: dict[str, list[str]] = {}
-    buried: _Buried = {}
+    tombstones: _Tombstones = {}
     for path in await vault.list_files():
         if is_transcript(path):
             folders.setdefault(str(PurePosixPath(path).parent), []).append(path)
         elif "/forgotten/" in path:
-            await _read_tombstones(vault, path, builder, buried, report)
+            await _read_tombstones(vault, path, builder, tombstones, report)
     taken: set[tuple[str, str]] = set()
     misplaced: list[str] = []
     for done, folder in enumerate(folders, 1):
@@ -228,16 +228,18 @@ async def rebuild(
         if gathered.is_misplaced:
             misplaced.append(folder)
         else:
-            await _take_in(gathered, taken, buried, builder, report)
+            await _import_thread(gathered, taken, tombstones, builder, report)
         progress(done, len(folders))
     # A copy must not take the place of the thread it is a copy of, so these come last.
     for folder in misplaced:
-        await _take_in(await _gather(vault, folder, folders[folder]), taken, buried, builder, report)
+        await _import_thread(
+            await _gather(vault, folder, folders[folder]), taken, tombstones, builder, report
+        )
     fail_points.reach("rebuild.imported")
     return report
 
 
-async def rebuild_people(vault: Vault, people: SqlPeopleStore, report: RebuildReport) -> None:
+async def rebuild_people(vault: Vault, people: SqlPresetStore, report: RebuildReport) -> None:
     """Read every preset and all preferences of the vault into an empty journal."""
     for path in filter(is_people_file, await vault.list_files()):
         text = await vault.read(path) or ""
@@ -248,20 +250,20 @@ async def rebuild_people(vault: Vault, people: SqlPeopleStore, report: RebuildRe
         except ValueError as error:
             report.problems.append(f"{path}: {error}")
             continue
-        await people.take_in(path, holds, text_digest(text))
+        await people.apply_file(path, holds, text_digest(text))
         report.presets += isinstance(holds, Preset)
         report.preferences += not isinstance(holds, Preset)
 
 
 async def _read_tombstones(
-    vault: Vault, path: str, builder: SqlImporter, buried: _Buried, report: RebuildReport
+    vault: Vault, path: str, builder: SqlImporter, tombstones: _Tombstones, report: RebuildReport
 ) -> None:
     file, problems = parse_tombstones(await vault.read(path) or "")
     report.problems += [f"{path}: {problem}" for problem in problems]
     if file is not None:
         report.forgotten += len(file.messages)
         key = (file.space, file.user_id, file.thread_key)
-        buried[key] = buried.get(key, frozenset()) | {number for number, _ in file.messages}
+        tombstones[key] = tombstones.get(key, frozenset()) | {number for number, _ in file.messages}
         await builder.add_tombstones(file)
 
 
@@ -273,10 +275,10 @@ async def _gather(vault: Vault, folder: str, paths: list[str]) -> "_Gathered":
     return gathered
 
 
-async def _take_in(
+async def _import_thread(
     gathered: "_Gathered",
     taken: set[tuple[str, str]],
-    buried: _Buried,
+    tombstones: _Tombstones,
     builder: SqlImporter,
     report: RebuildReport,
 ) -> None:
@@ -292,7 +294,7 @@ async def _take_in(
         return
     taken.add((thread.space, thread.thread_id))
     key = thread_key(thread.space, thread.thread_id)
-    forgotten = gathered.forget(buried.get((thread.space, thread.user_id, key), frozenset()))
+    forgotten = gathered.forget(tombstones.get((thread.space, thread.user_id, key), frozenset()))
     if forgotten:
         report.problems.append(f"{folder}: {forgotten} turns were forgotten and are not brought back")
     if forgotten and not gathered.turns:
@@ -346,10 +348,10 @@ class _Gathered:
         last = max(numbers, default=first - 1)
         part = StoredPart(int(PurePosixPath(path).stem), first, last, 1, text_digest(text))
         if parsed.problems or parsed.unknown:
-            # Not all of it was read: it is kept beside when the part is written anew.
+            # Not all of it was read: it is kept beside when the part is written again.
             part = replace(part, digest=None)
         elif not _is_canonical(parsed, text):
-            # Saved with other line ends, say: all of it was read, and it is written anew in our form.
+            # Saved with other line ends, say: all of it was read, and it is written again in our form.
             part = replace(part, digest=None, writing=part.digest)
         self.parts.append(part)
 

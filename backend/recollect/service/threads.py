@@ -27,7 +27,7 @@ from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore
 from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import Clock
 from recollect.service.people import require_preset
@@ -54,7 +54,7 @@ async def create_thread(
     clock: Clock,
     caller: Caller,
     new: NewThread,
-    people: SqlPeopleStore,
+    people: SqlPresetStore,
 ) -> Thread:
     """Raises AlreadyExists where the user has a thread of that id, NotFound where another user has.
 
@@ -137,7 +137,7 @@ async def update_thread(
     thread_id: str,
     user_id: str | None,
     changes: dict[str, Any],
-    people: SqlPeopleStore,
+    people: SqlPresetStore,
 ) -> Thread:
     """Change what is named. A preset that the space does not have is refused."""
     await owned_thread(threads, caller, thread_id, user_id)

@@ -185,7 +185,7 @@ async def entry_problems(store: SqlEntryFileStore, vault: Vault) -> list[str]:
     files = {file.path for file in await store.files()}
     looked = [await _problem(store, vault, path) for path in sorted(files)]
     there = set(filter(is_entry_path, await vault.list_files()))
-    strange = [f"{path} is not taken in" for path in sorted(there - files)]
+    strange = [f"{path} was not imported" for path in sorted(there - files)]
     return [problem for problem in looked if problem is not None] + strange
 
 

@@ -77,7 +77,7 @@ class Site(Server):
         listed = self.get("memory/entries", user_id=user, kind="facts")
         return {entry["text"]: entry["id"] for entry in listed["entries"]}
 
-    def bury_a_job(self, thread: str, error: str = "OSError: told to fail") -> None:
+    def give_up_a_job(self, thread: str, error: str = "OSError: told to fail") -> None:
         """As if writing the thread's transcript had failed for good."""
         with closing(sqlite3.connect(self.home / "journal.db", timeout=10)) as journal, journal:
             journal.execute(

@@ -62,7 +62,7 @@ def test_a_server_that_is_gone_is_not_said_to_be_well(
 
 def test_a_job_that_failed_for_good_is_shown_and_retried(site: Site, visit: Visits) -> None:
     site.remember("dora", "doras", "I live in Oslo.")
-    site.bury_a_job("doras")
+    site.give_up_a_job("doras")
     page = visit(site, "dora").open("health")
     expect(page.get_by_role("region", name="Status")).to_contain_text("1 jobs are dead")
     jobs = page.get_by_role("region", name="Jobs").first

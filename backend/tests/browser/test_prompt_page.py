@@ -11,7 +11,7 @@ from tests.cache_chat import NO_BACKGROUND_WORK
 from tests.processes import StandInModel, wait_until
 
 
-def take_in(site: Site, user: str, thread: str, number: int) -> None:
+def add_turns(site: Site, user: str, thread: str, number: int) -> None:
     """Messages that nobody answers."""
     messages = [
         {"sender_id": user, "role": "user", "timestamp": MAY_8 + place * MINUTE, "content": f"told {place}"}
@@ -26,7 +26,7 @@ def test_the_prompt_before_is_found_however_much_was_taken_in_since(
 ) -> None:
     with Site(tmp_path / "home", model, NO_BACKGROUND_WORK) as site:
         site.post("threads/apart/messages", user_id="paul", content="The first words")
-        take_in(site, "paul", "apart", 150)
+        add_turns(site, "paul", "apart", 150)
         page = visit(site, "paul").open("prompt", "apart")
         changed = page.get_by_role("region", name="What changed")
         expect(changed).to_contain_text("The first prompt of this chat.")

@@ -117,7 +117,7 @@ def test_in_names_of_models_tools_agents_and_jobs_and_in_the_words_of_errors(
         site.post("threads/t1/turns", user_id=USER, role="user", content="Hello", sender_id=HOSTILE)
         site.post("threads/t1/turns", user_id=USER, role="assistant", content=MARKDOWN, **told)
         site.post("threads/t1/turns", user_id=USER, role="tool", content=HOSTILE, tool_call_id=HOSTILE)
-        site.bury_a_job("t1", HOSTILE)
+        site.give_up_a_job("t1", HOSTILE)
         page = visit(site, USER).page
         goto(page, site, "chat", "t1")
         expect(page.get_by_role("log").get_by_text(HOSTILE).first).to_be_visible()

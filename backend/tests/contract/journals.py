@@ -16,10 +16,10 @@ from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
-from recollect.infra.journal.history_matching import SqlChainStore
+from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.importer import SqlImporter
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from tests.fakes import START, FakeClock
 
@@ -80,13 +80,13 @@ class Journal:
         self.threads = SqlThreadStore(database, clock=clock, schedule=schedule)
         self.cells = SqlCellStore(database, clock=clock, schedule=schedule)
         self.chats = SqlChatStore(database, clock=clock, schedule=schedule)
-        self.chains = SqlChainStore(database)
+        self.chains = SqlHistoryMatching(database)
         self.transcripts = SqlTranscriptStore(database)
         self.coverage = SqlCoverage(database)
         self.builder = SqlImporter(database, clock=clock)
         self.notes = SqlNoteStore(database)
         self.entries = SqlEntryStore(database, clock=clock)
-        self.people = SqlPeopleStore(database, clock=clock)
+        self.people = SqlPresetStore(database, clock=clock)
 
     async def __aenter__(self) -> Self:
         await self.database.open()

@@ -11,7 +11,7 @@ from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
     Actor,
-    Buried,
+    Deletion,
     EntryChange,
     EntryJob,
     EntryReceipt,
@@ -62,8 +62,10 @@ class Entries:
     async def put(self, *known: KnownEntry, actor: Actor = "extraction", cause: str = "read") -> None:
         await self.store.apply(EntryChange(known[0].space, known[0].owner, actor, cause, known))
 
-    async def remove(self, *names: str, bury: bool = False, owner: str = ANN) -> None:
-        await self.store.apply(EntryChange("default", owner, "person", "gone", remove=names, bury=bury))
+    async def remove(self, *names: str, keep_deleted: bool = False, owner: str = ANN) -> None:
+        await self.store.apply(
+            EntryChange("default", owner, "person", "gone", remove=names, keep_deleted=keep_deleted)
+        )
 
     async def got(self, name: str = "fa-1") -> KnownEntry:
         known = await self.store.get("default", name)
@@ -179,7 +181,7 @@ async def test_what_was_made_of_a_deleted_entry_is_forgotten_and_what_a_person_w
             theirs, entry=replace(theirs.entry, title=text, extra={**made.entry.extra, "edited": "yes"})
         )
         await entries.put(theirs, actor="person")
-    await entries.remove("fa-1", bury=True)
+    await entries.remove("fa-1", keep_deleted=True)
     assert (await entries.got("pr-1")).entry.text == "I live in Porto."
     history = await entries.store.history("default", "pr-1")
     assert [(past.revision, past.entry and past.entry.text, past.actor) for past in history] == [
@@ -195,31 +197,36 @@ async def test_a_removed_entry_is_gone_with_its_history_and_its_file_is_written(
     assert await entries.listed() == ["fa-2"]
     assert await entries.store.history("default", "fa-1") == []
     assert await entries.store.citing("default", "t1", None) == [await entries.got("fa-2")]
-    assert await entries.store.buried("default", ANN) == []
+    assert await entries.store.deletions("default", ANN) == []
 
 
-async def test_a_buried_entry_leaves_no_text_and_is_known_by_its_cell(entries: Entries) -> None:
+async def test_a_deleted_entry_leaves_no_text_and_is_known_by_its_cell(entries: Entries) -> None:
     await entries.put(fact())
-    await entries.remove("fa-1", bury=True)
-    (grave,) = await entries.store.buried("default", ANN, "c-1")
-    assert (grave.entry_id, grave.kind, grave.cell, grave.turn_ids) == ("fa-1", FACTS, "c-1", ("t-1",))
-    assert await entries.store.buried("default", ANN, "c-2") == []
-    assert await entries.store.buried("default", BOB) == []
-    assert await entries.store.buried("default", ANN) == [grave]
+    await entries.remove("fa-1", keep_deleted=True)
+    (deletion,) = await entries.store.deletions("default", ANN, "c-1")
+    assert (deletion.entry_id, deletion.kind, deletion.cell, deletion.turn_ids) == (
+        "fa-1",
+        FACTS,
+        "c-1",
+        ("t-1",),
+    )
+    assert await entries.store.deletions("default", ANN, "c-2") == []
+    assert await entries.store.deletions("default", BOB) == []
+    assert await entries.store.deletions("default", ANN) == [deletion]
 
 
-async def test_what_is_no_row_of_the_journal_is_buried_too_and_once(entries: Entries) -> None:
+async def test_what_is_no_row_of_the_journal_is_deleted_too_and_once(entries: Entries) -> None:
     for cases in (("ca-1",), ("ca-1", "ca-2")):
-        graves = (Buried("sk-1", SKILLS, "", cases),)
-        await entries.store.apply(EntryChange("default", ANN, "person", "deleted", graves=graves))
-    assert await entries.store.buried("default", ANN) == [Buried("sk-1", SKILLS, "", ("ca-1", "ca-2"))]
+        deletions = (Deletion("sk-1", SKILLS, "", cases),)
+        await entries.store.apply(EntryChange("default", ANN, "person", "deleted", deletions=deletions))
+    assert await entries.store.deletions("default", ANN) == [Deletion("sk-1", SKILLS, "", ("ca-1", "ca-2"))]
 
 
-async def test_what_a_person_writes_again_is_buried_no_longer(entries: Entries) -> None:
+async def test_what_a_person_writes_again_is_deleted_no_longer(entries: Entries) -> None:
     await entries.put(fact())
-    await entries.remove("fa-1", bury=True)
+    await entries.remove("fa-1", keep_deleted=True)
     await entries.put(fact(), actor="person")
-    assert await entries.store.buried("default", ANN) == []
+    assert await entries.store.deletions("default", ANN) == []
 
 
 async def test_some_of_an_owner_are_found_in_the_order_in_which_they_are_asked_for(entries: Entries) -> None:
@@ -437,19 +444,19 @@ def line(number: int, made_of: str, **extra: str) -> KnownEntry:
 async def test_with_a_fact_that_a_person_deletes_its_line_of_the_profile_goes(entries: Entries) -> None:
     await entries.put(fact(), fact("fa-2", "Ann has a cat."))
     await entries.put(line(1, "fa-1"), line(2, "fa-2"), line(3, "fa-1", edited="yes"), line(4, "fa-1 fa-2"))
-    await entries.remove("fa-1", bury=True)
+    await entries.remove("fa-1", keep_deleted=True)
     assert await entries.listed(kinds=(PROFILE,)) == ["pr-2", "pr-3", "pr-4"]
-    assert [grave.entry_id for grave in await entries.store.buried("default", ANN)] == ["fa-1"]
+    assert [deletion.entry_id for deletion in await entries.store.deletions("default", ANN)] == ["fa-1"]
 
 
 async def test_of_a_forgotten_owner_nothing_is_known(entries: Entries) -> None:
     await entries.put(fact(), fact("fa-2", "Ann has a cat."))
-    await entries.remove("fa-2", bury=True)
+    await entries.remove("fa-2", keep_deleted=True)
     await entries.put(of(BOB, fact("fa-3", "Bob's.")))
     journal = entries.journal
     await SqlForgetting(journal.database, clock=journal.clock).forget_owner("default", "ann")
     assert await entries.listed(owner=None) == ["fa-3"]
-    assert await entries.store.buried("default", ANN) == []
+    assert await entries.store.deletions("default", ANN) == []
     assert await entries.store.history("default", "fa-1") == []
     assert await entries.paths() == [f"{BOB}/facts/2026-05-08.md"]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.entries.entry import Buried
+from recollect.domain.entries.entry import Deletion
 from recollect.domain.model import Append, NewTurn, Note, Thread
 from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.domain.vault_file import StoredPart
@@ -266,11 +266,11 @@ async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(bo
     assert await books.ledger.existing("default", owner, asked) == set()
 
 
-async def test_entries_are_buried_in_their_own_space_alone(books: Books) -> None:
-    await books.entries.bury("default", ANN, [Buried("fa-1", "facts", "c-1", ())])
-    assert await books.ledger.buried("default", ["fa-1", "fa-2"]) == {"fa-1"}
-    assert await books.ledger.buried("acme", ["fa-1"]) == set()
-    assert await books.ledger.buried("default", []) == set()
+async def test_entries_are_deleted_in_their_own_space_alone(books: Books) -> None:
+    await books.entries.add_deletions("default", ANN, [Deletion("fa-1", "facts", "c-1", ())])
+    assert await books.ledger.deletions("default", ["fa-1", "fa-2"]) == {"fa-1"}
+    assert await books.ledger.deletions("acme", ["fa-1"]) == set()
+    assert await books.ledger.deletions("default", []) == set()
 
 
 async def test_the_part_that_holds_a_turn_is_found(books: Books) -> None:

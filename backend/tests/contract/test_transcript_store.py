@@ -103,8 +103,8 @@ async def test_tombstones_name_numbers_and_keys_and_no_words_and_are_one_owners(
         turns = [said("secret", message_id) for message_id in message_ids]
         await journal.threads.append(Append("default", "t1", turns, user_id))
         await journal.threads.delete_thread("t1")
-    buried = await journal.transcripts.tombstones("default", "bob", thread_key("default", "t1"))
-    assert buried == [(1, message_key("m2")), (2, message_key("m3"))]
+    found = await journal.transcripts.tombstones("default", "bob", thread_key("default", "t1"))
+    assert found == [(1, message_key("m2")), (2, message_key("m3"))]
 
 
 # What people change

@@ -79,7 +79,7 @@ class Machine(RuleBasedStateMachine):
         """Whose each word is."""
         self.forgotten: set[str] = set()
         """Words that nothing may show any more."""
-        self.buried: dict[tuple[str, str], list[str]] = {}
+        self.tombstones: dict[tuple[str, str], list[str]] = {}
         """Ids of forgotten messages, by thread and its owner: another's thread of the same name may use them."""
         self.accepted = 0
         self.edited: dict[str, tuple[str, str]] = {}
@@ -154,18 +154,18 @@ class Machine(RuleBasedStateMachine):
         )
         assert [receipt["status"] for receipt in answer.json()["receipts"]] == ["duplicate"]
 
-    @precondition(lambda self: self._buried_here())
+    @precondition(lambda self: self._deleted_here())
     @rule(pick=PICKS)
     def add_what_was_forgotten(self, pick: int) -> None:
-        thread, message_id = chosen(self._buried_here(), pick)
+        thread, message_id = chosen(self._deleted_here(), pick)
         answer = self._add(self.threads[thread].owner, thread, [message("once more", message_id=message_id)])
         assert [receipt["status"] for receipt in answer.json()["receipts"]] == ["forgotten"]
 
-    def _buried_here(self) -> list[tuple[str, str]]:
+    def _deleted_here(self) -> list[tuple[str, str]]:
         return [
             (thread, message_id)
             for thread, told in sorted(self.threads.items())
-            for message_id in self.buried.get((told.owner, thread), ())
+            for message_id in self.tombstones.get((told.owner, thread), ())
         ]
 
     @rule(
@@ -245,7 +245,7 @@ class Machine(RuleBasedStateMachine):
         citing = self._citing({said.message_id}, told.owner)
         assert self.call("DELETE", path, params={"user_id": told.owner}).status_code == OK
         told.turns.remove(said)
-        self._buried(thread, told.owner, [said], citing)
+        self._forgot(thread, told.owner, [said], citing)
 
     @precondition(lambda self: self.threads)
     @rule(pick=PICKS)
@@ -255,14 +255,14 @@ class Machine(RuleBasedStateMachine):
         citing = self._citing({said.message_id for said in told.turns}, told.owner)
         self.call("DELETE", thread_path(thread)).raise_for_status()
         del self.threads[thread]
-        self._buried(thread, told.owner, told.turns, citing)
+        self._forgot(thread, told.owner, told.turns, citing)
 
     def _citing(self, message_ids: set[str], user: str) -> set[str]:
         return {entry["id"] for entry in self._entries(user) if message_ids & set(entry["message_ids"])}
 
-    def _buried(self, thread: str, owner: str, gone: list[Said], citing: set[str]) -> None:
+    def _forgot(self, thread: str, owner: str, gone: list[Said], citing: set[str]) -> None:
         """A word is gone where no other message says it, too: answers repeat what was said."""
-        self.buried.setdefault((owner, thread), []).extend(said.message_id for said in gone)
+        self.tombstones.setdefault((owner, thread), []).extend(said.message_id for said in gone)
         left = set(words_in(str([said.content for told in self.threads.values() for said in told.turns])))
         for said in gone:
             self.forgotten |= set(words_in(said.content)) - left

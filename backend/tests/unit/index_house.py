@@ -110,7 +110,7 @@ class House:
 
     async def open(self) -> None:
         locks = OwnerLocks()
-        self.corpora = CorpusCache(
+        self.corpus_cache = CorpusCache(
             self.store,
             self.ledger,
             self.journal.transcripts,
@@ -124,7 +124,7 @@ class House:
             self.journal.transcripts,
             self.vault,
             locks,
-            self.corpora,
+            self.corpus_cache,
             FailPoints(),
         )
         self.meaning = MeaningIndexer(words, self.embedder)

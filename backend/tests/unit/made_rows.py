@@ -1,4 +1,4 @@
-"""Rows and corpora for the tests of search."""
+"""Rows and corpus_cache for the tests of search."""
 
 from collections.abc import Mapping, Sequence
 

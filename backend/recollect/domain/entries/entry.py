@@ -85,7 +85,7 @@ class EntryVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Buried:
+class Deletion:
     """What is left of an entry that a person deleted: no text, only what keeps it from coming back."""
 
     entry_id: str
@@ -117,13 +117,13 @@ class EntryChange:
     """New ones, and new versions of those that are there."""
     remove: tuple[str, ...] = ()
     """Ids of entries that go: their files too, their histories with them."""
-    bury: bool = False
+    keep_deleted: bool = False
     """Those that go are never derived again."""
     receipt: EntryReceipt | None = None
     extra_jobs: tuple["EntryJob", ...] = field(default=())
     marked: tuple[KnownEntry, ...] = ()
     """New versions of others that follow from these: in their histories that is consolidation, whoever did the rest."""
-    graves: tuple[Buried, ...] = ()
+    deletions: tuple[Deletion, ...] = ()
     """Of what a person deleted that is no row of the journal: skills."""
 
 
@@ -149,8 +149,8 @@ def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, posi
     return f"{_MARKS[kind]}-{digest[:12]}"
 
 
-def skill_grave_id(space: str, owner: str, user: str, name: str) -> str:
-    """Names the grave of a skill. An agent works for many: what one of them deleted, another may have."""
+def skill_deletion_id(space: str, owner: str, user: str, name: str) -> str:
+    """Names the deletion of a skill. An agent works for many: what one of them deleted, another may have."""
     return entry_id(SKILLS, space, owner, name, f"of {user}", 0)
 
 

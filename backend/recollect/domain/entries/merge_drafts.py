@@ -8,7 +8,7 @@ from typing import Any
 
 from recollect.domain.entries import consolidate, succession
 from recollect.domain.entries.consolidate import Matter, matter_of, same_matter
-from recollect.domain.entries.entry import Buried, KnownEntry, Source, entry_id, is_agents
+from recollect.domain.entries.entry import Deletion, KnownEntry, Source, entry_id, is_agents
 from recollect.domain.entries.profile import USER, is_replaced, is_spoken_for, with_marks_of
 from recollect.domain.extraction.draft import Draft, StoredCell
 from recollect.domain.markdown.front_matter import write_time
@@ -113,7 +113,7 @@ class Known:
     """What this strategy wrote for this cell before."""
     alike: Mapping[str, Sequence[KnownEntry]]
     """By the id of a new entry: those that may say the same, or something else about the same attribute."""
-    buried: Sequence[Buried] = ()
+    deletions: Sequence[Deletion] = ()
 
 
 def remember(new: Sequence[KnownEntry], known: Known) -> Outcome:
@@ -158,7 +158,9 @@ def _is_shadowed(entry: KnownEntry, known: Known) -> bool:
     there goes.
     """
     turns = _turns_of(entry)
-    deleted = any(grave.kind == entry.kind and turns <= set(grave.turn_ids) for grave in known.buried)
+    deleted = any(
+        deletion.kind == entry.kind and turns <= set(deletion.turn_ids) for deletion in known.deletions
+    )
     return deleted or any(
         turns <= _turns_of(each)
         for each in consolidate.same_attribute(known.of_cell, entry)
@@ -171,13 +173,13 @@ def _turns_of(entry: KnownEntry) -> set[str]:
 
 
 def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome, kept: KnownEntry | None) -> KnownEntry:
-    """As a version of what had its place before. A place that is a person's, or a grave, is left to it.
+    """As a version of what had its place before. A place that is a person's, or a deletion, is left to it.
 
     So is that of a fact whose line a person had the word about, unless that is `kept` here.
     """
     before = {each.entry_id: each for each in known.of_cell}
     taken = {key for key, each in before.items() if each.is_edited or (is_spoken_for(each) and each != kept)}
-    taken |= {grave.entry_id for grave in known.buried}
+    taken |= {deletion.entry_id for deletion in known.deletions}
     if entry.entry_id in taken:
         ids = (
             entry_id(entry.kind, entry.space, entry.owner, entry.cell, entry.strategy, place)

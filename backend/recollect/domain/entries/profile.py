@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from recollect.domain.entries.consolidate import is_functional, matter_of, names_its_value, same_matter
-from recollect.domain.entries.entry import FACTS, PROFILE, Buried, KnownEntry, entry_id, text_key
+from recollect.domain.entries.entry import FACTS, PROFILE, Deletion, KnownEntry, entry_id, text_key
 from recollect.domain.entries.links import (
     SUPERSEDED_BY,
     UNTIL,
@@ -37,7 +37,7 @@ def is_spoken_for(fact: KnownEntry) -> bool:
 
 
 def with_marks_of(entry: KnownEntry, spoken_for: KnownEntry) -> KnownEntry:
-    """The same statement made anew, in the place of the one that a person had the word about."""
+    """The same statement made again, in the place of the one that a person had the word about."""
     keys = [ON_PAGE, *([UNTIL, SUPERSEDED_BY] if is_replaced(spoken_for) else [])]
     marks = {key: spoken_for.entry.extra[key] for key in keys if key in spoken_for.entry.extra}
     extra = {**entry.entry.extra, **marks}
@@ -123,7 +123,7 @@ def in_free_places(
     lines: Sequence[KnownEntry],
     facts: Sequence[KnownEntry],
     theirs: Sequence[KnownEntry],
-    graves: Sequence[Buried],
+    deletions: Sequence[Deletion],
 ) -> list[KnownEntry]:
     """The lines without those in whose place a person wrote one, or deleted one.
 
@@ -132,7 +132,7 @@ def in_free_places(
     """
     attributes = {fact.entry_id: fact.entry.extra.get("attribute") for fact in facts}
     written_there = {line.entry_id: line.entry.extra.get("attribute") for line in theirs}
-    deleted_there = {grave.entry_id: set(grave.turn_ids) for grave in graves}
+    deleted_there = {deletion.entry_id: set(deletion.turn_ids) for deletion in deletions}
     taken = written_there.keys() | deleted_there.keys()
     placed = []
     for line in lines:
@@ -177,7 +177,7 @@ def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
     about = [
         fact
         for attribute in line.attributes
-        for fact in _standing(
+        for fact in _holding(
             [each for each in facts if each.entry.extra.get("attribute") == attribute], attribute
         )
         if fact.kind == FACTS
@@ -189,7 +189,7 @@ def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
     return about[: line.most]
 
 
-def _standing(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
+def _holding(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
     """Those that hold; where there can be one, and a person wrote any, the newest of theirs."""
     if attribute in FUNCTIONAL and (words := written(facts)):
         return words[-1:]

@@ -128,13 +128,13 @@ def same_skill(case: Case, skills: Sequence[Skill]) -> str | None:
     holding = sorted(skill.name for skill in skills if case.case_id in skill.cases)
     if holding:
         return holding[0]
-    likeness: list[tuple[float, str]] = []
+    similarity: list[tuple[float, str]] = []
     for skill in skills:
         if (tools := _tools_alike(case.tools, skill.tools)) < _ALIKE:
             continue
         if (words := max(_words_alike(case.terms, terms) for terms in skill.terms)) >= _ALIKE:
-            likeness.append((-(tools + words), skill.name))
-    return min(likeness)[1] if likeness else None
+            similarity.append((-(tools + words), skill.name))
+    return min(similarity)[1] if similarity else None
 
 
 def skill_name(proposed: str, tools: Sequence[str], taken: Collection[str]) -> str:

@@ -72,7 +72,7 @@ def merge_skill(
     return MergedSkill(_header(current, improved) + body, improved.edited, tuple(conflicts))
 
 
-def in_persons_words(before: str, standing: Skill, text: str, *, undo: bool = False) -> str:
+def in_persons_words(before: str, known: Skill, text: str, *, undo: bool = False) -> str:
     """A person's text as it is to be written: with the properties that are ours, and what is theirs marked as such.
 
     `before` is what we last wrote. With `undo`, only the marks that the text itself has are kept.
@@ -80,12 +80,12 @@ def in_persons_words(before: str, standing: Skill, text: str, *, undo: bool = Fa
     parsed = parse_skill(text).skill
     assert parsed is not None
     old, now = _sections(before), _sections(text)
-    theirs = {*parsed.edited, *(() if undo else standing.edited)}
+    theirs = {*parsed.edited, *(() if undo else known.edited)}
     theirs |= {title for title in {**old, **now} if _differs(old, now, title)}
     base = parse_skill(before).skill
     if base is not None and base.description != parsed.description:
         theirs.add(DESCRIPTION)
-    ours = replace(standing, description=parsed.description, edited=tuple(sorted(theirs)))
+    ours = replace(known, description=parsed.description, edited=tuple(sorted(theirs)))
     return _header(text, ours) + "\n" + "\n".join(now.values()).strip("\n") + "\n"
 
 

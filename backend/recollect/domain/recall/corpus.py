@@ -16,8 +16,8 @@ from recollect.domain.identity import turn_number
 from recollect.domain.recall.corpus_view import (
     SESSION_GAP_MS,
     STRETCH_REACH,
-    Citations,
     Content,
+    EntrySources,
     Flags,
     Neighbourhood,
     Places,
@@ -93,7 +93,7 @@ class Corpus:
         self._posting_bytes = 0
         self._neighbourhood: tuple[tuple[int, int], Neighbourhood] | None = None
         self._sources = Sources()
-        self._citations: tuple[tuple[int, int], Citations] | None = None
+        self._entry_sources: tuple[tuple[int, int], EntrySources] | None = None
         self._centre: tuple[tuple[int, int, int], Floats, Floats] | None = None
         self._last_of_thread: dict[int, int] = {}
         self.dimensions = dimensions
@@ -150,13 +150,13 @@ class Corpus:
             known = self._neighbourhood = (moment, made)
         return known[1]
 
-    def citations(self, view: View) -> Citations:
+    def entry_sources(self, view: View) -> EntrySources:
         """Which turns of a view each of its entries came from."""
-        known, moment = self._citations, (view.size, view.content.revision)
+        known, moment = self._entry_sources, (view.size, view.content.revision)
         if known is None or known[0] != moment:
             size = view.size
             made = self._sources.resolved(self.threads[:size], self.positions[:size], view.there)
-            known = self._citations = (moment, made)
+            known = self._entry_sources = (moment, made)
         return known[1]
 
     def around(self, place: int, view: View) -> list[int]:

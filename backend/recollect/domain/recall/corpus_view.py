@@ -139,7 +139,7 @@ _POSITIONS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Citations:
+class EntrySources:
     """Pairs of an entry and a turn that it came from, both there; by the entries' places."""
 
     entries: Places
@@ -179,7 +179,7 @@ class Sources:
 
     def resolved(
         self, threads: Places, positions: npt.NDArray[np.int64], there: npt.NDArray[np.bool_]
-    ) -> Citations:
+    ) -> EntrySources:
         """As far as both are there. `threads` and `positions` say which turn is at each place."""
         size = len(there)
         entries = np.array(self._entries, np.int32)
@@ -194,7 +194,7 @@ class Sources:
         found = (keys[at] == wanted) & there[entries] if len(keys) else np.zeros(len(wanted), np.bool_)
         entries, turns = entries[found], present[at[found]] if len(keys) else present
         in_order = np.argsort(entries, kind="stable")
-        return Citations(entries[in_order], turns[in_order])
+        return EntrySources(entries[in_order], turns[in_order])
 
 
 def thread_name(row: IndexRow) -> str:

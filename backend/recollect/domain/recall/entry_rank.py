@@ -29,13 +29,13 @@ def brought(corpus: Corpus, view: View, values: Floats, holds: Floats) -> Floats
 
     An episode tells the turn again, whatever holds: it makes up for no such fact.
     """
-    citations, zero = corpus.citations(view), np.float32(0)
+    entry_sources, zero = corpus.entry_sources(view), np.float32(0)
     is_episode, is_over = corpus.is_episode[: view.size], holds < 0
-    by_episodes = citations.best_of_entries(np.where(is_episode & ~is_over, values, zero))
+    by_episodes = entry_sources.best_of_entries(np.where(is_episode & ~is_over, values, zero))
     # With an assistant, an episode is made of so much that it points at nothing.
     by_episodes[corpus.context(view).with_assistant] = 0
-    by_others = citations.best_of_entries(np.where(is_episode | is_over, zero, values))
-    held_back = citations.best_of_entries(np.where(is_over, values, zero))
+    by_others = entry_sources.best_of_entries(np.where(is_episode | is_over, zero, values))
+    held_back = entry_sources.best_of_entries(np.where(is_over, values, zero))
     gained: Floats = np.where(
         held_back > by_others, by_others - held_back, np.maximum(by_episodes, by_others)
     ).astype(np.float32)
@@ -45,7 +45,7 @@ def brought(corpus: Corpus, view: View, values: Floats, holds: Floats) -> Floats
 def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats:
     """What a turn gets for the time that is asked about, where it tells of what happened then, whenever it was said."""
     tells = view.is_entry & ~corpus.is_episode[: view.size] & (holds >= 0)
-    then = corpus.citations(view).best_of_entries(np.where(tells, dates, np.float32(0)))
+    then = corpus.entry_sources(view).best_of_entries(np.where(tells, dates, np.float32(0)))
     gained: Floats = np.where(view.is_entry, np.float32(0), np.maximum(then - dates, np.float32(0)))
     return gained
 
@@ -90,15 +90,15 @@ def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Flo
     facts = view.is_entry & view.there & ~corpus.is_episode[: view.size]
     between, held = np.nonzero(facts & (holds < 0))[0], np.nonzero(facts & (holds >= 0) & (own > 0))[0]
     over = between[own[between] > 0]
-    citations = corpus.citations(view)
-    by_episodes = corpus.is_episode[citations.entries]
-    episodes, told = citations.entries[by_episodes], citations.turns[by_episodes]
+    entry_sources = corpus.entry_sources(view)
+    by_episodes = corpus.is_episode[entry_sources.entries]
+    episodes, told = entry_sources.entries[by_episodes], entry_sources.turns[by_episodes]
     for place in over[np.argsort(-own[over], kind="stable")][:_MOST_OVER]:
-        said = citations.of(int(place))
+        said = entry_sources.of(int(place))
         telling = [each for turn in said for each in episodes[told == turn].tolist()]
         others = [int(place), *said, *(each for each in telling if own[place] >= _ALIKE * own[each])]
         for instead in _instead(int(place), between, held, since, until, senders):
-            turns = citations.of(instead)
+            turns = entry_sources.of(instead)
             if view.rows[instead].edited:
                 shown, below = [instead], [*others, *turns]
             elif own[instead] >= _ALIKE * own[place]:

@@ -177,7 +177,7 @@ def _candidates(
         if place in without:
             continue
         if row.is_entry:
-            cited = corpus.citations(view).of(place)
+            cited = corpus.entry_sources(view).of(place)
             turns = [view.rows[each] for each in cited]
             if without.isdisjoint(cited) and _shows_entry(row, turns, selection.scope):
                 yield [place, *cited], with_sources(row, turns)
@@ -283,7 +283,7 @@ def _eligible(ranked: "Ranked", mode: Mode) -> npt.NDArray[np.bool_]:
     words = scores.parts.get("words", nothing)
     by_words = (words > 0) & view.there
     if view.is_entry.any():
-        by_words |= ranked.corpus.citations(view).best_of_entries(words) > 0
+        by_words |= ranked.corpus.entry_sources(view).best_of_entries(words) > 0
     if mode == "keyword":
         return by_words
     by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)

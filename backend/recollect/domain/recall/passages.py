@@ -140,17 +140,19 @@ class Floor:
     shared_words: float = 0.3
     """Of the query's telling words, the part that the memory holds too."""
     words_alone: float = 0.34
-    """The same, where there is no likeness to go by."""
+    """The same, where there is no similarity to go by."""
 
-    def lets_pass(self, likeness: float | None, query: str, words: Sequence[str], text: str) -> bool:
+    def lets_pass(self, similarity: float | None, query: str, words: Sequence[str], text: str) -> bool:
         """`words` are the query's telling words."""
         held = len(set(words).intersection(words_in(text)))
         share = held / max(1, len(words))
-        if likeness is None or not is_latin(query):
+        if similarity is None or not is_latin(query):
             # An English model finds all texts in another script alike: there a shared word is needed.
             pairs = 2 if _unspaced(query) else len(words)
             return share >= self.words_alone or (held >= pairs > 0)
-        return likeness >= self.alike or (likeness >= self.alike_with_words and share >= self.shared_words)
+        return similarity >= self.alike or (
+            similarity >= self.alike_with_words and share >= self.shared_words
+        )
 
 
 def is_latin(text: str) -> bool:

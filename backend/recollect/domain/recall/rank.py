@@ -120,7 +120,7 @@ def score(
         parts |= {
             "validity": holds,
             # Of the best turn that an entry came from: who said it, and what stands around it.
-            "turns": corpus.citations(view).best_of_turns(total - own),
+            "turns": corpus.entry_sources(view).best_of_turns(total - own),
             "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
             "brought": brought(corpus, view, np.float32(weights.brought) * own, holds),
         }

@@ -16,7 +16,7 @@ from recollect.domain.model import JsonObject, NewTurn
 from recollect.entrypoints.http.errors import body_of, openai_body, status_of
 from recollect.entrypoints.http.requests import Id, Objects, Text, ThreadId, storable_json
 from recollect.errors import ModelUnavailable, RecollectError
-from recollect.service.chat.history_matching import Resent
+from recollect.service.chat.history_matching import ResentHistory
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.models.choice import OWN_CHOICE, OfferedModel
 
@@ -121,7 +121,7 @@ class CompletionBody(Lenient):
         texts = tuple(message.text() for message in placed.values() if message.role in INSTRUCTING)
         return {n: message.new_turn(now) for n, message in messages.items()}, texts or None
 
-    def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> Resent:
+    def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> ResentHistory:
         messages, instructions = self.said(now)
         metadata = self.metadata or Metadata()
         request = ChatRequest(
@@ -137,7 +137,7 @@ class CompletionBody(Lenient):
             system_texts=instructions,
         )
         thread_id = asking.thread_id or metadata.thread_id
-        return Resent(tuple(messages.values()), request, thread_id, places=tuple(messages))
+        return ResentHistory(tuple(messages.values()), request, thread_id, places=tuple(messages))
 
 
 class Asking(BaseModel):

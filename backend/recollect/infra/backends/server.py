@@ -281,8 +281,8 @@ class ModelServer:
             try:
                 return await self._client.send(request, stream=True)
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
-                taken_in = request.method == "POST" and is_new_connection
-                if taken_in or not _came_nothing(error):
+                may_have_arrived = request.method == "POST" and is_new_connection
+                if may_have_arrived or not _came_nothing(error):
                     raise
                 return await self._client.send(request, stream=True)
 

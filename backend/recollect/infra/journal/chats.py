@@ -43,7 +43,7 @@ from recollect.infra.journal.prompts import (
     set_payload,
 )
 from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns, turn_of
-from recollect.infra.journal.turns import queue_follow_up
+from recollect.infra.journal.turns import queue_boundary_and_transcript
 
 INTERRUPTED = "the server stopped before the answer was complete"
 
@@ -150,7 +150,9 @@ class SqlChatStore(QueueingStore):
         thread = accepted.thread
         if thread.incognito:
             return None
-        due = queue_follow_up(connection, thread.space, thread.thread_id, unasked, now, self._schedule)
+        due = queue_boundary_and_transcript(
+            connection, thread.space, thread.thread_id, unasked, now, self._schedule
+        )
         follow = [
             NewJob(job.kind, job.lane, job.space, job.thread_id, now, json.dumps(job.payload), job.dedupe)
             for job in jobs
@@ -273,7 +275,9 @@ class SqlChatStore(QueueingStore):
                 (INTERRUPTED, row["turn_pk"]),
             )
             if not row["incognito"]:
-                due = queue_follow_up(connection, row["space"], row["thread_id"], 0, now, self._schedule)
+                due = queue_boundary_and_transcript(
+                    connection, row["space"], row["thread_id"], 0, now, self._schedule
+                )
         return len(open_turns), due
 
 

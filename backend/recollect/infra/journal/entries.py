@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from recollect.domain.entries.entry import Buried, EntryChange, EntryJob, EntryVersion, KnownEntry
+from recollect.domain.entries.entry import Deletion, EntryChange, EntryJob, EntryVersion, KnownEntry
 from recollect.domain.identity import thread_key, turn_number
-from recollect.infra.journal.entry_changes import EntryWriter, bury_entries
+from recollect.infra.journal.entry_changes import EntryWriter, record_deletions
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
     compared,
@@ -57,7 +57,7 @@ CITING_TURNS = f"""
     WHERE thread_key = :thread_key AND turn IN (SELECT value FROM json_each(:turns))
 ) ORDER BY e.pk"""
 
-BURIED = """
+DELETIONS = """
 SELECT entry_id, kind, cell, turn_ids_json FROM buried_entries
 WHERE space = ? AND owner = ? AND (? IS NULL OR cell = ?) ORDER BY entry_id"""
 
@@ -171,16 +171,16 @@ class SqlEntryStore(QueueingStore):
         sql = CITING if turn_ids is None else CITING_TURNS
         return [known_of(row) for row in await self._database.read(sql, parameters)]
 
-    async def buried(self, space: str, owner: str, cell: str | None = None) -> list[Buried]:
-        found = await self._database.read(BURIED, (space, owner, cell, cell))
+    async def deletions(self, space: str, owner: str, cell: str | None = None) -> list[Deletion]:
+        found = await self._database.read(DELETIONS, (space, owner, cell, cell))
         return [
-            Buried(row["entry_id"], row["kind"], row["cell"], tuple(json.loads(row["turn_ids_json"])))
+            Deletion(row["entry_id"], row["kind"], row["cell"], tuple(json.loads(row["turn_ids_json"])))
             for row in found
         ]
 
-    async def bury(self, space: str, owner: str, graves: Sequence[Buried]) -> None:
+    async def add_deletions(self, space: str, owner: str, deletions: Sequence[Deletion]) -> None:
         """These were deleted, and are never derived again."""
-        await self._database.write(lambda connection: bury_entries(connection, space, owner, graves))
+        await self._database.write(lambda connection: record_deletions(connection, space, owner, deletions))
 
     async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
         """Oldest first; empty for an entry that never changed."""

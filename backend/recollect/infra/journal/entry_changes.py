@@ -12,15 +12,15 @@ from recollect.domain.entries.entry import (
     FACTS,
     PROFILE,
     Actor,
-    Buried,
+    Deletion,
     EntryChange,
     EntryReceipt,
     KnownEntry,
 )
 from recollect.domain.entries.links import origin_ids
-from recollect.domain.forgetting import Derived, Task, buried_path
+from recollect.domain.forgetting import Derived, Task, deletions_path
 from recollect.domain.identity import turn_number
-from recollect.domain.job import GRAVES, entries_lane
+from recollect.domain.job import DELETIONS, entries_lane
 from recollect.domain.paths import is_entry_path
 from recollect.errors import Conflict
 from recollect.infra.journal import entry_rows as places
@@ -56,7 +56,7 @@ WHERE h.space = ? AND h.thread_id = ? AND t.position = ?"""
 TOUCH = """
 INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
 
-BURY = """
+ADD_DELETION = """
 INSERT OR REPLACE INTO buried_entries (space, entry_id, owner, kind, cell, turn_ids_json) VALUES (?, ?, ?, ?, ?, ?)"""
 
 
@@ -81,12 +81,12 @@ class EntryWriter:
         for known in self.change.marked:
             self._put(known, "consolidation", AFTER_A_PERSON)
         for entry_id in self.change.remove:
-            self._remove(entry_id, bury=self.change.bury)
+            self._remove(entry_id, keep_deleted=self.change.keep_deleted)
         for line in self._made_of_deleted():
-            # Not buried: the same line may come of another fact one day.
-            self._remove(line, bury=False)
+            # No deletion is recorded: the same line may come of another fact one day.
+            self._remove(line, keep_deleted=False)
         self._forget_words_of_deleted()
-        bury_entries(self.connection, self.change.space, self.change.owner, self.change.graves)
+        record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
         if self.change.receipt is not None:
             _put_receipt(self.connection, self.change.space, self.change.receipt, self.now)
         return self._queue()
@@ -165,7 +165,7 @@ class EntryWriter:
                     "UPDATE entry_history SET entry_json = NULL WHERE pk = ?", (row["pk"],)
                 )
 
-    def _remove(self, entry_id: str, *, bury: bool) -> None:
+    def _remove(self, entry_id: str, *, keep_deleted: bool) -> None:
         """One that is gone already, or another owner's, is left alone."""
         before = stored_entry(self.connection, self.change.space, entry_id)
         if before is None or before.owner != self.change.owner:
@@ -174,32 +174,32 @@ class EntryWriter:
             "DELETE FROM entries WHERE space = ? AND entry_id = ?", (before.space, entry_id)
         )
         if before.kind == CASES and self.change.actor != "extraction":
-            # Nobody forgets a case by making it anew.
+            # Nobody forgets a case by making it again.
             self.connection.execute("INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)", (entry_id,))
         if self.change.actor == "person":
             self._deleted.append(before)
             self.connection.execute(
                 "DELETE FROM model_answers WHERE space = ? AND cell = ?", (before.space, before.cell)
             )
-        if bury:
-            self._bury(before)
+        if keep_deleted:
+            self._record_deletion(before)
         self._leave(before)
 
-    def _bury(self, before: KnownEntry) -> None:
+    def _record_deletion(self, before: KnownEntry) -> None:
         """What several cells said is derived again from none of them."""
         turn_ids = tuple(source.turn_id for source in before.sources)
-        graves = [Buried(before.entry_id, before.kind, before.cell, turn_ids)]
+        deletions = [Deletion(before.entry_id, before.kind, before.cell, turn_ids)]
         cells: dict[str, list[str]] = {}
         for source in before.sources:
             place = (before.space, source.thread_id, turn_number(source.turn_id))
             for (cell,) in self.connection.execute(CELL_OF_TURN, place):
                 cells.setdefault(cell, []).append(source.turn_id)
-        graves += [
-            Buried(f"{before.entry_id}@{cell}", before.kind, cell, tuple(names))
+        deletions += [
+            Deletion(f"{before.entry_id}@{cell}", before.kind, cell, tuple(names))
             for cell, names in cells.items()
             if cell != before.cell
         ]
-        bury_entries(self.connection, before.space, before.owner, graves)
+        record_deletions(self.connection, before.space, before.owner, deletions)
 
     def _leave(self, before: KnownEntry) -> None:
         if is_entry_path(before.path):
@@ -229,8 +229,8 @@ class EntryWriter:
             places.file_job(space, path, self.now + self.delays.get(path, 0))
             for path in sorted(self._touched)
         ]
-        if self.change.graves or (self.change.bury and self.change.remove):
-            jobs.append(graves_job(space, self.change.owner, self.now))
+        if self.change.deletions or (self.change.keep_deleted and self.change.remove):
+            jobs.append(deletions_job(space, self.change.owner, self.now))
         if self._deleted:
             jobs.append(self._forgetting())
         if jobs:
@@ -260,18 +260,20 @@ class EntryWriter:
         return self.change.owner.rpartition("/")[2]
 
 
-def graves_job(space: str, owner: str, now: int) -> NewJob:
+def deletions_job(space: str, owner: str, now: int) -> NewJob:
     """The job that writes down which of an owner's entries were deleted."""
     payload = json.dumps({"owner": owner}, ensure_ascii=False)
-    return NewJob(GRAVES, entries_lane(buried_path(owner)), space, None, now, payload)
+    return NewJob(DELETIONS, entries_lane(deletions_path(owner)), space, None, now, payload)
 
 
-def bury_entries(connection: sqlite3.Connection, space: str, owner: str, graves: Sequence[Buried]) -> None:
+def record_deletions(
+    connection: sqlite3.Connection, space: str, owner: str, deletions: Sequence[Deletion]
+) -> None:
     connection.executemany(
-        BURY,
+        ADD_DELETION,
         [
-            (space, grave.entry_id, owner, grave.kind, grave.cell, json.dumps(grave.turn_ids))
-            for grave in graves
+            (space, deletion.entry_id, owner, deletion.kind, deletion.cell, json.dumps(deletion.turn_ids))
+            for deletion in deletions
         ],
     )
 

@@ -92,7 +92,7 @@ class SqlEntryFileStore(QueueingStore):
             _unwrite(connection, path)
         return held is None
 
-    async def take_in(
+    async def record_edits(
         self,
         path: str,
         digest: str,
@@ -108,7 +108,7 @@ class SqlEntryFileStore(QueueingStore):
         all that it did not hold at the revision `settled_at`.
         """
 
-        def take_in(connection: sqlite3.Connection) -> int | None:
+        def record_edits(connection: sqlite3.Connection) -> int | None:
             now = self._clock()
             before = connection.execute("SELECT revision FROM entry_files WHERE path = ?", (path,)).fetchone()
             due = EntryWriter(connection, change, now, {path: delay_ms}).apply()
@@ -126,7 +126,7 @@ class SqlEntryFileStore(QueueingStore):
                 due = later if due is None else min(due, later)
             return due
 
-        await self._queue(take_in)
+        await self._queue(record_edits)
 
     async def write_anew(self, path: str) -> None:
         """The file, or what it held, is gone and comes back: it has yet to be written."""

@@ -177,7 +177,7 @@ ON CONFLICT (lane, strategy) DO UPDATE SET events = events + 1 RETURNING events"
 
 RELEASE = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'queued' AND run_at = ?"
 
-# What waits for a pause has a lane of its own: the pause of all that waits there begins anew.
+# What waits for a pause has a lane of its own: the pause of all that waits there begins again.
 RESTART = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'queued' AND run_at < ?"
 
 

@@ -205,7 +205,7 @@ class SqlTranscriptStore:
     ) -> None:
         """Have a part's file looked at, in turn with all else that is done to the thread's files.
 
-        `gone` says that the file is known to be missing, and is to be written anew.
+        `gone` says that the file is known to be missing, and is to be written again.
         """
         lane = vault_lane(thread_key(space, thread_id))
         payload = json.dumps({"part": part, "gone": gone})

@@ -53,7 +53,7 @@ def end_quoting_epochs(
 
 
 def end_epochs(connection: sqlite3.Connection, thread_pks: Iterable[int]) -> None:
-    """The words may be in a summary, too; and no revision is like this one, so the next prompt begins anew.
+    """The words may be in a summary, too; and no revision is like this one, so the next prompt begins again.
 
     One that is on its way and was made of them is not written down any more.
     """
@@ -74,7 +74,7 @@ def end_late_epochs(connection: sqlite3.Connection, thread_pks: Sequence[int], a
     end_epochs(connection, [pk for (pk,) in late.fetchall()])
 
 
-BURY = """
+ADD_TOMBSTONE = """
 INSERT OR IGNORE INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)"""
 
 _OVERWRITE_DELAY_MS = 500

@@ -41,9 +41,9 @@ class SqlForgottenProof:
         self._database = database
 
     async def tombstones(self) -> Tombstones:
-        buried: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
+        forgotten: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
         for row in await self._database.read("SELECT space, user_id, thread_key, number FROM tombstones"):
-            buried[row["space"], row["user_id"], row["thread_key"]].add(row["number"])
+            forgotten[row["space"], row["user_id"], row["thread_key"]].add(row["number"])
         threads = {
             (owner_folder(row["space"], row["user_id"]), file_name(row["thread_id"])): (
                 thread_key(row["space"], row["thread_id"]),
@@ -51,7 +51,7 @@ class SqlForgottenProof:
             )
             for row in await self._database.read("SELECT space, user_id, thread_id FROM threads")
         }
-        return Tombstones({key: frozenset(numbers) for key, numbers in buried.items()}, threads)
+        return Tombstones({key: frozenset(numbers) for key, numbers in forgotten.items()}, threads)
 
     async def gone_cases(self) -> frozenset[str]:
         return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))

@@ -13,7 +13,7 @@ from recollect.domain.job import TITLE, chat_lane
 from recollect.domain.model import Turn
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.forget_entries import forget_derived
-from recollect.infra.journal.forget_prompts import BURY, end_epochs, end_quoting_epochs, queue_purge
+from recollect.infra.journal.forget_prompts import ADD_TOMBSTONE, end_epochs, end_quoting_epochs, queue_purge
 from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, thread_columns, turn_of
 
 _word = re.compile(r"\w+")
@@ -122,7 +122,7 @@ def forget_some(
     rows = _chosen(connection, thread, turn_ids, answers=answers)
     turns = [turn_of(row) for row in rows]
     places = [place_of(turn) for turn in turns]
-    _bury(connection, thread, turns)
+    _add_tombstones(connection, thread, turns)
     derived = forget_derived(connection, space, thread.user_id, thread_id, places, now)
     memories = [*(f"{thread.key}:{turn.turn_id}" for turn in turns), *derived.ids]
     quoting = end_quoting_epochs(connection, space, whose_prompts(thread.user_id, derived), memories)
@@ -197,9 +197,9 @@ def _answers_to(connection: sqlite3.Connection, thread_pk: int, row: Row) -> lis
     return answers
 
 
-def _bury(connection: sqlite3.Connection, thread: _Thread, turns: Sequence[Turn]) -> None:
+def _add_tombstones(connection: sqlite3.Connection, thread: _Thread, turns: Sequence[Turn]) -> None:
     connection.executemany(
-        BURY,
+        ADD_TOMBSTONE,
         [
             (thread.space, thread.user_id, thread.key, message_key(turn.message_id), place_of(turn))
             for turn in turns
@@ -278,7 +278,7 @@ def _shrink(connection: sqlite3.Connection, thread_pk: int, cell_pk: int, memcel
     turn_ids = json.dumps([turn_id(place) for place, _ in left])
     message_ids = json.dumps([message_id for _, message_id in left], ensure_ascii=False)
     connection.execute(SHRINK_CELL, (turn_ids, message_ids, left[-1][0], cell_pk))
-    # What was made of the cell is made anew, and told anew.
+    # What was made of the cell is made again, and told again.
     connection.execute(
         "DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage != 'celled'",
         (thread_pk, memcell_id),

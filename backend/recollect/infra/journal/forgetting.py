@@ -14,7 +14,7 @@ from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.journal.forget_entries import forget_derived, remove_entries
 from recollect.infra.journal.forget_prompts import (
-    BURY,
+    ADD_TOMBSTONE,
     end_late_epochs,
     end_quoting_epochs,
     queue_note_purge,
@@ -75,13 +75,13 @@ def _forget_thread(
 ) -> tuple[int, list[int]]:
     """Returns how many turns it had, and which threads quoted any."""
     key = thread_key(space, thread_id)
-    buried = [
+    tombstones = [
         (space, user_id, key, message_key(message_id), position)
         for message_id, position in connection.execute(
             "SELECT message_id, position FROM turns WHERE thread_pk = ?", (pk,)
         )
     ]
-    connection.executemany(BURY, buried)
+    connection.executemany(ADD_TOMBSTONE, tombstones)
     quoting = end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids, key)
     connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
     connection.execute(
@@ -89,7 +89,7 @@ def _forget_thread(
         (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
     )
     connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
-    return len(buried), quoting
+    return len(tombstones), quoting
 
 
 def _joined(gone: list[Derived], owner: str) -> Derived:
@@ -224,23 +224,23 @@ class SqlForgetting(QueueingStore):
 
     async def tombstones_of(self, space: str, user_id: str) -> dict[str, list[tuple[int, str]]]:
         """By the keys of a user's threads: (turn number, message key) of all that was forgotten."""
-        buried: dict[str, list[tuple[int, str]]] = {}
+        found: dict[str, list[tuple[int, str]]] = {}
         for row in await self._database.read(TOMBSTONES, (space, user_id)):
-            buried.setdefault(row["thread_key"], []).append((row["number"], row["message_key"]))
-        return buried
+            found.setdefault(row["thread_key"], []).append((row["number"], row["message_key"]))
+        return found
 
     async def queue_overwriting(self, space: str) -> None:
         await self._queue(lambda connection: queue_overwriting(connection, space, self._clock()))
 
     async def skills_are_waiting(self) -> bool:
-        """Whether files of agents have yet to be made anew: the journal knows their texts until then."""
+        """Whether files of agents have yet to be made again: the journal knows their texts until then."""
         return bool(await self._database.read(SKILLS_WAITING, (STRATEGY,)))
 
     async def overwrite(self) -> None:
         """Leave no byte of a row that was deleted.
 
         SQLite overwrites the cells that are freed, but not the copies of them that are left in a page when it is
-        split or merged with its neighbour. Only writing every page anew does.
+        split or merged with its neighbour. Only writing every page again does.
         """
         await self._database.outside_transaction(lambda connection: connection.execute("VACUUM").fetchall())
 

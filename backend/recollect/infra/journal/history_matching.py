@@ -225,7 +225,7 @@ BACKWARDS = """
 SELECT position, before, said FROM chains WHERE thread_pk = ? AND position <= ? ORDER BY position DESC LIMIT 500"""
 
 
-class SqlChainStore:
+class SqlHistoryMatching:
     """Owners never meet: their digests differ from the first message on."""
 
     def __init__(self, database: Database) -> None:

@@ -12,7 +12,7 @@ from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.forget_prompts import BURY
+from recollect.infra.journal.forget_prompts import ADD_TOMBSTONE
 from recollect.infra.journal.people import ADD_KEY
 from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
@@ -69,7 +69,7 @@ class SqlImporter:
 
     async def add_tombstones(self, file: TombstoneFile) -> None:
         rows = [(file.space, file.user_id, file.thread_key, key, number) for number, key in file.messages]
-        await self._database.execute_many(BURY, rows)
+        await self._database.execute_many(ADD_TOMBSTONE, rows)
 
     async def add_keys(self, keys: list[tuple[ApiKey, str]]) -> None:
         rows = [

@@ -236,7 +236,7 @@ class SqlIndexLedger:
             owner_folder(row["space"], row["user_id"]): (row["space"], row["user_id"]) for row in users
         }
 
-    async def buried(self, space: str, row_ids: Sequence[str]) -> set[str]:
+    async def deletions(self, space: str, row_ids: Sequence[str]) -> set[str]:
         """Of these entries, those that a person deleted."""
         found = await self._database.read(
             "SELECT b.entry_id FROM json_each(?) w JOIN buried_entries b ON b.space = ? AND b.entry_id = w.value",

@@ -190,7 +190,7 @@ class SqlJobStore:
         )
         return int(twin[0])
 
-    async def bury(self, job: Job, *, attempts: int, error: str) -> bool:
+    async def give_up(self, job: Job, *, attempts: int, error: str) -> bool:
         """The job failed too often: it is set aside until a person looks."""
         return await self._settle(
             "UPDATE jobs SET state = 'dead', leased_until = NULL, attempts = :attempts, error = :error WHERE {mine}",

@@ -40,7 +40,7 @@ UPDATE people SET path = ?, digest = ?, written = revision, writing = NULL WHERE
 UNWRITTEN = "UPDATE people SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
 
 
-class SqlPeopleStore(QueueingStore):
+class SqlPresetStore(QueueingStore):
     """Reading costs one indexed read. A change is durable, with the job that writes its file, when it returns."""
 
     def __init__(
@@ -175,7 +175,7 @@ class SqlPeopleStore(QueueingStore):
         )
 
     async def removed(self, path: str) -> None:
-        """The file of what was deleted is gone. What was made anew meanwhile stays."""
+        """The file of what was deleted is gone. What was made again meanwhile stays."""
 
         def remove(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM people WHERE path = ? AND value_json IS NULL", (path,))
@@ -183,11 +183,11 @@ class SqlPeopleStore(QueueingStore):
 
         await self._write(remove)
 
-    async def take_in(self, path: str, holds: Holds, digest: str) -> None:
+    async def apply_file(self, path: str, holds: Holds, digest: str) -> None:
         """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed."""
         space, kind, key = holds.space, _kind(holds), _key(holds)
 
-        def take_in(connection: sqlite3.Connection) -> None:
+        def apply_file(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)",
                 (path, space, kind, key),
@@ -195,7 +195,7 @@ class SqlPeopleStore(QueueingStore):
             _store(connection, holds, path)
             connection.execute(HELD_BY_FILE, (path, digest, space, kind, key))
 
-        await self._write(take_in)
+        await self._write(apply_file)
 
     async def let_go(self, path: str) -> bool:
         """A person removed the file: what it held is in force no longer. False where it has yet to be written."""

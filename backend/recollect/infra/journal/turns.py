@@ -55,7 +55,7 @@ class ThreadHead:
     has_failed: bool = False
     """It ends with an answer that failed."""
     changed: bool = False
-    """Its header has to be written anew."""
+    """Its header has to be written again."""
 
 
 def append_turns(
@@ -94,7 +94,9 @@ def append_turns(
     if head.incognito:
         return receipts, None
     unasked = head.unasked + len(accepted)
-    return receipts, queue_follow_up(connection, append.space, append.thread_id, unasked, now, schedule)
+    return receipts, queue_boundary_and_transcript(
+        connection, append.space, append.thread_id, unasked, now, schedule
+    )
 
 
 def _nothing_new(
@@ -236,11 +238,11 @@ def _was_given(connection: sqlite3.Connection, head: ThreadHead, append: Append,
             return True
     if head.forgotten:
         key = identity.thread_key(append.space, append.thread_id)
-        buried = (
+        forgotten = (
             "SELECT 1 FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ? AND message_key = ?"
         )
         bound = (append.space, head.user_id, key, identity.message_key(message_id))
-        return connection.execute(buried, bound).fetchone() is not None
+        return connection.execute(forgotten, bound).fetchone() is not None
     return False
 
 
@@ -285,7 +287,7 @@ def turn_row(
     )  # fmt: skip
 
 
-def queue_follow_up(
+def queue_boundary_and_transcript(
     connection: sqlite3.Connection, space: str, thread_id: str, unasked: int, now: int, schedule: Schedule
 ) -> int:
     """Queue what follows new turns, of which `unasked` were never looked at for boundaries. Returns when it is due."""

@@ -144,11 +144,11 @@ def without_repeats(first: Sequence[Memory], then: Sequence[Memory]) -> list[Mem
 class QuerySimilarity:
     """Cosines. The parts of a hit's score are scaled to the owner's rows, so that the best row is always at the top."""
 
-    corpora: CorpusCache
+    corpus_cache: CorpusCache
 
     async def of(self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]) -> dict[str, float]:
         """Of the query's vector and each row's; a row that has none yet is left out."""
-        corpus = (await self.corpora.get(space, user_id)).corpus
+        corpus = (await self.corpus_cache.get(space, user_id)).corpus
         if corpus.dimensions != len(vector):
             return {}
         places = [(row_id, corpus.places[row_id]) for row_id in row_ids if row_id in corpus.places]

@@ -23,7 +23,7 @@ from recollect.domain.history_matching import (
 )
 from recollect.domain.model import NewTurn, Turn
 from recollect.errors import InvalidInput
-from recollect.infra.journal.history_matching import SqlChainStore
+from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.chat.turn import Chat
@@ -31,7 +31,7 @@ from recollect.service.threads import DEFAULT_USER, owned_thread
 
 
 @dataclass(frozen=True, slots=True)
-class Resent:
+class ResentHistory:
     """All that a client sent, without its system messages, which are instructions. There is at least one message."""
 
     messages: tuple[NewTurn, ...]
@@ -64,14 +64,14 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True)
-class ResentChat:
+class HistoryMatching:
     """`handle_chat_turn` for clients that keep their history themselves."""
 
     chat: Chat
-    chains: SqlChainStore
+    chains: SqlHistoryMatching
     threads: SqlThreadStore
 
-    async def handle(self, caller: Caller, resent: Resent) -> LiveTurn:
+    async def handle(self, caller: Caller, resent: ResentHistory) -> LiveTurn:
         """Durable, in its place and on its way when this returns. Raises NotFound for another user's thread."""
         user_id = caller.acting_for(resent.request.user_id)
         told = _Told.of(resent.messages)
@@ -104,7 +104,7 @@ class ResentChat:
         )
         return await self.chat.handle_chat_turn(caller, request)
 
-    async def _refuse_orphans(self, owner: _Owner, placed: ChatRequest, resent: Resent) -> None:
+    async def _refuse_orphans(self, owner: _Owner, placed: ChatRequest, resent: ResentHistory) -> None:
         """A tool's result whose call nobody knows could not be shown to the model: its client must hear of it."""
         orphans = [n for n in _orphaned_results(resent.messages) if _is_among(resent.messages[n], placed)]
         if not orphans:

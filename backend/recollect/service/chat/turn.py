@@ -21,7 +21,7 @@ from recollect.domain.people import Preset
 from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError
 from recollect.infra.backends.configured import Backends
 from recollect.infra.journal.chats import SqlChatStore
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.ending import ChatEnding, Done
 from recollect.service.chat.epoch import Wanted
@@ -30,7 +30,7 @@ from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecor
 from recollect.service.chat.stream import LiveTurn, LiveTurns
 from recollect.service.coordination import Clock
 from recollect.service.models.backend_priority import Gate
-from recollect.service.models.llama_slots import SlotMaps
+from recollect.service.models.llama_slots import LlamaSlots
 from recollect.service.people import preset_in_force, require_preset
 from recollect.service.threads import DEFAULT_USER
 from recollect.service.vault.images import Images
@@ -68,11 +68,11 @@ class Chat:
         self,
         store: SqlChatStore,
         threads: SqlThreadStore,
-        people: SqlPeopleStore,
+        people: SqlPresetStore,
         backends: Backends,
         prompts: PromptMaker,
         gate: Gate,
-        slots: SlotMaps,
+        slots: LlamaSlots,
         live: LiveTurns,
         images: Images,
         *,

@@ -10,7 +10,7 @@ from recollect.domain.forgetting import Forgotten
 from recollect.errors import NotFound, Unavailable
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.forgetting import SqlForgetting
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import BackgroundLoop, Clock
 from recollect.service.threads import DEFAULT_USER, owned_thread
@@ -88,7 +88,7 @@ async def forget_note(
 
 
 async def forget_user(
-    store: SqlForgetting, people: SqlPeopleStore, caller: Caller, user_id: str
+    store: SqlForgetting, people: SqlPresetStore, caller: Caller, user_id: str
 ) -> Forgotten:
     """Nothing is forgotten of somebody who is not known. Raises NotFound for a key of another user."""
     caller.acting_for(user_id)

@@ -1,8 +1,8 @@
 """Verify forgetting: look everywhere for anything that names what a tombstone says is gone."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from recollect.domain.forgetting import Looked, StoredVersion, Tombstones
 from recollect.domain.identity import thread_key, turn_number
@@ -50,8 +50,7 @@ class ForgottenVerifier:
     index: LanceIndex
     vault: Vault
     jobs: JobEngine
-    other_files: Callable[[], list[str]]
-    """Copies of the home as it was: nobody forgets anything in them."""
+    home: Path
 
     async def verify(self, progress: Progress = no_progress) -> ForgottenVerification:
         result = ForgottenVerification()
@@ -63,7 +62,8 @@ class ForgottenVerifier:
             await step(tombstones, result)
             progress(done, len(steps))
         result.notes += [
-            f"{path} was made earlier and may hold what was forgotten since" for path in self.other_files()
+            f"{path} was made earlier and may hold what was forgotten since"
+            for path in _earlier_copies(self.home)
         ]
         return result
 
@@ -122,12 +122,12 @@ class ForgottenVerifier:
 
 
 def _forgotten_rows(version: StoredVersion, tombstones: Tombstones) -> int:
-    buried = tombstones.of_owner(version.owner)
+    forgotten = tombstones.of_owner(version.owner)
     wrong = 0
     for row_id, sources in version.rows:
         key, _, name = row_id.partition(":")
         came_from = (source.rpartition("#") for source in sources)
-        wrong += (turn_number(name) or 0) in buried.get(key, ()) or any(
+        wrong += (turn_number(name) or 0) in forgotten.get(key, ()) or any(
             tombstones.is_gone(folder, turn_id) for folder, _, turn_id in came_from
         )
     return wrong
@@ -140,6 +140,12 @@ def _forgotten_sections(path: str, text: str, anchors: list[str], tombstones: To
         folder = path.rpartition("/")[0]
         return sum(tombstones.is_gone(folder, name) for name in anchors)
     thread, _ = place
-    buried = tombstones.of_owner(owner_folder(thread.space, thread.user_id))
-    numbers = buried.get(thread_key(thread.space, thread.thread_id), frozenset())
+    forgotten = tombstones.of_owner(owner_folder(thread.space, thread.user_id))
+    numbers = forgotten.get(thread_key(thread.space, thread.thread_id), frozenset())
     return sum((turn_number(name) or 0) in numbers for name in anchors)
+
+
+def _earlier_copies(home: Path) -> list[str]:
+    """Journals that were set aside, and backups: they hold what was there when they were made."""
+    kept = [*home.glob("journal.damaged-*.db"), *(home / "backups").glob("*")]
+    return sorted(path.relative_to(home).as_posix() for path in kept)

@@ -27,7 +27,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Clock
@@ -85,7 +85,7 @@ class IndexForgetter:
         async with self.words.locks.of(owner):
             for generation in self.indexer.generations.in_use():
                 await self.words.start_over(generation, owner, space, user_id)
-            self.words.corpora.drop(owner)
+            self.words.corpus_cache.drop(owner)
         self.indexer.notes_changed([owner])
         self.indexer.catch_up()
 
@@ -112,17 +112,19 @@ class IndexForgetter:
                     words.fail_points.reach("index.removed")
                 await words.store.compact(generation, owner)
                 if generation == self.indexer.live.name:
-                    await words.corpora.extend(owner, [], [], {*ids, *words.corpora.ids(owner, is_gone)})
+                    await words.corpus_cache.extend(
+                        owner, [], [], {*ids, *words.corpus_cache.ids(owner, is_gone)}
+                    )
                 if thread is not None and (seen := await words.ledger.progress(generation, *thread)):
                     await words.ledger.reset_thread(generation, seen.thread_pk)
-                    words.corpora.drop(owner)
+                    words.corpus_cache.drop(owner)
 
     async def _start_over(self, generation: str, owner: str) -> None:
         """All of an owner's rows go where they cannot be read; they are put again from journal and vault."""
         known = await self.words.ledger.owners(generation)
         space, user_id = known.get(owner, ("", ""))
         await self.words.start_over(generation, owner, space, user_id)
-        self.words.corpora.drop(owner)
+        self.words.corpus_cache.drop(owner)
         self.indexer.catch_up()
 
 
@@ -181,16 +183,13 @@ class ThreadPurger:
             await self.forget_index(job.space, user_id, thread_id)
         finally:
             # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
-            await self._bury(job.space, user_id, thread_id)
+            await _write_tombstones(self.store, self.vault, job.space, user_id, thread_id)
+            self.fail_points.reach("forget.tombstones_written")
+            await self.vault.remove_folder(thread_folder(job.space, user_id, thread_id))
+            self.fail_points.reach("forget.folder_removed")
         await self.forget_images(job.space, user_id)
         await self.store.forget_parts(job.space, user_id, thread_id)
         await self.store.fold_log()
-
-    async def _bury(self, space: str, user_id: str, thread_id: str) -> None:
-        await _write_tombstones(self.store, self.vault, space, user_id, thread_id)
-        self.fail_points.reach("forget.tombstones_written")
-        await self.vault.remove_folder(thread_folder(space, user_id, thread_id))
-        self.fail_points.reach("forget.folder_removed")
 
 
 async def _write_tombstones(
@@ -198,9 +197,9 @@ async def _write_tombstones(
 ) -> None:
     """The file that says what was forgotten of a thread, if anything was."""
     key = thread_key(space, thread_id)
-    buried = await store.tombstones(space, user_id, key)
-    if buried:
-        await _put_tombstones(vault, TombstoneFile(space, user_id, key, tuple(buried)))
+    found = await store.tombstones(space, user_id, key)
+    if found:
+        await _put_tombstones(vault, TombstoneFile(space, user_id, key, tuple(found)))
 
 
 async def _put_tombstones(vault: Vault, file: TombstoneFile) -> None:
@@ -221,7 +220,7 @@ class Purges:
     thread_store: SqlThreadStore
     transcriber: Transcriber
     entry_files: SqlEntryFileStore
-    people: SqlPeopleStore
+    people: SqlPresetStore
     notes: SqlNoteStore
     index: IndexForgetter
     rework: Rework

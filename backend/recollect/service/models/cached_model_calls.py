@@ -50,7 +50,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class CachedModelCalls:
     """Returns a stored answer if there is one. An answer that can't be parsed is asked for once more."""
 
     model: BackgroundModel

@@ -8,7 +8,7 @@ from recollect.domain.llm import find_model
 from recollect.errors import ModelUnavailable, UnknownModel
 from recollect.infra.backends.configured import Backends
 from recollect.infra.journal.chats import SqlChatStore
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.models.background import ThreadModel
 from recollect.service.people import preset_in_force
@@ -100,7 +100,7 @@ class ThreadModels:
     """
 
     def __init__(
-        self, backends: Backends, chats: SqlChatStore, threads: SqlThreadStore, people: SqlPeopleStore
+        self, backends: Backends, chats: SqlChatStore, threads: SqlThreadStore, people: SqlPresetStore
     ) -> None:
         self._backends = backends
         self._chats = chats

@@ -27,7 +27,7 @@ class _Place:
     """The thread is deleted; its slot is kept until the call ends."""
 
 
-class SlotMap:
+class ServerSlots:
     """The slots of one backend. No two threads are ever pinned to the same one."""
 
     def __init__(self, slots: int, *, clock: Callable[[], float]) -> None:
@@ -119,12 +119,12 @@ def _was_missed(usage: Usage, before: int) -> bool:
     return usage.cached_tokens is not None and usage.cached_tokens < before / 2
 
 
-class SlotMaps:
+class LlamaSlots:
     """One map for every server that has slots, however many backends of other names and settings are on it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._maps: dict[str, SlotMap] = {}
+        self._maps: dict[str, ServerSlots] = {}
         self._running: dict[str, str] = {}
         """The server on which each thread's chat runs: a backend may move to another before the chat ends."""
 
@@ -133,7 +133,7 @@ class SlotMaps:
         if facts.kind != "llama.cpp" or not facts.slots:
             return None
         server = backend.server
-        slots = self._maps.setdefault(server, SlotMap(facts.slots, clock=self._clock))
+        slots = self._maps.setdefault(server, ServerSlots(facts.slots, clock=self._clock))
         slots.resize(facts.slots)
         self._running[thread_key] = server
         return slots.take(thread_key, begins=begins)

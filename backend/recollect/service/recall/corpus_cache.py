@@ -161,7 +161,7 @@ class CorpusCache:
         }
         if not rows and corpus.places.keys().isdisjoint(gone):
             return
-        await _take_in(corpus, rows, words, gone)
+        await _add_rows(corpus, rows, words, gone)
         if kept:
             corpus.set_vectors(list(kept), np.stack(list(kept.values())))
         if len(corpus) > _GROWTH * loaded.measured_rows:
@@ -223,16 +223,16 @@ class CorpusCache:
         await asyncio.to_thread(_fill, loaded.corpus, stored)
         threads = await self._ledger.owner_progress(generation, space, user_id)
         for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
-            await self._take_in_cases(generation, agent, loaded)
+            await self._add_cases(generation, agent, loaded)
         for progress in threads:
             if progress.words_to < progress.last_position:
                 rows = await self._rows_of(progress, progress.words_to + 1)
                 rows = [row for row in rows if row.row_id not in loaded.corpus.places]
-                await _take_in(loaded.corpus, rows, await _words(rows))
+                await _add_rows(loaded.corpus, rows, await _words(rows))
                 loaded.unindexed.update(row.row_id for row in rows)
         return loaded
 
-    async def _take_in_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
+    async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
         """What an agent learned from the owner's own threads."""
         try:
             stored = await self._store.load(generation, agent)
@@ -241,7 +241,7 @@ class CorpusCache:
             self._on_damage(agent, loaded.space, "")
             return
         mine = [place for place, row in enumerate(stored.rows) if came_from(loaded.owner, row)]
-        await _take_in(
+        await _add_rows(
             loaded.corpus, [stored.rows[place] for place in mine], [stored.words[place] for place in mine]
         )
         embedded = [place for place in mine if stored.has_vector[place]]
@@ -320,7 +320,7 @@ async def _words(rows: Sequence[IndexRow]) -> list[str]:
     return await asyncio.to_thread(lambda: [words_of(row) for row in rows])
 
 
-async def _take_in(
+async def _add_rows(
     corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
 ) -> None:
     if _are_few(rows):

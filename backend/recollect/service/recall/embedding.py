@@ -147,7 +147,7 @@ class MeaningIndexer:
         await self.words.store.set_vectors(generation.name, owner, ids, stacked)
         self.words.fail_points.reach("index.embedded")
         if live:
-            await self.words.corpora.set_vectors(owner, ids, stacked)
+            await self.words.corpus_cache.set_vectors(owner, ids, stacked)
 
     async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
         """Embed what of an owner's notes and entries is indexed by words alone: as it is in the index."""

@@ -87,7 +87,7 @@ class IndexInspector:
             space, user_id = self.waiting.pop(owner)
             async with self._words.locks.of(owner):
                 if (problem := await self._problem(owner, space, user_id)) is not None:
-                    await self._words.corpora.found_damaged(owner, space, user_id, problem)
+                    await self._words.corpus_cache.found_damaged(owner, space, user_id, problem)
 
     async def _problem(self, owner: str, space: str, user_id: str) -> str | None:
         # An owner that was found damaged meanwhile has nothing to lose: nothing is expected of the index.

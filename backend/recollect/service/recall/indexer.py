@@ -26,7 +26,11 @@ class Indexer:
 
     def __init__(self, meaning: MeaningIndexer, *, delay_seconds: float) -> None:
         self.words, self.meaning = meaning.words, meaning
-        self._store, self._ledger, self._corpora = self.words.store, self.words.ledger, self.words.corpora
+        self._store, self._ledger, self._corpus_cache = (
+            self.words.store,
+            self.words.ledger,
+            self.words.corpus_cache,
+        )
         self._embedder = meaning.embedder
         self._model = ModelCheck(meaning.embedder)
         self._inspector = IndexInspector(self.words)
@@ -82,7 +86,7 @@ class Indexer:
 
     async def start(self) -> None:
         live = await self._open_live()
-        self._corpora.serve(live.name)
+        self._corpus_cache.serve(live.name)
         await self._inspector.begin(live.name)
         self._words_loop.start("index-words")
         self._notes_loop.start("index-notes")
@@ -96,7 +100,7 @@ class Indexer:
             self._retry.cancel()
         for loop in (self._words_loop, self._notes_loop, self._meaning_loop):
             await loop.stop()
-        self._corpora.clear()
+        self._corpus_cache.clear()
 
     def catch_up(self) -> None:
         """Look everywhere for what was left undone."""
@@ -142,7 +146,7 @@ class Indexer:
         self.remaking = True
         self._damaged.clear()
         await self._inspector.begin(live.name)
-        self._corpora.serve(live.name)
+        self._corpus_cache.serve(live.name)
         await self.generations.discard_others()
         self.catch_up()
         return True
@@ -194,7 +198,11 @@ class Indexer:
 
     def notes_behind(self, owner: str) -> bool:
         """Whether an owner has notes that cannot be found yet."""
-        return owner in self._note_owners or owner == self._owner_in_work or owner in self._corpora.notes_lost
+        return (
+            owner in self._note_owners
+            or owner == self._owner_in_work
+            or owner in self._corpus_cache.notes_lost
+        )
 
     async def _scan(self) -> None:
         async for progress in self._ledger.all_behind(self.live.name):
@@ -261,7 +269,7 @@ class Indexer:
             known = await self._ledger.owners(self.live.name)
             self.owner_damaged(owner, *known.get(owner, ("", "")))
         # What is in memory cannot be kept up: whoever searches reads the rest from the journal.
-        self._corpora.drop(owner)
+        self._corpus_cache.drop(owner)
 
     async def _notes_step(self) -> None:
         problems: list[Unavailable] = []
@@ -292,7 +300,7 @@ class Indexer:
         if unread:
             self._note_owners[owner] = None
             return [StorageUnavailable(unread_in_words(unread))]
-        self._corpora.notes_lost.discard(owner)
+        self._corpus_cache.notes_lost.discard(owner)
         return []
 
     async def _meaning_step(self) -> None:
@@ -331,7 +339,7 @@ class Indexer:
         await self._store.promote(generation.name)
         self.generations.live, self.generations.building = generation, None
         self._inspector.waiting.clear()  # What was just made and proven needs no inspection.
-        self._corpora.serve(generation.name)
+        self._corpus_cache.serve(generation.name)
         self._meaning_loop.begin_anew()  # Whatever kept vectors from the old one, the new one has them.
         return old
 

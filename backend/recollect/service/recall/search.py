@@ -78,7 +78,7 @@ class Recall:
         embed_seconds: float,
     ) -> None:
         self._indexer = indexer
-        self._corpora, self._ledger = indexer.words.corpora, indexer.words.ledger
+        self._corpus_cache, self._ledger = indexer.words.corpus_cache, indexer.words.ledger
         self._turns = indexer.words.turns
         self._threads = threads
         self._embedder = indexer.meaning.embedder
@@ -103,7 +103,7 @@ class Recall:
         found = Found()
         vector = found.vector = await self._vector(query, search, found)
         embedded_at = time.perf_counter()
-        owned = await self._corpora.get(caller.space, user_id)
+        owned = await self._corpus_cache.get(caller.space, user_id)
         loaded_at = time.perf_counter()
         scored = partial(score, weights=weights or Weights(), now=now)
         ranked = await self._rank(owned.corpus, query, vector, search, scored, found)
@@ -206,8 +206,8 @@ class Recall:
     async def _deleted(self, space: str, entries: Mapping[int, str]) -> set[int]:
         if not entries:
             return set()
-        buried = await self._ledger.buried(space, list(entries.values()))
-        return {place for place, entry_id in entries.items() if entry_id in buried}
+        deleted = await self._ledger.deletions(space, list(entries.values()))
+        return {place for place, entry_id in entries.items() if entry_id in deleted}
 
     async def _forgotten(self, space: str, user_id: str, turns: Mapping[int, tuple[str, int]]) -> set[int]:
         places = list(turns)

@@ -46,7 +46,7 @@ class WordIndexer:
     turns: SqlTranscriptStore
     vault: Vault
     locks: OwnerLocks
-    corpora: CorpusCache
+    corpus_cache: CorpusCache
     fail_points: FailPoints
 
     async def index_threads(
@@ -87,7 +87,7 @@ class WordIndexer:
                     unfinished.append(seen.thread.thread_id)
             self.fail_points.reach("index.recorded")
             if live:
-                await self.corpora.extend(owner, rows, words)
+                await self.corpus_cache.extend(owner, rows, words)
         return unfinished
 
     async def _turns_of(self, seen: ThreadProgress, first: int) -> list[PlacedTurn]:
@@ -181,7 +181,7 @@ class WordIndexer:
         words = await self._put(generation, owner, changed)
         await self._keep_vectors(generation, owner, stored, changed)
         if live:
-            await self.corpora.extend(owner, changed, words, gone)
+            await self.corpus_cache.extend(owner, changed, words, gone)
         return bool(gone) or any(row.row_id in old and old[row.row_id].text != row.text for row in changed)
 
     async def _rows_of_note(self, note: Note) -> list[IndexRow] | None:

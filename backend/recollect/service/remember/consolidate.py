@@ -29,7 +29,7 @@ from recollect.errors import NotFound
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.remember.extract import RULES, Extracted, Extractor
 
@@ -65,7 +65,7 @@ class Remembering:
     cells: SqlCellTexts
     entries: SqlEntryStore
     extractor: Extractor
-    people: SqlPeopleStore
+    people: SqlPresetStore
     tuning: Callable[[], Tuning]
     clock: Clock
     locks: OwnerLocks
@@ -99,7 +99,7 @@ class Remembering:
 
         Without a model an episode is written where none is, or where its words were edited since.
         """
-        if self.extractor.questions is not None:
+        if self.extractor.model_calls is not None:
             return None
         if strategy == "episode":
             made = await self.entries.of_cell(stored.thread.space, owner, stored.memcell_id, strategy)
@@ -129,7 +129,7 @@ class Remembering:
         known = Known(
             of_cell=await self.entries.of_cell(space, owner, cell.memcell_id, origin.strategy),
             alike={entry.entry_id: await self._alike(entry) for entry in new},
-            buried=await self.entries.buried(space, owner, cell.memcell_id),
+            deletions=await self.entries.deletions(space, owner, cell.memcell_id),
         )
         outcome = remember(new, known)
         await self._close_gaps(outcome, known)
@@ -145,13 +145,13 @@ class Remembering:
                 put=tuple(outcome.put.values()),
                 remove=tuple(outcome.remove),
                 receipt=EntryReceipt(cell.thread.thread_id, cell.memcell_id, origin.strategy, detail),
-                extra_jobs=self._follow_ups(event, origin, tuple(outcome.put)) if tells else (),
+                extra_jobs=self._jobs_after(event, origin, tuple(outcome.put)) if tells else (),
             )
         )
         self.fail_points.reach("remember.applied")
         return outcome
 
-    def _follow_ups(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[EntryJob, ...]:
+    def _jobs_after(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[EntryJob, ...]:
         cause = Cause(origin.cell.thread.thread_id, origin.cell.memcell_id, changed)
         return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
 
@@ -204,7 +204,7 @@ def _told(extracted: Extracted, kind: Kind) -> JsonObject:
     if extracted.extraction.is_missing(kind):
         told |= {
             "state": "failed",
-            "why": "the model's answer was cut off; 'recollect reprocess --ask-again' asks it anew",
+            "why": "the model's answer was cut off; 'recollect reprocess --ask-again' asks it again",
         }
     return {name: value for name, value in told.items() if value}
 
@@ -219,7 +219,7 @@ class Cases:
 
     cells: SqlCellTexts
     entries: SqlEntryStore
-    people: SqlPeopleStore
+    people: SqlPresetStore
     extractor: Extractor
     remembering: Remembering
 
@@ -248,7 +248,7 @@ class Cases:
         cell = stored.text(thread.user_id, preferences.time_zone)
         if not has_trajectory(cell):
             return {"state": NOTHING, "why": "no tool was used"}
-        if self.extractor.questions is None:
+        if self.extractor.model_calls is None:
             return NO_MODEL
         if not stored.is_written:
             raise NotYet("its transcript is being written")

@@ -18,7 +18,7 @@ from recollect.domain.paths import file_name
 from recollect.errors import InvalidInput
 from recollect.infra.vault import Vault
 from recollect.service.models.background import ChatPrefix
-from recollect.service.models.cached_model_calls import Appended, Question, Questions
+from recollect.service.models.cached_model_calls import Appended, CachedModelCalls, Question
 
 PROMPTS = {
     "memcell": ("messages", MEMCELL_PLACEHOLDERS),
@@ -77,17 +77,17 @@ class Extracted:
 class Extractor:
     """Asks once for a cell: the answer is kept before it is used, and serves every strategy and every retry."""
 
-    questions: Questions | None
+    model_calls: CachedModelCalls | None
     """None without a model."""
     prompts: PromptTexts
     live_prefix: LivePrefix
 
     async def user_memory(self, stored: StoredCell, cell: CellText) -> Extracted:
         """Episode, facts and foresight of a cell. Raises Preempted, ModelUnavailable and ExtractionFailed."""
-        if self.questions is None:
+        if self.model_calls is None:
             return Extracted(extract_without_model(cell), RULES)
         template = await self.prompts.text(stored.thread.space, "memcell")
-        kept, cost = await self.questions.answer(
+        kept, cost = await self.model_calls.answer(
             Question(
                 "memcell",
                 stored.thread.space,
@@ -105,9 +105,9 @@ class Extractor:
 
     async def case(self, stored: StoredCell, cell: CellText) -> Extracted:
         """What the agent did in a stretch with tool calls. Only with a model."""
-        assert self.questions is not None
+        assert self.model_calls is not None
         template = await self.prompts.text(stored.thread.space, "case")
-        kept, cost = await self.questions.answer(
+        kept, cost = await self.model_calls.answer(
             Question(
                 "case",
                 stored.thread.space,

@@ -20,7 +20,7 @@ _MOST_READ = 200
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Makes the page anew out of the facts; lines that a person wrote or pinned stay.
+    """Makes the page again out of the facts; lines that a person wrote or pinned stay.
 
     A pin is no word: a pinned line whose fact no longer holds is marked like the fact, and not shown.
     """
@@ -38,9 +38,9 @@ class Profiles:
                 for line in await self.entries.list_entries(space, owner, kinds=(PROFILE,))
             }
             theirs = [line for line in known.values() if line.is_edited]
-            graves = await self.entries.buried(space, owner)
+            deletions = await self.entries.deletions(space, owner)
             lines = profile_of(space, owner, [*facts, *theirs])
-            page = {line.entry_id: line for line in in_free_places(lines, facts, theirs, graves)}
+            page = {line.entry_id: line for line in in_free_places(lines, facts, theirs, deletions)}
             put = [_as_version(line, known.get(line.entry_id)) for line in page.values()]
             put += await self._pinned_lines_in_step(known.values(), page)
             gone = [

@@ -1,4 +1,4 @@
-"""Reprocess: make the memories of memcells anew, with the model and the prompts that are in force now."""
+"""Reprocess: make the memories of memcells again, with the model and the prompts that are in force now."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Reprocessor:
     ) -> Queued:
         """`strategies`: only these, also where they are switched off; none: all that are on.
 
-        `ask_again`: kept answers of the model are dropped, so that it is asked anew.
+        `ask_again`: kept answers of the model are dropped, so that it is asked again.
         """
         names = [strategy.name for strategy in ON_CELLS]
         unknown = [name for name in strategies if name not in names]

@@ -8,10 +8,10 @@ from recollect.domain.entries.entry import (
     CASES,
     SKILLS,
     Actor,
-    Buried,
+    Deletion,
     EntryChange,
     SeenSkill,
-    skill_grave_id,
+    skill_deletion_id,
 )
 from recollect.domain.extraction.skill import MAX_CASES, Skill
 from recollect.domain.identity import text_digest
@@ -162,10 +162,10 @@ class SkillShelf:
         path = skill_path(owner, skill.name)
         source = instead_of or path
         async with self.locks.of(owner):
-            standing = await self.vault.look(source, SKILL_BYTES)
-            if standing is None and instead_of is not None:
+            found = await self.vault.look(source, SKILL_BYTES)
+            if found is None and instead_of is not None:
                 raise Unfinished
-            text = standing.text if standing is not None else None
+            text = found.text if found is not None else None
             was = parse_skill(text).skill if text is not None else None
             if text is not None and (was is None or was.name == skill.name):
                 path = source
@@ -199,22 +199,22 @@ class SkillShelf:
     ) -> None:
         """Put a person's text in place of what stands there. Raises Conflict where that has another revision."""
         async with self.locks.of(owner_of_path(path) or ""):
-            standing = await self.vault.look(path, SKILL_BYTES)
-            skill = await read_skill(self.files, path, standing)
-            if standing is None or skill is None:
+            found = await self.vault.look(path, SKILL_BYTES)
+            skill = await read_skill(self.files, path, found)
+            if found is None or skill is None:
                 raise NotFound("the skill's file was removed meanwhile")
-            await self.files.see(path, standing.text)
+            await self.files.see(path, found.text)
             (seen,) = await self.files.seen(path)
             if revision not in (None, seen.revision):
                 raise Conflict(
                     f"the skill was changed meanwhile: it is at revision {seen.revision}, not {revision}; read it again",
                     field="revision",
                 )
-            last = await self.files.last_written(path, standing.text)
-            theirs = sealed(in_persons_words(last or standing.text, skill, text, undo=actor == "undo"))
-            if theirs == standing.text:
+            last = await self.files.last_written(path, found.text)
+            theirs = sealed(in_persons_words(last or found.text, skill, text, undo=actor == "undo"))
+            if theirs == found.text:
                 return
-            if await self.vault.write_unless_foreign(path, theirs, frozenset([standing.digest])) is not None:
+            if await self.vault.write_unless_foreign(path, theirs, frozenset([found.digest])) is not None:
                 raise Conflict("the skill's file is being edited; read it again")
             await self.files.see(path, theirs, actor, cause)
 
@@ -248,35 +248,39 @@ class SkillShelf:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillGraves:
-    """A grave holds the ids of cases and not a word: what is like them is like what they say now."""
+class SkillDeletions:
+    """A deletion holds the ids of cases and not a word: what is like them is like what they say now."""
 
     entries: SqlEntryStore
 
-    async def of(self, space: str, owner: str) -> list[Buried]:
-        return [grave for grave in await self.entries.buried(space, owner) if grave.kind == SKILLS]
+    async def of(self, space: str, owner: str) -> list[Deletion]:
+        return [
+            deletion for deletion in await self.entries.deletions(space, owner) if deletion.kind == SKILLS
+        ]
 
-    async def bury(self, space: str, owner: str, name: str, case_ids: Iterable[str]) -> None:
-        """Each user's cases in a grave of their own. Without any case there is nothing that it could be made of."""
+    async def add_skill(self, space: str, owner: str, name: str, case_ids: Iterable[str]) -> None:
+        """Each user's cases in a deletion of their own. Without any case there is nothing that it could be made of."""
         by_user: defaultdict[str, list[str]] = defaultdict(list)
         for case in await self.entries.some(space, owner, list(case_ids)):
             if case.kind == CASES:
                 by_user[case.entry.extra.get("user", "")].append(case.entry_id)
-        known = {grave.entry_id: grave for grave in await self.of(space, owner)}
+        known = {deletion.entry_id: deletion for deletion in await self.of(space, owner)}
         for user, ids in by_user.items():
-            grave_id = skill_grave_id(space, owner, user, name)
-            await self.add(space, owner, known.get(grave_id, Buried(grave_id, SKILLS, "", ())), ids)
+            deletion_id = skill_deletion_id(space, owner, user, name)
+            await self.add(space, owner, known.get(deletion_id, Deletion(deletion_id, SKILLS, "", ())), ids)
 
-    async def add(self, space: str, owner: str, grave: Buried, case_ids: Iterable[str]) -> Buried:
+    async def add(self, space: str, owner: str, deletion: Deletion, case_ids: Iterable[str]) -> Deletion:
         """These cases lie there too; of very many, the newest ones."""
-        ids = tuple(dict.fromkeys([*grave.turn_ids, *case_ids]))[-MAX_CASES:]
-        grave = replace(grave, turn_ids=ids)
-        await self.entries.apply(EntryChange(space, owner, "person", "a skill was deleted", graves=(grave,)))
-        return grave
+        ids = tuple(dict.fromkeys([*deletion.turn_ids, *case_ids]))[-MAX_CASES:]
+        deletion = replace(deletion, turn_ids=ids)
+        await self.entries.apply(
+            EntryChange(space, owner, "person", "a skill was deleted", deletions=(deletion,))
+        )
+        return deletion
 
-    async def is_empty(self, space: str, owner: str, grave: Buried) -> bool:
+    async def is_empty(self, space: str, owner: str, deletion: Deletion) -> bool:
         """All of its cases are forgotten: nothing is left that another could be like."""
-        return not await self.entries.some(space, owner, grave.turn_ids)
+        return not await self.entries.some(space, owner, deletion.turn_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +288,7 @@ class SkillFollower:
     """Whether files that are gone were removed by a person is for those to judge who see all of the vault."""
 
     shelf: SkillShelf
-    graves: SkillGraves
+    deletions: SkillDeletions
     entry_files: SqlEntryFileStore
     """Knows the spaces of folders."""
     forget_words: Callable[[str], Awaitable[None]]
@@ -339,7 +343,7 @@ class SkillFollower:
             if space is not None and not any(set(cases) <= set(other.skill.cases) for other in others):
                 was = parse_skill(seen.text).skill
                 name = was.name if was is not None else skill_folder(seen.path)
-                await self.graves.bury(space, owner, name, cases)
+                await self.deletions.add_skill(space, owner, name, cases)
                 self.shelf.reports.tell(seen.path, "was removed by hand: that skill is not made again")
             await self.shelf.files.forget(seen.path)
         if space is not None:

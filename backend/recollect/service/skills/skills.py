@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from recollect.domain.entries.entry import CASES, Buried, KnownEntry, skill_grave_id
+from recollect.domain.entries.entry import CASES, Deletion, KnownEntry, skill_deletion_id
 from recollect.domain.extraction.skill import (
     Case,
     Skill,
@@ -29,10 +29,10 @@ from recollect.domain.paths import owner_of_path, skill_folder
 from recollect.domain.strategy import Cause, causes_of
 from recollect.infra.journal.cells import SqlModelAnswers
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.service.models.cached_model_calls import ExtractionFailed, Question, Questions
+from recollect.service.models.cached_model_calls import CachedModelCalls, ExtractionFailed, Question
 from recollect.service.remember.consolidate import NO_MODEL, NOTHING, leave_receipts
 from recollect.service.remember.extract import PromptTexts
-from recollect.service.skills.files import PlacedSkill, SkillGraves, SkillShelf, without_copies
+from recollect.service.skills.files import PlacedSkill, SkillDeletions, SkillShelf, without_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SkillOrder:
 class SkillMaker:
     """Asks the model for the text of a skill."""
 
-    questions: Questions | None
+    model_calls: CachedModelCalls | None
     """None without a model."""
     prompts: PromptTexts
 
@@ -62,7 +62,7 @@ class SkillMaker:
 
         Raises Preempted and ModelUnavailable.
         """
-        if self.questions is None:
+        if self.model_calls is None:
             return None, NO_MODEL
         template = await self.prompts.text(order.space, "skill")
 
@@ -81,7 +81,7 @@ class SkillMaker:
             stage="skill",
         )
         try:
-            kept, cost = await self.questions.answer(question)
+            kept, cost = await self.model_calls.answer(question)
         except ExtractionFailed as error:
             return None, {"state": "failed", "why": str(error)}
         skill, refused = await asyncio.to_thread(read, kept.text)
@@ -113,17 +113,19 @@ class _Agent:
     """Skills by their names, without the copies of them that a person made."""
     folders: frozenset[str]
     """In which files of skills stand already."""
-    graves: dict[str, Buried]
+    deletions: dict[str, Deletion]
     """Of skills that a person deleted, by their ids."""
     missing: frozenset[str]
     """Cases of skills whose files are gone, or can't be read; whether anybody wanted that is not known yet."""
-    buried: dict[str, Buried] = field(init=False)
-    """The graves by the cases that lie in them."""
+    deleted_cases: dict[str, Deletion] = field(init=False)
+    """The deletions by the cases that lie in them."""
     told: dict[str, JsonObject] = field(default_factory=dict)
     """What the receipts of cases are to say, by their ids."""
 
     def __post_init__(self) -> None:
-        self.buried = {case_id: grave for grave in self.graves.values() for case_id in grave.turn_ids}
+        self.deleted_cases = {
+            case_id: deletion for deletion in self.deletions.values() for case_id in deletion.turn_ids
+        }
 
     def cases_by_user(self) -> list[list[Case]]:
         by_user: defaultdict[str, list[Case]] = defaultdict(list)
@@ -147,7 +149,7 @@ class _Agent:
         ids = set(case_ids)
         if not ids.isdisjoint(self.missing):
             return _MISSING
-        return None if ids.isdisjoint(self.buried) else _DELETED
+        return None if ids.isdisjoint(self.deleted_cases) else _DELETED
 
     def user_of(self, case: Case) -> str:
         return self.known[case.case_id].entry.extra.get("user", "")
@@ -161,14 +163,14 @@ class _Agent:
 
     def receipts(self, causes: Iterable[Cause]) -> list[tuple[Cause, JsonObject]]:
         """For the memcell of each case that there is something to tell of; for one that set this off, in any case."""
-        by_cell = {(cause.thread_id, cause.cell): (cause, self._standing(cause)) for cause in causes}
+        by_cell = {(cause.thread_id, cause.cell): (cause, self._unchanged(cause)) for cause in causes}
         for case_id, detail in self.told.items():
             case = self.known[case_id]
             cause = Cause(case.sources[0].thread_id, case.cell, (case_id,))
             by_cell[cause.thread_id, cause.cell] = (cause, detail)
         return list(by_cell.values())
 
-    def _standing(self, cause: Cause) -> JsonObject:
+    def _unchanged(self, cause: Cause) -> JsonObject:
         """For one that changes nothing, or whose run was cut short after all was made."""
         names = [
             name for name, skill in self.skills.items() if not set(skill.cases).isdisjoint(cause.entry_ids)
@@ -182,7 +184,7 @@ class _Agent:
 class Skills:
     """One skill for each kind of task, made of one user's cases alone; what a person changed in its file stays.
 
-    What a person deleted is not made again: a case like those that it was made of lies in the same grave.
+    What a person deleted is not made again: a case like those that it was made of lies in the same deletion.
 
     Cases are worked on in their order, one at a time, so that one job for many of them makes what many jobs would.
     """
@@ -191,7 +193,7 @@ class Skills:
     answers: SqlModelAnswers
     shelf: SkillShelf
     maker: SkillMaker
-    graves: SkillGraves
+    deletions: SkillDeletions
 
     async def handle(self, job: Job) -> None:
         """For jobs of the strategy skill; one at a time for each agent."""
@@ -200,11 +202,11 @@ class Skills:
         known = {each.entry_id: each for each in reversed(listed) if each.sources}
         await self.shelf.follow_moves(owner)
         missing = (await self.shelf.missing(owner)).values()
-        graves = {grave.entry_id: grave for grave in await self.graves.of(space, owner)}
+        deletions = {deletion.entry_id: deletion for deletion in await self.deletions.of(space, owner)}
         gone = frozenset(case_id for each in missing for case_id in each.cases)
         folders = frozenset(map(skill_folder, await self.shelf.paths(owner)))
         placed = await self.shelf.placed(owner)
-        agent = _Agent(space, owner, known, without_copies(placed), folders, graves, gone)
+        agent = _Agent(space, owner, known, without_copies(placed), folders, deletions, gone)
         by_user = agent.cases_by_user()
         own = {each.path for each in agent.placed.values()}
         for each in placed:
@@ -252,31 +254,31 @@ class Skills:
         if made is None:
             agent.tell(new, told)
             return
-        if order.skill is None and await self._lies_buried(agent, made, new):
+        if order.skill is None and await self._was_deleted(agent, made, new):
             return
-        standing = None if order.skill is None else agent.placed[order.skill.name].path
-        agent.placed[made.name] = await self.shelf.put(agent.owner, made, instead_of=standing)
+        earlier = None if order.skill is None else agent.placed[order.skill.name].path
+        agent.placed[made.name] = await self.shelf.put(agent.owner, made, instead_of=earlier)
         agent.tell(new, {"state": "extracted", "skill": made.name, **told})
 
     async def _hold(self, agent: _Agent, case: Case, like: Case) -> None:
         """A case of a skill that a person deleted, or whose file is missing or can't be read."""
         agent.tell([case], agent.held([like.case_id]) or _MISSING)
-        if (grave := agent.buried.get(like.case_id)) is not None:
-            await self._bury(agent, agent.graves[grave.entry_id], [case])
+        if (deletion := agent.deleted_cases.get(like.case_id)) is not None:
+            await self._add_to_deletion(agent, agent.deletions[deletion.entry_id], [case])
 
-    async def _bury(self, agent: _Agent, grave: Buried, cases: Sequence[Case]) -> None:
+    async def _add_to_deletion(self, agent: _Agent, deletion: Deletion, cases: Sequence[Case]) -> None:
         ids = [case.case_id for case in cases]
-        grave = await self.graves.add(agent.space, agent.owner, grave, ids)
-        agent.graves[grave.entry_id] = grave
-        agent.buried |= dict.fromkeys(ids, grave)
+        deletion = await self.deletions.add(agent.space, agent.owner, deletion, ids)
+        agent.deletions[deletion.entry_id] = deletion
+        agent.deleted_cases |= dict.fromkeys(ids, deletion)
 
-    async def _lies_buried(self, agent: _Agent, made: Skill, cases: Sequence[Case]) -> bool:
+    async def _was_deleted(self, agent: _Agent, made: Skill, cases: Sequence[Case]) -> bool:
         """Once all cases of a deleted skill are forgotten, its name is all that tells it."""
         user = agent.user_of(cases[-1])
-        grave = agent.graves.get(skill_grave_id(agent.space, agent.owner, user, made.name))
-        if grave is None or not await self.graves.is_empty(agent.space, agent.owner, grave):
+        deletion = agent.deletions.get(skill_deletion_id(agent.space, agent.owner, user, made.name))
+        if deletion is None or not await self.deletions.is_empty(agent.space, agent.owner, deletion):
             return False
-        await self._bury(agent, grave, cases)
+        await self._add_to_deletion(agent, deletion, cases)
         agent.tell(cases, _DELETED)
         return True
 
@@ -325,7 +327,7 @@ class Skills:
     async def _follow_changes(
         self, agent: _Agent, placed: PlacedSkill, cases: Sequence[Case], *, is_copy: bool
     ) -> None:
-        """A skill some of whose cases are forgotten or changed is made anew of those that there are; or goes.
+        """A skill some of whose cases are forgotten or changed is made again of those that there are; or goes.
 
         A person's copy has to do with it when a case is forgotten, and only then.
         """

@@ -18,7 +18,7 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.entries import Deletion, EntryFilter, ShownEntry
 from recollect.service.skills.files import (
     PlacedSkill,
-    SkillGraves,
+    SkillDeletions,
     SkillShelf,
     without_copies,
 )
@@ -89,7 +89,7 @@ class SkillEntries:
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
     shelf: SkillShelf
-    graves: SkillGraves
+    deletions: SkillDeletions
     forget_words: Callable[[str], Awaitable[None]]
     """Has the journal's free pages of a space's overwritten."""
 
@@ -175,7 +175,7 @@ class SkillEntries:
         shown = await self.get_skill(caller, entry_id, user_id)
         cases = await self.shelf.made_of(shown.path, shown.text)
         if not shown.is_copy:
-            await self.graves.bury(caller.space, shown.owner(caller.space), shown.skill.name, cases)
+            await self.deletions.add_skill(caller.space, shown.owner(caller.space), shown.skill.name, cases)
         await self.shelf.remove_file(shown.path)
         await self.forget_words(caller.space)
         return Deletion(shown.as_entry(caller.space), (), ())

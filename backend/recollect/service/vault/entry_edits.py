@@ -43,14 +43,14 @@ class EntryTaker:
     entries: SqlEntryStore
     vault: Vault
     reports: EditReports
-    follow_up: FollowUp = lambda change, kinds: ()
+    jobs_after: FollowUp = lambda change, kinds: ()
     """What it asks for is queued with a person's change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held by whatever makes memories of an owner's while it writes them."""
     losses: dict[str, str] = field(default_factory=dict)
     """By path: how much of a file vanished at once, in words."""
 
-    async def take_in(
+    async def apply_edits(
         self, path: str, file: EntryFileState | None, found: VaultFile, *, confirmed: bool
     ) -> bool:
         """False where the file can't be read at all, or is not this owner's: nothing of it is taken in.
@@ -60,7 +60,7 @@ class EntryTaker:
         try:
             space, document = await read_entries(self.store, path, found)
         except ValueError as error:
-            why = f"not taken in, and what was known before stays: {error}"
+            why = f"not applied, and what was known before stays: {error}"
             self.reports.not_read_once(path, found.digest, why)
             return False
         here = await self.store.entries_in(path)
@@ -93,10 +93,10 @@ class EntryTaker:
                 "its file was removed by hand",
                 (*moved, *left),
                 gone,
-                bury=True,
+                keep_deleted=True,
             )
             async with self.locks.of(known[0].owner):
-                change = self._with_follow_up(await with_succession(self.entries, change), known)
+                change = self._with_jobs(await with_succession(self.entries, change), known)
                 await _unless_changed(self.entries.apply(change))
             self.reports.tell(path, f"was removed by hand: {len(gone)} entries are gone, {len(moved)} moved")
         await self.store.removed(path)
@@ -124,7 +124,7 @@ class EntryTaker:
         left = await self._left_behind([each for each in seen.vanished if each.entry_id in gone])
         # What a person wrote in the same moment is said already, and by them.
         put |= {known.entry_id: known for known in left if known.entry_id not in put}
-        change = EntryChange(space, owner, "person", _BY_HAND, tuple(put.values()), gone, bury=True)
+        change = EntryChange(space, owner, "person", _BY_HAND, tuple(put.values()), gone, keep_deleted=True)
         written = {name: each.entry for name, each in document.written.items() if each.has_id}
         as_written = all(written.get(known.entry_id) == known.entry for known in arrived)
         is_settled = as_written and not seen.needs_marks and (file is None or file.is_written)
@@ -133,11 +133,11 @@ class EntryTaker:
         }
         revision = 0 if file is None else file.revision
         async with self.locks.of(owner):
-            settled = self._with_follow_up(await with_succession(self.entries, change), seen.vanished)
+            settled = self._with_jobs(await with_succession(self.entries, change), seen.vanished)
             is_settled &= settled.put == change.put
             is_settled &= not any(known.path == path for known in settled.marked)
             await _unless_changed(
-                self.store.take_in(
+                self.store.record_edits(
                     path,
                     found.digest,
                     settled,
@@ -151,7 +151,7 @@ class EntryTaker:
     async def _arrivals(
         self, path: str, space: str, written: Sequence[WrittenEntry], finder: SourceFinder
     ) -> tuple[list[KnownEntry], list[str]]:
-        """What is new in a file, and why the rest of it is not taken in."""
+        """What is new in a file, and why the rest of it is not applied."""
         leaving = await self.store.leaving(path)
         arrived: list[KnownEntry] = []
         refused: list[str] = []
@@ -184,10 +184,10 @@ class EntryTaker:
         text = await self.vault.read(path)
         return text is not None and entry_id in read_document(path, text).written
 
-    def _with_follow_up(self, change: EntryChange, vanished: Sequence[KnownEntry]) -> EntryChange:
+    def _with_jobs(self, change: EntryChange, vanished: Sequence[KnownEntry]) -> EntryChange:
         gone = [known for known in vanished if known.entry_id in change.remove]
         kinds = frozenset(known.kind for known in (*change.put, *change.marked, *gone))
-        return replace(change, extra_jobs=tuple(self.follow_up(change, kinds)))
+        return replace(change, extra_jobs=tuple(self.jobs_after(change, kinds)))
 
     async def _left_behind(self, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
         """What the entries that go had superseded, or were superseded by, as it is without them."""
@@ -254,7 +254,7 @@ class EntryTaker:
             self.reports.tell(path, f"entries by hand: {', '.join(told)}")
         wrong = refused + [f"line {problem.line}: {problem.message}" for problem in document.problems]
         if wrong:
-            self.reports.not_taken_in(path, wrong)
+            self.reports.refused(path, wrong)
 
 
 async def read_entries(store: SqlEntryFileStore, path: str, found: VaultFile) -> tuple[str, EntryDocument]:

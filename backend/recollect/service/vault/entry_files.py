@@ -53,7 +53,7 @@ class EntryFiles:
         file, found = await self.taker.store.file(path), await self._look(path)
         if found is not None and _is_foreign(file, found):
             confirmed = found.digest == vanished
-            if await self.taker.take_in(path, file, found, confirmed=confirmed):
+            if await self.taker.apply_edits(path, file, found, confirmed=confirmed):
                 self._tell(path)
             elif file is not None and not file.is_written:
                 await self._write_over(file)

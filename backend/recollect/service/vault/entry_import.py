@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from recollect.domain.entries.entry import EntryChange
-from recollect.domain.forgetting import buried_path, is_buried_path, parse_buried, render_buried
+from recollect.domain.forgetting import deletions_path, is_deletions_path, parse_deletions, render_deletions
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
 from recollect.domain.markdown.entry_document import section_digest
@@ -56,13 +56,13 @@ async def _import_file(
     change = EntryChange(space, entry_owner(path), "person", "brought back from the vault", tuple(known))
     filed = {each.entry_id: section_digest(document.written[each.entry_id].entry) for each in known}
     has_ids = all(document.written[each.entry_id].has_id for each in known)
-    await store.take_in(path, found.digest, change, filed, settled_at=0 if has_ids else None)
+    await store.record_edits(path, found.digest, change, filed, settled_at=0 if has_ids else None)
     problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
     return len(known)
 
 
 @dataclass(frozen=True, slots=True)
-class Graves:
+class EntryDeletions:
     """Writes each owner's list of deleted entries, ids alone, to the vault."""
 
     entries: SqlEntryStore
@@ -71,17 +71,17 @@ class Graves:
     async def handle(self, job: Job) -> None:
         """The handler of jobs for lists of deleted entries."""
         owner = str(job.payload["owner"])
-        path = buried_path(owner)
-        text = render_buried(job.space, await self.entries.buried(job.space, owner))
+        path = deletions_path(owner)
+        text = render_deletions(job.space, await self.entries.deletions(job.space, owner))
         current = await self.vault.read(path)
         if current != text:
             ours = frozenset([text_digest(text), *([text_digest(current)] if current is not None else [])])
             await self.vault.write(path, text, ours)
 
 
-async def import_graves(vault: Vault, entries: SqlEntryStore) -> None:
+async def import_deletions(vault: Vault, entries: SqlEntryStore) -> None:
     """Read every list back into the journal."""
-    for path in filter(is_buried_path, await vault.list_files()):
-        space, graves = parse_buried(await vault.read(path) or "")
-        if space is not None and graves:
-            await entries.bury(space, path.rpartition("/")[0], graves)
+    for path in filter(is_deletions_path, await vault.list_files()):
+        space, deletions = parse_deletions(await vault.read(path) or "")
+        if space is not None and deletions:
+            await entries.add_deletions(space, path.rpartition("/")[0], deletions)

@@ -15,7 +15,7 @@ from recollect.domain.people import (
     render_people_file,
 )
 from recollect.domain.vault_file import FileStamp, VaultFile
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.vault import Vault
 from recollect.service.vault.reader import queue_changed, written_digests
 from recollect.service.vault.transcripts import EditReports
@@ -30,7 +30,7 @@ class PeopleFiles:
     file that can't be read is reported and left alone; what was in force before it stays in force.
     """
 
-    store: SqlPeopleStore
+    store: SqlPresetStore
     vault: Vault
     reports: EditReports
 
@@ -47,7 +47,7 @@ class PeopleFiles:
             return
         found = await self.vault.look(path, PEOPLE_BYTES)
         if found is not None and (known is None or found.digest not in known.digests):
-            await self._take_in(path, found)
+            await self._apply_edits(path, found)
 
     async def settle_all(self) -> None:
         """Every file that there is or should be."""
@@ -82,14 +82,14 @@ class PeopleFiles:
         if beside:
             await self.vault.keep_copy(known.path, found.digest)
 
-    async def _take_in(self, path: str, found: VaultFile) -> None:
+    async def _apply_edits(self, path: str, found: VaultFile) -> None:
         try:
             holds = await self._read(path, found)
         except ValueError as error:
-            why = f"not taken in, and what was in force before stays so: {error}"
+            why = f"not applied, and what was in force before stays so: {error}"
             self.reports.not_read_once(path, found.digest, why)
             return
-        await self.store.take_in(path, holds, found.digest)
+        await self.store.apply_file(path, holds, found.digest)
         self.reports.tell(path, "was written by hand and is in force")
 
     async def _read(self, path: str, found: VaultFile) -> Preset | Preferences:

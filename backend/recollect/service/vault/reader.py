@@ -8,7 +8,7 @@ from typing import Protocol
 from recollect.domain.vault_file import FileStamp, Listing, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.entry_files import SqlEntryFileStore
-from recollect.infra.journal.people import SqlPeopleStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.vault import Vault
 
 _log = logging.getLogger("recollect.edits")
@@ -74,14 +74,14 @@ class VaultReader:
         return f"{'; '.join(said)}: the log says which" if said else None
 
 
-async def written_digests(store: SqlEntryFileStore | SqlPeopleStore) -> dict[str, str]:
+async def written_digests(store: SqlEntryFileStore | SqlPresetStore) -> dict[str, str]:
     """The files that should be in the vault, and the digests of what they held last."""
     files = await store.files()
     return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
 
 
 async def queue_changed(
-    store: SqlEntryFileStore | SqlPeopleStore,
+    store: SqlEntryFileStore | SqlPresetStore,
     vault: Vault,
     paths: Iterable[str],
     limit: int,

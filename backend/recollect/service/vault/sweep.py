@@ -147,7 +147,7 @@ class VaultSweep:
     async def _look_at_others(self, paths: Collection[str]) -> None:
         """At notes, and at what others follow."""
         self._stamps |= await self._notes.look_at(path for path in paths if is_note(path))
-        # Their stamps are left to those who follow them: what is not taken in yet has to be read again.
+        # Their stamps are left to those who follow them: what is not applied yet has to be read again.
         await self._notes.look_at(path for path in paths if is_entry_path(path))
         for follower in self._followers:
             followed = await self._reader.readable(path for path in paths if follower.follows(path))

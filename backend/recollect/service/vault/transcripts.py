@@ -55,10 +55,10 @@ class EditReports:
             self._reported.add((path, digest))
             self.not_read(path, why)
 
-    def not_taken_in(self, path: str, problems: list[str]) -> None:
-        self.not_read(path, f"not taken in: {_some(problems)}")
+    def refused(self, path: str, problems: list[str]) -> None:
+        self.not_read(path, f"not applied: {_some(problems)}")
 
-    def taken_in(self, path: str, revision: Revision, revised: int) -> None:
+    def applied(self, path: str, revision: Revision, revised: int) -> None:
         self.revisions += revised
         if revised:
             self.tell(
@@ -72,7 +72,7 @@ class EditReports:
                 path, f"turns removed by hand are back: {_some(revision.removed)}", level=logging.WARNING
             )
         if revision.refused:
-            self.not_taken_in(path, revision.refused)
+            self.refused(path, revision.refused)
 
 
 def _some(items: list[str]) -> str:
@@ -179,7 +179,7 @@ class Transcriber:
             found = await self._write(state, part, turns, ours)
             if found is None:
                 return
-            await self._take_in(state, part, found)
+            await self._apply_edits(state, part, found)
             ours |= {found.digest}
             newest = await self.store.state(space, thread_id)
             if newest is None:
@@ -190,7 +190,7 @@ class Transcriber:
             turns = await self.store.turns(space, thread_id, part.first_position, _last(part, turns))
         await self._write(state, part, turns, ours, insist=True)
 
-    async def _take_in(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> None:
+    async def _apply_edits(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> None:
         """Bring the journal up to what a person wrote; what it can't hold is kept as a conflict file.
 
         After this, nothing of their version is in their file alone.
@@ -207,7 +207,7 @@ class Transcriber:
             self.on_revised(space, thread_id)
         if not revision.is_complete:
             await self.vault.keep_copy(path, found.digest)
-        self.reports.taken_in(path, revision, revised)
+        self.reports.applied(path, revision, revised)
 
     async def _compared(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> Revision:
         if not found.is_whole:

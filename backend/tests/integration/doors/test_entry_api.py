@@ -158,8 +158,8 @@ class TestChanging:
         assert await ids(home, user_id="ann") == []
         undo = await home.client.post(f"{ENTRIES}/fa-1/undo")
         assert (undo.status_code, "can't be brought back" in undo.json()["error"]["message"]) == (404, True)
-        (grave,) = await home.app.entries.store.buried("default", "default/users/ann")
-        assert grave.entry_id == "fa-1"
+        (deletion,) = await home.app.entries.store.deletions("default", "default/users/ann")
+        assert deletion.entry_id == "fa-1"
 
     async def test_what_would_go_along_is_told_before_and_nothing_is_changed(self, home: Home) -> None:
         preview = await get(home, "/fa-1/deletion")

@@ -200,7 +200,7 @@ class TestTheVault:
             )
             assert server.client.get(preset_path("pirate")).json()["instructions"] == "Answer like a corsair."
             wait_until(
-                lambda: "pirate.md: not taken in" in server.errors(), "the report", seconds=SEEN_SECONDS
+                lambda: "pirate.md: not applied" in server.errors(), "the report", seconds=SEEN_SECONDS
             )
 
             chosen = vault / "users" / "ann" / "preferences.md"

@@ -42,12 +42,12 @@ async def known(home: Home) -> str:
     return " ".join([*await texts(home), hits.raise_for_status().text])
 
 
-async def test_memories_that_came_from_it_are_not_taken_in(tmp_path: Path) -> None:
+async def test_memories_that_came_from_it_are_not_applied(tmp_path: Path) -> None:
     async with put_back(tmp_path) as home:
-        await home.app.hand_edits.sweep()
-        await eventually(lambda: home.app.hand_edits.reports.unreadable >= 2, seconds=20)
+        await home.app.vault_sweep.sweep()
+        await eventually(lambda: home.app.vault_sweep.reports.unreadable >= 2, seconds=20)
         await home.drain()
-        assert any("came from a forgotten message" in told for told in home.app.hand_edits.reports.recent)
+        assert any("came from a forgotten message" in told for told in home.app.vault_sweep.reports.recent)
         assert WORD not in await known(home)
         assert "ann lives in Berlin." in await texts(home, "facts")
         assert not (await home.app.forgotten_verifier.verify()).ok

@@ -16,6 +16,7 @@ import pytest
 
 from recollect.app import App
 from recollect.domain.model import Coverage, Thread, Turn
+from recollect.service.operations import files_to_back_up
 from tests.http_client import (
     QUICK,
     Home,
@@ -56,8 +57,8 @@ class Snapshot:
 
 
 async def snapshot(app: App) -> Snapshot:
-    buried = await app.database.read("SELECT * FROM tombstones ORDER BY space, thread_key, number")
-    taken = Snapshot({}, {}, {}, {}, buried)
+    tombstones = await app.database.read("SELECT * FROM tombstones ORDER BY space, thread_key, number")
+    taken = Snapshot({}, {}, {}, {}, tombstones)
     for space in SPACES:
         listed = await app.THREADS.list_threads(space=space)
         # When a thread was last touched is the journal's knowledge alone.
@@ -395,6 +396,6 @@ async def test_a_backup_follows_no_link_out_of_the_vault(tmp_path: Path) -> None
         (notes / "inside.md").symlink_to("real.md")
         (notes / "outside.md").symlink_to(secret)
         (notes / "folder").symlink_to(tmp_path)
-        packed = home.app.files_to_back_up()
+        packed = files_to_back_up(home.app.settings.home, home.app.vault)
         names = {Path(name).name for name in packed if name.startswith("vault/default/users/ann/notes/")}
         assert names == {"real.md", "inside.md"}

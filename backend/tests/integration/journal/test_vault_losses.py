@@ -24,11 +24,11 @@ async def talk(home: Home, threads: int) -> None:
     for number in range(threads):
         await home.add(f"t{number}", "hello", "world")
     await home.drain()
-    await home.app.hand_edits.sweep()
+    await home.app.vault_sweep.sweep()
 
 
 async def asks(app: App) -> bool:
-    return app.hand_edits.problem() is not None
+    return app.vault_sweep.problem() is not None
 
 
 async def test_repairing_answers_the_question(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ async def test_repairing_answers_the_question(tmp_path: Path) -> None:
             shutil.rmtree(file.parent)
         await eventually(lambda: asks(home.app), seconds=SEEN_SECONDS + 1)
         assert (await home.app.verifier.verify(repair=True)).ok
-        await home.app.hand_edits.accept_losses()
-        assert home.app.hand_edits.problem() is None
+        await home.app.vault_sweep.accept_losses()
+        assert home.app.vault_sweep.problem() is None
         assert len(files_of(home.app)) == 10
 
 
@@ -53,14 +53,14 @@ async def test_our_own_writes_are_never_taken_for_a_persons(tmp_path: Path) -> N
         sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await sweeping
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await home.drain()
         reports = home.app.transcriber.reports
         assert (reports.revisions, reports.restored, reports.unreadable) == (0, 0, 0), list(reports.recent)
         assert home.app.vault.conflicts == 0
-        assert home.app.hand_edits.problem() is None
+        assert home.app.vault_sweep.problem() is None
 
 
 async def keep_sweeping(app: App) -> None:
     while True:
-        await app.hand_edits.sweep()
+        await app.vault_sweep.sweep()

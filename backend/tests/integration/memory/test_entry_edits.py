@@ -80,12 +80,12 @@ async def test_a_section_that_a_person_removed_is_gone_until_they_bring_it_back(
     whole = house.read(TODAY)
     await house.save(TODAY, rendered(fact(2).entry), wait=SETTLED)
     assert await house.texts() == [fact(2).entry.text]
-    assert [grave.entry_id for grave in await house.entries.buried("default", ANN)] == ["fa-1"]
+    assert [deletion.entry_id for deletion in await house.entries.deletions("default", ANN)] == ["fa-1"]
     assert house.read(TODAY) == rendered(fact(2).entry)
     assert await house.is_sound()
     await house.save(TODAY, whole, wait=SETTLED)
     assert (await house.got("fa-1")).entry.text == fact(1).entry.text
-    assert await house.entries.buried("default", ANN) == []
+    assert await house.entries.deletions("default", ANN) == []
     assert await house.is_sound()
 
 
@@ -117,7 +117,7 @@ async def test_an_emptied_file_changes_nothing_and_is_written_with_the_next_entr
     assert house.read(TODAY) == rendered(fact(1).entry, fact(2).entry)
 
 
-async def test_a_damaged_section_is_reported_and_stays_while_its_neighbours_are_taken_in(
+async def test_a_damaged_section_is_reported_and_stays_while_its_neighbours_are_applied(
     house: House,
 ) -> None:
     await house.put(fact(1), fact(2))
@@ -198,7 +198,7 @@ async def test_an_entry_that_a_person_moves_to_another_file_is_the_same_entry(
     await house.work(SETTLED)
     known = await house.got("fa-1")
     assert (known.path, known.is_edited) == (TOMORROW, False)
-    assert await house.entries.buried("default", ANN) == []
+    assert await house.entries.deletions("default", ANN) == []
     assert (house.read(TODAY), house.read(TOMORROW)) == (cut, pasted)
     assert await house.is_sound()
 
@@ -227,7 +227,7 @@ async def test_the_entries_of_a_renamed_file_or_owners_folder_are_the_same_entri
     known = [await house.got(name) for name in ("fa-1", "fa-2")]
     assert [(each.path, each.is_edited) for each in known] == [(place, False)] * 2
     assert [file.path for file in await house.store.files()] == [place]
-    assert await house.entries.buried("default", ANN) == []
+    assert await house.entries.deletions("default", ANN) == []
     assert dict(house.vault.files) == dict.fromkeys({renamed, place}, before)
     assert is_anns or f"{TODAY}: is restored: {renamed} is in another's folder" in house.reports.recent
 

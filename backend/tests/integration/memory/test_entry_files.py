@@ -97,7 +97,7 @@ async def test_where_both_changed_one_entry_the_person_wins_and_the_other_is_his
 async def test_a_deleted_entry_does_not_come_back_with_a_save_that_still_holds_it(house: House) -> None:
     await house.put(fact(1), fact(2))
     text = house.read(TODAY)
-    await house.entries.apply(EntryChange("default", ANN, "person", "x", remove=("fa-1",), bury=True))
+    await house.entries.apply(EntryChange("default", ANN, "person", "x", remove=("fa-1",), keep_deleted=True))
     await house.save(TODAY, text + "\nmine\n", wait=SETTLED)
     assert await house.texts() == [fact(2).entry.text]
     assert house.read(TODAY) == rendered(fact(2).entry) + "\nmine\n"
@@ -168,7 +168,7 @@ async def test_verify_says_what_differs(house: House) -> None:
     assert await entry_problems(house.store, house.vault) == [
         f"{TODAY} is missing",
         f"{TOMORROW} differs from the journal",
-        f"{ANN}/facts/new.md is not taken in",
+        f"{ANN}/facts/new.md was not imported",
     ]
 
 

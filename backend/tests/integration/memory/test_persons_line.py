@@ -92,10 +92,10 @@ async def test_it_has_the_word_when_it_is_written_in_the_file(tmp_path: Path) ->
         page = tmp_path / "vault" / (await line(home)).path
         page.write_text(page.read_text().replace("> ann lives in Berlin.", f"> {POTSDAM}"), encoding="utf-8")
 
-        async def is_taken_in() -> bool:
+        async def is_applied() -> bool:
             return await holding(home) == [] and "attribute: lives_in" in page.read_text()
 
-        await eventually(is_taken_in)
+        await eventually(is_applied)
         await live_in(home, "Lisbon", JULY)
         assert (await texts(home, "profile"), await holding(home)) == ([POTSDAM], [])
 

@@ -98,10 +98,10 @@ async def test_written_in_the_file_it_stays_too(tmp_path: Path) -> None:
         page = tmp_path / "vault" / line.path
         page.write_text(page.read_text().replace(f"> {REX}", f"> {MAX}"), encoding="utf-8")
 
-        async def is_taken_in() -> bool:
+        async def is_applied() -> bool:
             return not (await one(home, "facts", "Rex")).holds
 
-        await eventually(is_taken_in)
+        await eventually(is_applied)
         await forget_where_she_lives(home)
         await hear(home, "I have a dog named Rex.", 1)
         assert await texts(home, "profile") == [MAX]

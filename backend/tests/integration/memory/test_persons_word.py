@@ -107,10 +107,10 @@ async def test_it_holds_when_they_leave_out_the_lines_about_it(tmp_path: Path) -
         lines = [line for line in body.splitlines() if not line.startswith("- ") or "when:" in line]
         file.write_text("\n".join([header, f"## {lines[0]}", *lines[1:], ""]), encoding="utf-8")
 
-        async def is_taken_in() -> bool:
+        async def is_applied() -> bool:
             return await texts(home, "facts") == ["ann lives in Potsdam."]
 
-        await eventually(is_taken_in)
+        await eventually(is_applied)
         await home.app.reprocessor.reprocess(Caller("default", None))
         await home.drain()
         assert await texts(home, "facts", "profile") == ["ann lives in Potsdam."] * 2

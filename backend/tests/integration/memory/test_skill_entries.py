@@ -132,8 +132,8 @@ class TestDeleting:
         await delete(home, await learned(home))
         await home.drain()
         cases = [case.entry_id for case in await entries(home, "cases")]
-        grave = vault_files(tmp_path)["default/agents/agent/forgotten.md"].decode()
-        line = grave.splitlines()[-1].split()
+        deletion = vault_files(tmp_path)["default/agents/agent/forgotten.md"].decode()
+        line = deletion.splitlines()[-1].split()
         assert line[1].startswith("sk-")
         assert line[2:] == ["skills", "-", *cases]
         for table in ("skill_files", "skill_versions"):
@@ -182,9 +182,9 @@ class TestDeleting:
 class TestByHand:
     async def test_a_skill_whose_file_is_removed_is_not_made_again(self, home: Home) -> None:
         skill = await learned(home)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         shutil.rmtree(file_of(home, skill).parent)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         told = await work(home, "mail", 2)
         assert (skill_files(home), told["skill"]["detail"]["why"]) == ([], DELETED)
 
@@ -200,11 +200,11 @@ class TestByHand:
     async def test_an_emptied_vault_is_no_deletion(self, home: Home, tmp_path: Path) -> None:
         skill = await learned(home)
         before = file_of(home, skill).read_bytes()
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         shutil.move(tmp_path / "vault/default", tmp_path / "aside")
-        await home.app.hand_edits.sweep()
-        assert await home.app.entry_store.buried("default", "default/agents/agent") == []
-        await home.app.hand_edits.accept_losses()
+        await home.app.vault_sweep.sweep()
+        assert await home.app.entry_store.deletions("default", "default/agents/agent") == []
+        await home.app.vault_sweep.accept_losses()
         assert file_of(home, skill).read_bytes() == before
         await work(home, "mail", 2)
         assert len((await skills(home))[0]["properties"]["cases"].split()) == 3
@@ -221,12 +221,12 @@ class TestByHand:
 
     async def test_a_skill_that_was_renamed_lives_on(self, home: Home) -> None:
         skill = await learned(home)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         file = file_of(home, skill)
         file.parent.rename(file.parent.with_name("tidy-up"))
         file = file.parent.with_name("tidy-up") / "SKILL.md"
         file.write_text(file.read_text().replace(f"name: {skill['title']}", "name: tidy-up"))
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await work(home, "mail", 2)
         (renamed,) = await skills(home)
         assert (renamed["title"], len(renamed["properties"]["cases"].split())) == ("tidy-up", 3)
@@ -259,7 +259,7 @@ class TestByHand:
         file = file_of(home, skill)
         bare = re.sub(r"metadata:\n(?:  .*\n)+", "", file.read_text())
         file.write_text(re.sub(r"\[\[.*?\]\] ", "", bare))
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await work(home, "backup", 4)
         (improved,) = await skills(home)
         assert len(improved["properties"]["cases"].split()) == 5
@@ -296,10 +296,10 @@ class TestRenamedFolder:
     async def test_it_is_the_same_skill_where_it_stands_and_is_improved_there(self, home: Home) -> None:
         skill = await learned(home)
         await edit(home, skill, text=skill["text"].replace("## Steps", "## Steps\n0. Ask Bob."))
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         file = self.rename(home, skill)
-        await home.app.hand_edits.sweep()
-        assert await home.app.entry_store.buried("default", "default/agents/agent") == []
+        await home.app.vault_sweep.sweep()
+        assert await home.app.entry_store.deletions("default", "default/agents/agent") == []
         await work(home, "mail", 2)
         (improved,) = await skills(home)
         assert (improved["id"], improved["path"].split("/")[-2]) == (skill["id"], "tidy-up")
@@ -312,15 +312,15 @@ class TestRenamedFolder:
         skill = await learned(home)
         self.rename(home, skill, "disks/tidy-up")
         await work(home, "mail", 2)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         (improved,) = await skills(home)
         assert (improved["edited"], "of the mail server" in improved["text"]) == (False, True)
-        assert await home.app.entry_store.buried("default", "default/agents/agent") == []
+        assert await home.app.entry_store.deletions("default", "default/agents/agent") == []
 
     async def test_forgetting_reaches_it(self, home: Home) -> None:
         skill = await learned_with_quixel(home)
         self.rename(home, skill)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await forget(home, "bob-quixel-2")
         assert files_with(home, b"quixel") == []
         assert len((await skills(home))[0]["properties"]["cases"].split()) == 2
@@ -350,7 +350,7 @@ class TestRenamedFolder:
         copy = self.copy(home, skill)
         copy.write_text(copy.read_text() + "\n## Notes\n- My own.\n")
         before = copy.read_text()
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await work(home, "mail", 3)
         assert copy.read_text() == before
         assert len({each["id"] for each in await skills(home)}) == 2
@@ -378,11 +378,11 @@ class TestRenamedFolder:
         others = tmp_path / "vault/default/agents/other/skills"
         for name in ("mine", "broken"):
             shutil.copytree(folder, others / name)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         mine, broken = others / "mine/SKILL.md", others / "broken/SKILL.md"
         mine.write_text(mine.read_text() + "\n## Notes\n- My own.\n")
         broken.write_text(broken.read_text().replace("description:", "description: ["))
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await forget(home, "bob-quixel-2")
         assert files_with(home, b"quixel") == []
         assert ("- My own." in mine.read_text(), broken.exists()) == (True, False)
@@ -503,7 +503,7 @@ class TestFromAnotherHome:
     async def test_it_stays_as_it_is_and_is_listed(self, home: Home) -> None:
         skill = await learned(home)
         file = self.bring(home)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await work(home, "quixel", 2)
         await forget(home, "bob-quixel-2")
         assert file.read_text() == self.TEXT
@@ -522,9 +522,9 @@ class TestFromAnotherHome:
     async def test_its_history_stays_and_so_does_one_that_cannot_be_read(self, home: Home) -> None:
         file = self.bring(home)
         await learned(home)
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         file.write_text(self.TEXT.replace("Bake it.", "Bake it well."))
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         file.write_text("---\nname: [\n---\n")
         await work(home, "mail", 2)
         assert file.read_text() == "---\nname: [\n---\n"
@@ -564,7 +564,7 @@ class TestHistory:
         (await edit(home, skill, text=text)).raise_for_status()
         file = file_of(home, skill)
         file.write_text(file.read_text().replace("Ask Bob.", "Ask Ann."))
-        await home.app.hand_edits.sweep()
+        await home.app.vault_sweep.sweep()
         await work(home, "mail", 2)
         told = (await home.client.get(f"{address}/history")).json()["versions"]
         assert [each["actor"] for each in told] == [None, "person", "person", "extraction"]

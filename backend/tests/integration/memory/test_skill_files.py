@@ -14,7 +14,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
-from recollect.service.skills.files import SkillFollower, SkillGraves, SkillShelf
+from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
 from recollect.service.vault.transcripts import EditReports
 from tests.fakes import START, FakeClock
 from tests.persons_vault import PersonsVault, new_vault
@@ -118,13 +118,13 @@ async def test_a_skill_that_is_removed_while_somebody_looks_at_it_is_not_missed(
 ) -> None:
     vault = SlowToAnswer(vault.root)
     shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
-    graves = SkillGraves(SqlEntryStore(database, clock=FakeClock()))
+    deletions = SkillDeletions(SqlEntryStore(database, clock=FakeClock()))
 
     async def forget_words(space: str) -> None:
         raise AssertionError(f"nothing of {space} is forgotten")
 
     entry_files = SqlEntryFileStore(database, clock=FakeClock())
-    follower = SkillFollower(shelf, graves, entry_files, forget_words)
+    follower = SkillFollower(shelf, deletions, entry_files, forget_words)
     await shelf.put(OWNER, Skill("bake", "How to bake."))
     vault.has_read.clear()
     vault.may_tell.clear()

@@ -18,7 +18,7 @@ from recollect.domain.history_matching import (
 )
 from recollect.domain.model import Append, NewTurn, Role
 from recollect.errors import InvalidInput, NotFound
-from recollect.service.chat.history_matching import Resent, ResentChat
+from recollect.service.chat.history_matching import HistoryMatching, ResentHistory
 from recollect.service.chat.turn import Chat
 from tests.contract.journals import Journal
 
@@ -183,7 +183,7 @@ class Door:
     def __init__(self, journal: Journal) -> None:
         self.threads = journal.threads
         self.chat = RecordingChat()
-        self._resent = ResentChat(cast(Chat, self.chat), journal.chains, journal.threads)
+        self._resent = HistoryMatching(cast(Chat, self.chat), journal.chains, journal.threads)
 
     async def knows(self, thread_id: str, *turns: NewTurn, user_id: str = "me") -> None:
         await self.threads.append(Append("default", thread_id, turns, user_id))
@@ -196,7 +196,7 @@ class Door:
         **fields: object,
     ) -> ChatRequest:
         request = ChatRequest("", **fields)  # type: ignore[arg-type]
-        await self._resent.handle(Caller(), Resent(messages, request, thread_id, places))
+        await self._resent.handle(Caller(), ResentHistory(messages, request, thread_id, places))
         return self.chat.requests[-1]
 
 

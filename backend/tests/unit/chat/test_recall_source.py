@@ -46,7 +46,7 @@ class Memories:
     def __init__(self, *rows: IndexRow, alike: float | None = 0.6) -> None:
         self.rows = rows
         self.alike = alike
-        self.likeness: dict[str, float] = {}
+        self.similarity: dict[str, float] = {}
         self.asked: list[tuple[Caller, Search]] = []
         self.failure: Exception | None = None
         self.held: asyncio.Event | None = None
@@ -66,7 +66,7 @@ class Memories:
         return Found(hits=found[: search.selection.top_k], degraded=self.degraded, vector=vector)
 
     async def of(self, space: str, user_id: str, vector: Vectors, row_ids: Sequence[str]) -> dict[str, float]:
-        return {} if self.alike is None else {each: self.likeness.get(each, self.alike) for each in row_ids}
+        return {} if self.alike is None else {each: self.similarity.get(each, self.alike) for each in row_ids}
 
 
 def source(memories: Memories, clock: FakeClock | None = None, deadline: float = 5.0) -> RecallSource:
@@ -303,7 +303,7 @@ async def test_a_cancelled_turn_ends_its_search() -> None:
 
 @pytest.mark.parametrize(
     ("failure", "words"),
-    [(IndexUnavailable("the index is being made anew"), "made anew"), (OSError(5, "x"), "OSError")],
+    [(IndexUnavailable("the index is being rebuilt"), "rebuilt"), (OSError(5, "x"), "OSError")],
 )
 async def test_a_broken_search_costs_the_turn_nothing(failure: Exception, words: str) -> None:
     memories = Memories(row())

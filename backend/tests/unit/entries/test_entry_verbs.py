@@ -54,9 +54,9 @@ class House:
         self.journal = journal
         self.store = WatchedEntries(journal)
         self.asked: list[frozenset[str]] = []
-        self.entries = Entries(self.store, self.journal.threads, self.journal.transcripts, self._follow_up)
+        self.entries = Entries(self.store, self.journal.threads, self.journal.transcripts, self._jobs_after)
 
-    def _follow_up(self, change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
+    def _jobs_after(self, change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
         self.asked.append(kinds)
         return [EntryJob("strategy", "profile:ann", {"strategy": "profile", "owner": ANN})]
 
@@ -75,8 +75,8 @@ class House:
         assert known is not None
         return known
 
-    async def graves(self) -> list[str]:
-        return [grave.entry_id for grave in await self.store.buried("default", ANN)]
+    async def deletions(self) -> list[str]:
+        return [deletion.entry_id for deletion in await self.store.deletions("default", ANN)]
 
     async def ids(self, caller: Caller, **wanted: object) -> list[str]:
         shown = await self.entries.list_entries(caller, EntryFilter(**wanted), 100)  # type: ignore[arg-type]
@@ -196,17 +196,17 @@ class TestEditing:
 
 
 class TestDeleting:
-    async def test_an_entry_is_gone_and_buried(self, house: House) -> None:
+    async def test_an_entry_is_gone_for_good(self, house: House) -> None:
         deleted = await house.entries.delete_entry(AS_ANN, "fa-1")
-        assert (deleted.known.entry_id, await house.graves()) == ("fa-1", ["fa-1"])
+        assert (deleted.known.entry_id, await house.deletions()) == ("fa-1", ["fa-1"])
         with pytest.raises(NotFound):
             await house.entries.get_entry(AS_ANN, "fa-1")
 
-    async def test_what_was_made_of_it_alone_goes_along_and_is_not_buried(self, house: House) -> None:
+    async def test_what_was_made_of_it_alone_goes_along_and_may_come_again(self, house: House) -> None:
         await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1"}))
         deleted = await house.entries.delete_entry(AS_ANN, "fa-1")
         assert [each.entry_id for each in deleted.goes_along] == ["pr-1"]
-        assert (await house.graves(), await house.store.get("default", "pr-1")) == (["fa-1"], None)
+        assert (await house.deletions(), await house.store.get("default", "pr-1")) == (["fa-1"], None)
 
     async def test_what_was_made_of_others_too_stays_without_it(self, house: House) -> None:
         await house.put(

@@ -131,9 +131,9 @@ async def test_an_entry_that_moves_to_another_file_is_found_there(house: Remembe
 async def test_an_entry_in_two_files_is_found_once_and_nothing_is_called_lost(house: Remembering) -> None:
     await house.write_entries(DAY, fact("fa-1", "Ann owns a hound", 1))
     await house.write_entries(NEXT_DAY, fact("fa-1", "Ann owns a hound", 1), fact("fa-2", "Tea"))
-    house.corpora.clear()
+    house.corpus_cache.clear()
     assert len((await house.facts("hound")).hits) == 1
-    assert house.corpora.damaged == 0
+    assert house.corpus_cache.damaged == 0
     assert await house.whole()
 
 

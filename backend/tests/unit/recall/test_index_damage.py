@@ -26,9 +26,9 @@ async def test_an_owner_who_says_nothing_in_words_is_not_taken_for_damaged(house
     await house.add("t1", "one", "\n", " \t ", "")
     await house.settled()
     for _ in range(2):
-        house.corpora.clear()
+        house.corpus_cache.clear()
         assert await house.texts("one") == {"one"}
-    assert house.corpora.damaged == 0
+    assert house.corpus_cache.damaged == 0
 
 
 async def test_an_index_that_is_missing_is_made_anew_while_search_finds_everything(house: House) -> None:
@@ -96,7 +96,7 @@ async def test_an_owner_of_notes_alone_who_lost_them_is_told_so_and_has_them_aga
     await house.write_note("n", "three")
     await house.settled()
     await house.store.drop(house.indexer.live.name, OWNER)
-    house.corpora.clear()
+    house.corpus_cache.clear()
     found = await house.search("three", mode="keyword")
     assert (found.hits, found.degraded) == ([], ["some notes are not indexed yet and are not found"])
     await house.settled()
@@ -110,7 +110,7 @@ async def test_a_note_that_says_nothing_is_not_taken_for_damaged(house: House) -
     await house.reopen()
     await house.settled()
     assert await house.texts("anything") == set()
-    assert house.corpora.damaged == 0
+    assert house.corpus_cache.damaged == 0
 
 
 async def test_vectors_that_vanish_are_noticed_and_made_anew(house: House) -> None:
@@ -121,7 +121,7 @@ async def test_vectors_that_vanish_are_noticed_and_made_anew(house: House) -> No
     assert await house.verifier.problems(house.indexer.live.name) == [
         "index: it holds 0 turn vectors, fewer than the 2 it should"
     ]
-    house.corpora.clear()
+    house.corpus_cache.clear()
     await house.texts("one")
     await house.settled()
     assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
@@ -162,7 +162,7 @@ async def test_a_search_in_a_deleted_index_finds_messages_and_says_that_notes_ar
     await house.write_note("n", "three")
     await house.settled()
     house.delete_index()
-    house.corpora.clear()
+    house.corpus_cache.clear()
     found = await house.search("one three", mode="keyword")
     assert [hit.text for hit in found.hits] == ["one"]
     assert found.degraded == ["some notes are not indexed yet and are not found"]

@@ -64,7 +64,7 @@ async def test_a_turn_that_is_edited_while_it_is_embedded_gets_the_vector_of_its
     await house.settled()
     stored = await house.store.load(house.indexer.live.name, OWNER)
     (expected,) = await embedder(house).embed(["ann: new words"])
-    in_memory = (await house.corpora.get("default", "ann")).corpus
+    in_memory = (await house.corpus_cache.get("default", "ann")).corpus
     assert np.array_equal(stored.vectors[0], expected)
     assert np.array_equal(in_memory.vectors[0], expected)
 

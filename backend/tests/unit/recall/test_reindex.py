@@ -118,7 +118,7 @@ async def test_what_is_added_while_reindexing_is_not_missing_afterwards(house: H
 async def test_a_search_that_was_reading_when_the_index_was_swapped_reads_the_new_one(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()
-    house.corpora.clear()
+    house.corpus_cache.clear()
     load, reading, go_on = house.store.load, asyncio.Event(), asyncio.Event()
 
     async def slow_load(generation: str, owner: str) -> StoredRows:
@@ -141,7 +141,7 @@ async def test_a_search_that_was_reading_when_the_index_was_swapped_reads_the_ne
     found = await searching
     assert [hit.text for hit in found.hits] == ["one"]
     assert (found.embedded, found.from_journal) == (0, 1)
-    assert house.corpora.damaged == 0
+    assert house.corpus_cache.damaged == 0
     house.indexer.catch_up()
     await house.add("t1", "two")
     await house.settled()
@@ -267,4 +267,4 @@ async def test_an_index_that_was_just_swapped_is_not_taken_for_damaged(house: Ho
     await house.reopen()
     await house.reindexer.reindex()
     await house.settled()
-    assert house.corpora.damaged == 0
+    assert house.corpus_cache.damaged == 0

@@ -78,7 +78,7 @@ async def test_our_own_writes_queue_nothing(house: House, remembered: bool) -> N
     assert await house.looks_asked_for() == []
 
 
-async def test_title_and_tags_are_taken_in(house: House) -> None:
+async def test_title_and_tags_are_applied(house: House) -> None:
     await house.talk("t1", "t2")
     house.edit(part_of("t1"), "part: 1\n", "part: 1\ntitle: Porto\ntags: [family, trip]\n")
     await house.see(part_of("t1"))

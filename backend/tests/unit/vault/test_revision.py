@@ -109,7 +109,7 @@ def test_a_mark_that_is_gone_is_no_revision() -> None:
         ),
     ],
 )
-def test_what_is_not_a_persons_to_change_is_named_and_not_taken_in(old: str, new: str) -> None:
+def test_what_is_not_a_persons_to_change_is_named_and_not_applied(old: str, new: str) -> None:
     revision = changed((old, new))
     assert revision.turns == []
     assert revision.header == {}

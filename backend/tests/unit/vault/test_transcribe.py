@@ -277,7 +277,7 @@ async def test_a_thread_deleted_while_it_is_written_leaves_no_file(
 # People
 
 
-async def test_nothing_is_kept_of_a_thread_that_is_deleted_while_its_file_is_taken_in(
+async def test_nothing_is_kept_of_a_thread_that_is_deleted_while_its_file_is_applied(
     journal: Journal, vault: PersonsVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await add(journal, "a")

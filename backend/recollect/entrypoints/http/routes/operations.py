@@ -79,8 +79,8 @@ async def health(home: Home) -> JSONResponse:
         home.database.problem,
         home.vault,
         home.jobs,
-        home.hand_edits.problem,
-        home.hand_edits.notes_problem,
+        home.vault_sweep.problem,
+        home.vault_sweep.notes_problem,
         home.watcher.problem,
         home.entry_files.problem,
         lambda: home.tuning.problem,
@@ -150,11 +150,11 @@ async def _observe_search(home: App) -> None:
     files, size = await home.index.size()
     metrics.index_files.set(files)
     metrics.index_bytes.set(size)
-    metrics.index_memory.set(search.corpora.bytes_used)
-    metrics.index_damaged.set(search.corpora.damaged)
+    metrics.index_memory.set(search.corpus_cache.bytes_used)
+    metrics.index_damaged.set(search.corpus_cache.damaged)
     metrics.compaction_failures.set(home.index.compaction_failures)
     metrics.embedded.set(search.indexer.meaning.embedded)
-    reports = home.hand_edits.reports
+    reports = home.vault_sweep.reports
     for outcome, number in (
         ("revised", reports.revisions),
         ("restored", reports.restored),
@@ -197,12 +197,12 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
         if body.forgotten:
             proof = await home.forgotten_verifier.verify(progress)
             return {"ok": proof.ok, **asdict(proof)}
-        await home.hand_edits.catch_up(home.jobs)
+        await home.vault_sweep.catch_up(home.jobs)
         if body.repair:
             await home.vault.make_anew()
             async with home.jobs.paused(WRITES_FILES):
                 found = await home.verifier.verify(repair=True, progress=progress)
-            await home.hand_edits.accept_losses()
+            await home.vault_sweep.accept_losses()
         else:
             found = await home.verifier.verify(progress=progress)
         return {"ok": found.ok, **asdict(found)}
@@ -218,9 +218,7 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
 
     async def work(progress: Progress) -> dict[str, Any]:
         target.parent.mkdir(exist_ok=True)
-        count = await backup(
-            caller, home.jobs, home.database.path, home.vault, target, home.files_to_back_up, progress
-        )
+        count = await backup(caller, home.jobs, home.settings, home.vault, target, progress)
         return {"path": str(target), "files": count}
 
     return StreamingResponse(_lines(work), media_type="application/x-ndjson")
@@ -293,7 +291,7 @@ async def get_index(home: Home, caller: Calling) -> schemas.IndexAnswer:
     return schemas.IndexAnswer(
         files=files,
         bytes=size,
-        memory_bytes=home.search.corpora.bytes_used,
+        memory_bytes=home.search.corpus_cache.bytes_used,
         waiting_words=words,
         waiting_meaning=meaning,
         model=None if embedder is None else embedder.name,

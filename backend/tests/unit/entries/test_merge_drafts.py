@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.entries.consolidate import MANY_SOURCES, merged
-from recollect.domain.entries.entry import Buried, KnownEntry, Source, entry_id
+from recollect.domain.entries.entry import Deletion, KnownEntry, Source, entry_id
 from recollect.domain.entries.merge_drafts import Known, Outcome, remember
 from recollect.domain.model import Entry
 
@@ -33,12 +33,12 @@ def stored(entry: KnownEntry, **extra: str) -> KnownEntry:
     return replace(entry, entry=told, path=f"{OWNER}/facts/2026-05-08.md", revision=3)
 
 
-def grave_of(entry: KnownEntry) -> Buried:
-    return Buried(entry.entry_id, entry.kind, entry.cell, tuple(source.turn_id for source in entry.sources))
+def deletion_of(entry: KnownEntry) -> Deletion:
+    return Deletion(entry.entry_id, entry.kind, entry.cell, tuple(source.turn_id for source in entry.sources))
 
 
-def run(new: list[KnownEntry], before: list[KnownEntry], *graves: Buried) -> Outcome:
-    return remember(new, Known(before, {}, graves))
+def run(new: list[KnownEntry], before: list[KnownEntry], *deletions: Deletion) -> Outcome:
+    return remember(new, Known(before, {}, deletions))
 
 
 NURSE = fact(0, "Ann works as a nurse.", attribute="works_as")
@@ -52,7 +52,7 @@ def test_what_a_cell_no_longer_says_goes() -> None:
 
 
 def test_what_was_deleted_stays_away_and_takes_nothing_of_its_turn_along() -> None:
-    outcome = run([NURSE, REX, BERLIN], [stored(NURSE), stored(BERLIN)], grave_of(REX))
+    outcome = run([NURSE, REX, BERLIN], [stored(NURSE), stored(BERLIN)], deletion_of(REX))
     assert (outcome.remove, outcome.kept_from) == ([], 1)
     assert sorted(outcome.put) == sorted([NURSE.entry_id, BERLIN.entry_id])
 
@@ -60,16 +60,16 @@ def test_what_was_deleted_stays_away_and_takes_nothing_of_its_turn_along() -> No
 def test_a_deleted_statement_that_comes_at_another_place_stays_away() -> None:
     moved = fact(0, "Ann has a dog called Rex.", attribute="has_pet")
     nurse = fact(1, "Ann works as a nurse.", attribute="works_as")
-    outcome = run([moved, nurse], [stored(NURSE)], grave_of(REX))
+    outcome = run([moved, nurse], [stored(NURSE)], deletion_of(REX))
     assert (outcome.put, outcome.remove, outcome.kept_from) == ({}, [], 1)
 
 
 def test_what_another_turn_says_does_not_lie_in_the_grave_that_has_its_place() -> None:
     other = fact(1, "Ann plays chess.", "t-5", attribute="plays")
-    outcome = run([NURSE, other], [stored(NURSE)], grave_of(REX))
+    outcome = run([NURSE, other], [stored(NURSE)], deletion_of(REX))
     (put,) = [entry for entry in outcome.put.values() if entry.entry.text == "Ann plays chess."]
     assert put.entry_id != REX.entry_id
-    again = run([NURSE, other], [stored(NURSE), stored(put)], grave_of(REX))
+    again = run([NURSE, other], [stored(NURSE), stored(put)], deletion_of(REX))
     assert put.entry_id in again.put
     assert again.remove == []
 

@@ -26,7 +26,7 @@ async def house(journal: Journal, vault: PersonsVault) -> AsyncIterator[House]:
 
 
 async def in_memory(house: House) -> OwnerCorpus:
-    return await house.corpora.get("default", "ann")
+    return await house.corpus_cache.get("default", "ann")
 
 
 def row_with(owned: OwnerCorpus, text: str) -> IndexRow:
@@ -35,7 +35,7 @@ def row_with(owned: OwnerCorpus, text: str) -> IndexRow:
 
 
 async def write(house: House, *rows: IndexRow, gone: tuple[str, ...] = ()) -> None:
-    await house.corpora.extend(OWNER, rows, [words_of(row) for row in rows], gone)
+    await house.corpus_cache.extend(OWNER, rows, [words_of(row) for row in rows], gone)
 
 
 async def test_a_row_that_is_written_anew_takes_the_place_of_the_old_one(house: House) -> None:
@@ -91,7 +91,7 @@ async def test_a_forgotten_thread_is_gone_from_memory_and_another_of_its_name_is
 ) -> None:
     house.indexer.thread_changed = lambda space, thread_id: None  # type: ignore[method-assign]
     await house.add("t2", "not yet indexed")
-    house.corpora.clear()
+    house.corpus_cache.clear()
     owned = await in_memory(house)
     assert len(owned.unindexed) == 1
     await house.journal.threads.delete_thread("t2")

@@ -94,7 +94,7 @@ async def test_what_was_made_anew_meanwhile_stays_when_the_old_file_is_removed(p
 
 async def test_a_file_that_a_person_made_may_lie_under_any_name(people: People) -> None:
     path = "default/presets/My pirate.md"
-    await people.store.take_in(path, PIRATE, "d7")
+    await people.store.apply_file(path, PIRATE, "d7")
     assert await people.store.path_of(replace(PIRATE, name="PIRATE")) == path
     await people.put(replace(PIRATE, persona=None))
     assert [file.path for file in await people.store.files()] == [path]
@@ -102,13 +102,13 @@ async def test_a_file_that_a_person_made_may_lie_under_any_name(people: People) 
 
 async def test_a_preset_that_was_renamed_in_its_file_has_its_old_name_no_longer(people: People) -> None:
     corsair = replace(PIRATE, name="Corsair")
-    await people.store.take_in(PATH, PIRATE, "d1")
-    await people.store.take_in(PATH, corsair, "d2")
+    await people.store.apply_file(PATH, PIRATE, "d1")
+    await people.store.apply_file(PATH, corsair, "d2")
     assert await people.store.presets("default") == [corsair]
 
 
 async def test_a_new_preset_gets_a_file_of_its_own_where_another_has_its_place(people: People) -> None:
-    await people.store.take_in(PATH, replace(PIRATE, name="Corsair"), "d1")
+    await people.store.apply_file(PATH, replace(PIRATE, name="Corsair"), "d1")
     await people.put(PIRATE)
     assert [file.path for file in await people.store.files()] == ["default/presets/pirate-2.md", PATH]
 

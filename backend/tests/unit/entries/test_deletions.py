@@ -1,0 +1,43 @@
+"""What a person deleted stays deleted: the list of it in the vault."""
+
+from pathlib import Path
+
+from recollect.domain.entries.entry import Deletion
+from recollect.domain.forgetting import deletions_path, is_deletions_path, parse_deletions, render_deletions
+from recollect.domain.job import DELETIONS, Job
+from recollect.service.vault.entry_import import EntryDeletions, import_deletions
+from tests.contract.journals import Journal
+from tests.persons_vault import PersonsVault
+
+OWNER = "default/users/ann"
+DELETIONS_OF_ANN = [
+    Deletion("fa-2", "facts", "c-1", ("t-1", "t-2")),
+    Deletion("fa-1", "facts", "", ()),
+    Deletion("sk-1", "skills", "", ("ca-1", "ca-2")),
+]
+
+
+def test_the_list_comes_back_as_it_was_written() -> None:
+    text = render_deletions("default", DELETIONS_OF_ANN)
+    space, deletions = parse_deletions(text)
+    assert (space, deletions) == ("default", sorted(DELETIONS_OF_ANN, key=lambda deletion: deletion.entry_id))
+    assert render_deletions("default", list(reversed(DELETIONS_OF_ANN))) == text
+
+
+def test_its_place_is_told_from_every_other_file() -> None:
+    assert is_deletions_path(deletions_path(OWNER))
+    assert not is_deletions_path(f"{OWNER}/notes/forgotten.md")
+    assert not is_deletions_path(f"{OWNER}/profile.md")
+
+
+async def test_deleted_entries_are_known_again_in_a_new_journal(
+    journal: Journal, vault: PersonsVault, tmp_path: Path
+) -> None:
+    store = journal.entries
+    await store.add_deletions("default", OWNER, DELETIONS_OF_ANN)
+    job = Job(1, DELETIONS, "lane", "default", None, {"owner": OWNER})
+    await EntryDeletions(store, vault).handle(job)
+    await EntryDeletions(store, vault).handle(job)
+    async with Journal(tmp_path / "anew.db") as anew:
+        await import_deletions(vault, anew.entries)
+        assert await anew.entries.deletions("default", OWNER) == await store.deletions("default", OWNER)
