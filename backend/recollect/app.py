@@ -73,9 +73,9 @@ class App(Assembly):
         return self.talking.chat
 
     @property
-    def resent(self) -> HistoryMatching:
+    def history_matching(self) -> HistoryMatching:
         """Chats of clients that resend their history."""
-        return HistoryMatching(self.chat, self.chains, self.THREADS)
+        return HistoryMatching(self.chat, self.histories, self.THREADS)
 
     def _handlers(self) -> list[dict[str, Handler]]:
         """In pools of their own: what waits at the gate keeps no other kind of work waiting."""

@@ -157,7 +157,7 @@ class Assembly:
         )
         self.incognito = IncognitoEnds(self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours)
         self.small_model = LocalModel(settings.home / MODELS)
-        self.chains = SqlHistoryMatching(self.database)
+        self.histories = SqlHistoryMatching(self.database)
         self.people = SqlPresetStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)
         self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)

@@ -68,7 +68,7 @@ class HistoryMatching:
     """`handle_chat_turn` for clients that keep their history themselves."""
 
     chat: Chat
-    chains: SqlHistoryMatching
+    histories: SqlHistoryMatching
     threads: SqlThreadStore
 
     async def handle(self, caller: Caller, resent: ResentHistory) -> LiveTurn:
@@ -90,7 +90,7 @@ class HistoryMatching:
             )
         else:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
-            placed = await self._recognised(owner, told, digest, resent.request.key)
+            placed = await self._matched(owner, told, digest, resent.request.key)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
         request = replace(
@@ -131,7 +131,7 @@ class HistoryMatching:
                 return _going_on(sighting, messages)
         return ChatRequest(thread_id, turns=tuple(messages[history:]))
 
-    async def _recognised(
+    async def _matched(
         self, owner: _Owner, told: _Told, digest: bytes, key: str | None
     ) -> ChatRequest | None:
         found = [
@@ -151,7 +151,7 @@ class HistoryMatching:
         history = count_history(told.messages)
         if not 0 < history < known:
             return None
-        found = await self.chains.from_the_beginning(owner.space, owner.user_id, told.said[:history])
+        found = await self.histories.from_the_beginning(owner.space, owner.user_id, told.said[:history])
         tips = [each for each in found if each.known == history and each.is_tip and each.answered]
         return best_of(tips)
 
@@ -167,10 +167,10 @@ class HistoryMatching:
         said = told.said
         if _shows_more_than_text(told.messages[-1]):
             said = said[:-1]  # Its words don't tell what it shows: it counts as new.
-        found = await self.chains.from_the_beginning(owner.space, owner.user_id, said, thread_id)
+        found = await self.histories.from_the_beginning(owner.space, owner.user_id, said, thread_id)
         known = found[0].known if found else 0
         if known < count_history(told.messages):
-            found += await self.chains.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
+            found += await self.histories.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
         return found
 
 

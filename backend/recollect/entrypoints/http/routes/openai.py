@@ -79,7 +79,7 @@ async def complete_chat(
     backend, model = await chosen_model(home.talking.backends, body.model)
     resent = body.resent(asking, backend, model, home.clock())
     note(request, user=resent.request.user_id)
-    live = await home.resent.handle(caller, resent)
+    live = await home.history_matching.handle(caller, resent)
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))
 
