@@ -73,11 +73,6 @@ class Rewriter:
         self._deadline = deadline_seconds
         self._breakers: dict[str, Breaker] = {}
 
-    @property
-    def breakers(self) -> dict[str, str]:
-        """The state of each backend's breaker."""
-        return {name: breaker.state for name, breaker in self._breakers.items()}
-
     async def rewrite(
         self,
         message: str,
