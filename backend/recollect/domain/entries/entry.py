@@ -150,7 +150,7 @@ def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, posi
 
 
 def skill_deletion_id(space: str, owner: str, user: str, name: str) -> str:
-    """Names the deletion of a skill. An agent works for many: what one of them deleted, another may have."""
+    """The id of a skill's deletion, one for each user: what one user of an agent deleted, another may still get."""
     return entry_id(SKILLS, space, owner, name, f"of {user}", 0)
 
 

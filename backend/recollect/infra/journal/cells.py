@@ -53,7 +53,7 @@ class SqlCellStore(QueueingStore):
 
     @write_transaction
     def look(self, connection: sqlite3.Connection, space: str, thread_id: str, limit: int) -> list[Turn]:
-        """The oldest turns that no memcell holds, in order; from here on messages are counted from 0."""
+        """The oldest turns that no memcell holds, in order. Resets the count of unasked messages."""
         connection.execute(
             "UPDATE threads SET unasked = 0 WHERE space = ? AND thread_id = ? AND unasked > 0",
             (space, thread_id),

@@ -53,7 +53,7 @@ def end_quoting_epochs(
 
 
 def end_epochs(connection: sqlite3.Connection, thread_pks: Iterable[int]) -> None:
-    """The words may be in a summary, too; and no revision is like this one, so the next prompt begins again.
+    """The words may be in a summary, too; and no revision is like this one, so the next prompt starts a new epoch.
 
     One that is on its way and was made of them is not written down any more.
     """

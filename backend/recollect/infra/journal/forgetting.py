@@ -233,7 +233,7 @@ class SqlForgetting(QueueingStore):
         await self._queue(lambda connection: queue_overwriting(connection, space, self._clock()))
 
     async def skills_are_waiting(self) -> bool:
-        """Whether files of agents have yet to be made again: the journal knows their texts until then."""
+        """Whether files of agents are still to be rewritten: until then the journal knows their texts."""
         return bool(await self._database.read(SKILLS_WAITING, (STRATEGY,)))
 
     async def overwrite(self) -> None:

@@ -20,7 +20,7 @@ _MOST_READ = 200
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Makes the page again out of the facts; lines that a person wrote or pinned stay.
+    """Rebuilds the page from the facts; lines that a person wrote or pinned stay.
 
     A pin is no word: a pinned line whose fact no longer holds is marked like the fact, and not shown.
     """

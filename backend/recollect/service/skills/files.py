@@ -249,7 +249,7 @@ class SkillShelf:
 
 @dataclass(frozen=True, slots=True)
 class SkillDeletions:
-    """A deletion holds the ids of cases and not a word: what is like them is like what they say now."""
+    """What is kept of deleted skills: the ids of their cases, no text. Cases similar to those make no new skill."""
 
     entries: SqlEntryStore
 
@@ -259,7 +259,7 @@ class SkillDeletions:
         ]
 
     async def add_skill(self, space: str, owner: str, name: str, case_ids: Iterable[str]) -> None:
-        """Each user's cases in a deletion of their own. Without any case there is nothing that it could be made of."""
+        """Record one deletion for each user that the cases came from; none for a skill without cases."""
         by_user: defaultdict[str, list[str]] = defaultdict(list)
         for case in await self.entries.some(space, owner, list(case_ids)):
             if case.kind == CASES:
@@ -270,7 +270,7 @@ class SkillDeletions:
             await self.add(space, owner, known.get(deletion_id, Deletion(deletion_id, SKILLS, "", ())), ids)
 
     async def add(self, space: str, owner: str, deletion: Deletion, case_ids: Iterable[str]) -> Deletion:
-        """These cases lie there too; of very many, the newest ones."""
+        """Add cases to a deletion. It keeps the newest MAX_CASES."""
         ids = tuple(dict.fromkeys([*deletion.turn_ids, *case_ids]))[-MAX_CASES:]
         deletion = replace(deletion, turn_ids=ids)
         await self.entries.apply(
@@ -279,7 +279,7 @@ class SkillDeletions:
         return deletion
 
     async def is_empty(self, space: str, owner: str, deletion: Deletion) -> bool:
-        """All of its cases are forgotten: nothing is left that another could be like."""
+        """Whether all of its cases are forgotten: then no new case can be compared with them."""
         return not await self.entries.some(space, owner, deletion.turn_ids)
 
 

@@ -118,7 +118,7 @@ class _Agent:
     missing: frozenset[str]
     """Cases of skills whose files are gone, or can't be read; whether anybody wanted that is not known yet."""
     deleted_cases: dict[str, Deletion] = field(init=False)
-    """The deletions by the cases that lie in them."""
+    """The deletion that each deleted skill's case is in."""
     told: dict[str, JsonObject] = field(default_factory=dict)
     """What the receipts of cases are to say, by their ids."""
 
@@ -184,7 +184,7 @@ class _Agent:
 class Skills:
     """One skill for each kind of task, made of one user's cases alone; what a person changed in its file stays.
 
-    What a person deleted is not made again: a case like those that it was made of lies in the same deletion.
+    What a person deleted is not made again: a case similar to its cases joins its deletion.
 
     Cases are worked on in their order, one at a time, so that one job for many of them makes what many jobs would.
     """
