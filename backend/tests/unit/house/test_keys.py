@@ -7,7 +7,7 @@ import pytest
 from recollect.domain.access import ApiKey, Caller, secret_hash
 from recollect.errors import NotFound
 from recollect.infra.journal.people import SqlKeyStore
-from recollect.service.people import create_key, identify, list_keys, revoke_key
+from recollect.service.access.keys import create_key, identify, list_keys, revoke_key
 from tests.contract.journals import Journal
 from tests.fakes import START, FakeClock
 
@@ -46,6 +46,12 @@ async def test_keys_are_listed_oldest_first_with_the_time_at_which_they_were_fir
 
 
 async def test_the_local_operator_acts_in_the_space_it_names_and_a_key_in_its_own(keys: SqlKeyStore) -> None:
-    _, secret = await new_key(keys, FakeClock())
-    named = {name: identify(keys, name, TOKEN, on_loopback=True, space="red") for name in (TOKEN, secret)}
-    assert named == {TOKEN: Caller("red", local_operator=True), secret: Caller("work")}
+    key, secret = await new_key(keys, FakeClock())
+    named = {
+        name: identify(keys, name, TOKEN, on_loopback=True, now=START, space="red")
+        for name in (TOKEN, secret)
+    }
+    assert named == {
+        TOKEN: Caller("red", local_operator=True),
+        secret: Caller("work", key_id=key.key_id),
+    }
