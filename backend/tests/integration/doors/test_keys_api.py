@@ -1,5 +1,6 @@
 """Keys over HTTP: a server that stays closed, expiry, scopes, last use, rotation, streams, and the audit log."""
 
+import asyncio
 import json
 import logging
 import stat
@@ -8,14 +9,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
-from recollect.app import open_app
+from recollect.app import App, open_app
 from recollect.domain.access import Caller
+from recollect.entrypoints.http.server import private_socket
 from recollect.service.access.audit import AuditLog
 from recollect.settings import Settings
 from tests.fakes import START, FakeClock
-from tests.http_client import Home, Json, bearer, client_of, opened
+from tests.http_client import ADDRESS, Home, Json, bearer, client_of, opened, thread_path
+from tests.processes import StandInModel
+from tests.talking import talking
 
 HOUR = 3_600_000
 
@@ -183,6 +188,65 @@ class TestRotation:
             assert (again.status_code, new["key_id"] in again.text) == (409, True)
             clock.advance(HOUR)
             assert [await status(home, key) for key in (old, new)] == [401, 200]
+
+
+@asynccontextmanager
+async def over_a_socket(app: App, secret: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client whose answers come piece by piece."""
+    async with private_socket(app) as path:
+        transport = httpx2.AsyncHTTPTransport(uds=path)
+        async with httpx2.AsyncClient(
+            transport=transport, base_url=ADDRESS, headers=bearer(secret), timeout=60
+        ) as client:
+            yield client
+
+
+class TestStreams:
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            (thread_path("t", "messages"), {"content": "one two three four", "stream": True}),
+            (
+                "/v1/chat/completions",
+                {"messages": [{"role": "user", "content": "one two three four"}], "stream": True},
+            ),
+        ],
+    )
+    async def test_a_stream_ends_with_its_key(
+        self, tmp_path: Path, model: StandInModel, path: str, body: Json
+    ) -> None:
+        model.control("stall")
+        async with talking(tmp_path / "home", model) as talk:
+            home = Home(talk.app, talk.client)
+            key = await home.new_key(user_id="ann")
+            async with (
+                over_a_socket(home.app, key["secret"]) as client,
+                client.stream("POST", path, json=body) as response,
+            ):
+                lines = response.aiter_lines()
+                await anext(lines)
+                await home.operate("DELETE", f"keys/{key['key_id']}")
+                async with asyncio.timeout(1):
+                    rest = [line async for line in lines]
+        error = json.loads([line for line in rest if line][-1].removeprefix("data: "))["error"]
+        assert error["code"] in ("key_required", "invalid_api_key")
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"), [("DELETE", "", {}), ("POST", "/rotate", {"overlap_seconds": 0})]
+    )
+    async def test_a_client_that_waits_for_the_whole_answer_is_told_so_too(
+        self, tmp_path: Path, model: StandInModel, method: str, path: str, body: Json
+    ) -> None:
+        model.control("stall")
+        async with talking(tmp_path / "home", model) as talk:
+            home = Home(talk.app, talk.client)
+            key = await home.new_key(user_id="ann")
+            async with over_a_socket(home.app, key["secret"]) as client:
+                asked = asyncio.create_task(client.post(thread_path("t", "messages"), json={"content": "x"}))
+                await asyncio.to_thread(model.calls, in_flight=1)
+                await home.operate(method, f"keys/{key['key_id']}{path}", **body)
+                async with asyncio.timeout(1):
+                    assert (await asked).status_code == 401
 
 
 def audit_of(home: Home) -> list[Json]:
