@@ -64,6 +64,7 @@ class App(Assembly):
             await self.vault_sweep.start()
             self.incognito.start("incognito-ends")
             self.quiet_threads.start("quiet-threads")
+            self.key_uses.start("key-uses")
         except BaseException:
             await self._close()
             raise
@@ -192,6 +193,7 @@ class App(Assembly):
         try:
             await self.incognito.stop()
             await self.quiet_threads.stop()
+            await self.key_uses.stop()
             await self.vault_sweep.stop()
             await self.chat.stop()
             self.talking.gate.shut()

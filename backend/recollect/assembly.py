@@ -33,6 +33,8 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
+from recollect.service.access.audit import AuditLog
+from recollect.service.access.keys import KeyUses
 from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.prompt import PromptMaker
@@ -170,6 +172,8 @@ class Assembly:
         self.transcripts = SqlTranscriptStore(self.database)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.keys = SqlKeyStore(self.database)
+        self.key_uses = KeyUses(self.keys)
+        self.audit = AuditLog(settings.home, clock)
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.images = Images(
             ImageFiles(self.vault, fail_points=self.fail_points),

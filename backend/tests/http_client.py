@@ -64,6 +64,16 @@ class Home:
         made = await self.client.post("/api/v1/keys", json=body, headers=bearer(self.app.lock.token))
         return bearer(made.raise_for_status().json()["secret"])
 
+    async def operate(self, method: str, path: str, **body: Any) -> httpx2.Response:
+        """A request of the command line on this machine."""
+        headers = bearer(self.app.lock.token)
+        return await self.client.request(method, f"/api/v1/{path}", json=body or None, headers=headers)
+
+    async def new_key(self, **body: Any) -> Json:
+        """A new key with its secret."""
+        made: Json = (await self.operate("POST", "keys", space="default", **body)).raise_for_status().json()
+        return made
+
     @asynccontextmanager
     async def keyed(
         self, user: str | None = None, space: str = "default"

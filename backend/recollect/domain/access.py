@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from recollect.errors import NotFound
 
 DEFAULT_SPACE = "default"
+READ, WRITE, DELETE, ADMIN = SCOPES = ("read", "write", "delete", "admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,20 @@ class ApiKey:
     name: str | None
     created: int
     revoked: int | None = None
+    expires: int | None = None
+    scopes: tuple[str, ...] = SCOPES
+    """What it allows, in the order of SCOPES."""
+    last_used: int | None = None
+    replaced_by: str | None = None
+    """The key that a rotation made instead of this one."""
+
+    def is_in_force(self, now: int) -> bool:
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+def default_scopes(user_id: str | None) -> tuple[str, ...]:
+    """A key of the whole space allows everything; a user's key all but `admin`."""
+    return SCOPES if user_id is None else (READ, WRITE, DELETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,8 @@ class Caller:
     user_id: str | None = None
     local_operator: bool = False
     """The command line on this machine, which alone manages keys and backups."""
+    key_id: str | None = None
+    scopes: tuple[str, ...] = SCOPES
 
     def acting_for(self, user_id: str | None) -> str | None:
         """The user a request is about: the key's, or else the one it names. They must agree."""

@@ -105,7 +105,7 @@ async def rebuild_home(
         report.entries, problems = await import_entries(vault, SqlEntryFileStore(database, clock=now_ms))
         report.problems += problems
         await import_deletions(vault, SqlEntryStore(database, clock=now_ms))
-        await importer.add_keys(old.keys)
+        await importer.add_keys(old.keys, old.closed_at)
         await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
         await database.close()
         if report.turns < old.turns:
@@ -128,6 +128,7 @@ class _OldJournal:
     """What a rebuild keeps of the journal that it replaces, and what is lost."""
 
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
+    closed_at: int | None = None
     gone_cases: frozenset[str] = frozenset()
     """Deleted cases whose words may still be in skills."""
     turns: int = 0
@@ -147,7 +148,7 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
                         old.turns += 0 if thread.incognito else thread.turn_count
                 await home.people_files.settle_all()
                 await home.entry_files.settle_all()
-            old.keys = await home.keys.list_with_hashes()
+            old.keys, old.closed_at = await home.keys.list_with_hashes(), home.keys.closed_at
             old.lost.remove("API keys")
             old.gone_cases = await home.skill_files.gone_cases()
     except RecollectError as error:

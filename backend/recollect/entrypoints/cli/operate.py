@@ -1,6 +1,7 @@
 """Commands of whoever runs the server: serve, verify, rebuild, backup, restore, reindex, jobs, keys."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from recollect.entrypoints.cli.render import print_json, say, show
 
 commands = typer.Typer()
 jobs_cli = typer.Typer(help="List jobs that are not done, and retry dead ones.", no_args_is_help=False)
-keys_cli = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+keys_cli = typer.Typer(help="Make, list, rotate and revoke API keys.", no_args_is_help=True)
 
 
 def serve(
@@ -167,29 +168,75 @@ def create(
     space: Annotated[str, typer.Option(help="The space that it opens.")] = "default",
     user: Annotated[str | None, typer.Option(help="Only for this user of the space.")] = None,
     name: Annotated[str | None, typer.Option(help="A name to recognise it by.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="After 90d, 24h or 30m, or on a day: 2027-05-08.")
+    ] = None,
+    scopes: Annotated[
+        str | None,
+        typer.Option(
+            help="Of read,write,delete,admin; default: all of them, for a user's key all but admin."
+        ),
+    ] = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Make a key. It is shown once. As soon as there is a key, every request needs one."""
-    key = call(home, None, "POST", "/api/v1/keys", json={"space": space, "user_id": user, "name": name})
+    """Make a key. It is shown once. From the first key on, every request needs one."""
+    wanted = None if scopes is None else [scope.strip() for scope in scopes.split(",")]
+    body = {"space": space, "user_id": user, "name": name, "expires": _ending(expires), "scopes": wanted}
+    key = call(home, None, "POST", "/api/v1/keys", json=body)
     print_json(key) if json else say(key["secret"])
+
+
+def _ending(expires: str | None) -> int | None:
+    """UTC milliseconds; a day counts from its beginning, in UTC."""
+    if expires is not None and "-" not in expires:
+        return time.time_ns() // 1_000_000 + render.seconds(expires, "--expires") * 1000
+    return render.moment(expires, "--expires")
 
 
 @keys_cli.command("list", epilog="Example: recollect keys list --json")
 def list_keys(home: Home = None, json: Json = False) -> None:
     """List keys, without their secrets."""
     columns = {
-        "key": "key_id", "space": "space", "user": "user_id", "name": "name", "created": "created",
-        "revoked": "revoked",
+        "key": "key_id", "space": "space", "user": "user_id", "name": "name", "scopes": "scopes",
+        "created": "created", "last used": "last_used", "expires": "expires", "revoked": "revoked",
     }  # fmt: skip
     found = call(home, None, "GET", "/api/v1/keys")
-    show(found, lambda found: render.print_records(columns, found["keys"]), as_json=json)
+    if json:
+        print_json(found)
+        return
+    render.print_records(columns, [key | {"scopes": ",".join(key["scopes"])} for key in found["keys"]])
 
 
 @keys_cli.command(epilog="Example: recollect keys revoke k_1f2e3d4c5b6a")
 def revoke(
     key_id: Annotated[str, typer.Argument(help="As 'recollect keys list' shows it.")], home: Home = None
 ) -> None:
-    """Revoke a key, at once and for good."""
+    """Revoke a key, at once and for good. Without any key the server stays closed: see 'keys open'."""
     key = call(home, None, "DELETE", path_of("/api/v1/keys", key_id))
     say(f"revoked {key['key_id']}")
+    if not key["keys_left"]:
+        say("No key is in force now: the server refuses every request but this command's, on loopback too.")
+        say(
+            "Make one with 'recollect keys create', or let everybody on this machine in: 'recollect keys open'."
+        )
+
+
+@keys_cli.command(epilog="Example: recollect keys rotate k_1f2e3d4c5b6a --overlap 24h")
+def rotate(
+    key_id: Annotated[str, typer.Argument(help="As 'recollect keys list' shows it.")],
+    overlap: Annotated[str, typer.Option(help="How long the old key lives on: 24h, 30m, 0m.")] = "24h",
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Make a new key in place of another: same space, user, scopes and lifetime. It is shown once."""
+    body = {"overlap_seconds": render.seconds(overlap, "--overlap")}
+    key = call(home, None, "POST", path_of("/api/v1/keys", key_id) + "/rotate", json=body)
+    print_json(key) if json else say(key["secret"])
+
+
+@keys_cli.command("open", epilog="Example: recollect keys open")
+def open_server(home: Home = None) -> None:
+    """Let every program on this machine in without a key, after the last key was revoked. A new key closes it again."""
+    call(home, None, "POST", "/api/v1/keys/open")
+    say("on loopback, requests without a key are let in now; the next key closes the server again")

@@ -1,6 +1,7 @@
 """What commands print: tables for people, JSON for scripts."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from typing import Any
 import typer
 
 Json = dict[str, Any]
-_TIMES = frozenset({"created", "revoked", "run_at", "updated"})
+_TIMES = frozenset({"created", "expires", "last_used", "revoked", "run_at", "updated"})
+_UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def moment(text: str | None, option: str) -> int | None:
@@ -24,6 +26,13 @@ def moment(text: str | None, option: str) -> int | None:
             f"{text!r} is no day or time like 2026-05-08 or 2026-05-08T14:03", param_hint=option
         ) from None
     return int((named if named.tzinfo else named.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def seconds(text: str, option: str) -> int:
+    """Of `30m`, `24h`, `90d` or `2w`."""
+    if not (found := re.fullmatch(r"([0-9]{1,9})([mhdw])", text)):
+        raise typer.BadParameter(f"{text!r} is no time like 30m, 24h, 90d or 2w", param_hint=option)
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def print_json(value: object) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from recollect.domain.access import ApiKey
 from recollect.domain.model import Memcell, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.service.recall.search import Found
@@ -282,13 +283,28 @@ class KeyAnswer(Answer):
     space: str
     user_id: str | None
     name: str | None
+    scopes: list[str]
     created: int
+    expires: int | None
+    last_used: int | None = Field(description="Up to the minute after a crash.")
     revoked: int | None
+    replaced_by: str | None = Field(description="The key that a rotation made instead.")
 
 
 class NewKeyAnswer(KeyAnswer):
     secret: str = Field(description="Shown this once.")
 
+    @classmethod
+    def made(cls, key: ApiKey, secret: str) -> Self:
+        return cls(**KeyAnswer.of(key).model_dump(), secret=secret)
+
+
+class RevokedKeyAnswer(KeyAnswer):
+    keys_left: int = Field(
+        description="How many keys are in force. With none, only the command line gets in."
+    )
+
 
 class KeysAnswer(BaseModel):
     keys: list[KeyAnswer]
+    closed: bool = Field(description="Whether a request needs a key on loopback too.")

@@ -11,12 +11,13 @@ from pydantic import AfterValidator
 from recollect.app import App
 from recollect.domain.access import Caller
 from recollect.entrypoints import SPACE_HEADER
+from recollect.entrypoints.http.access import admit
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
 from recollect.errors import InvalidInput
-from recollect.service.people import identify
+from recollect.service.access.keys import identify
 
-_NOTED = {"user_id": "user", "thread_id": "thread", "turn_id": "turn"}
+_NOTED = {"user_id": "user", "thread_id": "thread", "turn_id": "turn", "entry_id": "entry", "key_id": "key"}
 """Ids in an address, and what the log calls them."""
 
 
@@ -26,7 +27,7 @@ async def get_app(request: Request) -> App:
 
 
 async def get_caller(request: Request) -> Caller:
-    """Raises KeyRequired where keys are in force and none, or a wrong one, is given.
+    """Raises KeyRequired where keys are in force and none, or a wrong one, is given; Refused where it lacks a scope.
 
     Notes the ids in the request's address for its log line.
     """
@@ -39,14 +40,18 @@ async def get_caller(request: Request) -> Caller:
         given,
         app.lock.token,
         on_loopback=request.scope["recollect.on_loopback"],
+        now=app.clock(),
         space=unquote(space) if space else None,
     )
+    named = {
+        name: _with_slashes(value)[:MAX_ID] for name, value in request.path_params.items() if name in _NOTED
+    }
+    whose = await admit(request.scope, caller, named)
     if request.scope["query_string"]:
         caller = _narrowed(caller, request)
     note(request, user=caller.user_id)
-    for name, value in request.path_params.items():
-        if name in _NOTED:
-            note(request, **{_NOTED[name]: _with_slashes(value)[:MAX_ID]})
+    note(request, **{_NOTED[name]: value for name, value in named.items()})
+    note(request, **whose)
     return caller
 
 

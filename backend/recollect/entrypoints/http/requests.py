@@ -251,6 +251,14 @@ class KeyBody(Body):
     space: Id = "default"
     user_id: Id | None = Field(None, description="Bind the key to one user; unset: all of the space.")
     name: Title | None = None
+    scopes: Annotated[list[Literal["read", "write", "delete", "admin"]], Field(min_length=1)] | None = Field(
+        None, description="Default: all; for a user's key all but `admin`."
+    )
+    expires: Annotated[int, Field(ge=0, le=MAX_TIMESTAMP)] | None = None
+
+
+class RotateBody(Body):
+    overlap_seconds: int = Field(86_400, ge=0, le=366 * 86_400, description="How long the old key lives on.")
 
 
 class VerifyBody(Body):

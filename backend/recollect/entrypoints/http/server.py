@@ -22,6 +22,7 @@ from uvicorn.server import ServerState
 from recollect import __version__
 from recollect.app import App
 from recollect.entrypoints.http import errors
+from recollect.entrypoints.http.access import audited
 from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.guard import Guard, is_loopback
 from recollect.entrypoints.http.routes import (
@@ -76,7 +77,7 @@ def create_server(app: App) -> Guard:
 
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
         scope["recollect.app"], scope["recollect.on_loopback"] = app, local
-        await routed(scope, receive, send)
+        await routed(scope, receive, audited(scope, send) if scope["type"] == "http" else send)
 
     inner: ASGIApp = at_home
     if settings.allowed_origins:
@@ -117,11 +118,13 @@ async def serve(app: App) -> None:
     for name in unknown_variables():
         _log.warning("the variable %s is no setting of Recollect's; see docs/settings.md", name)
     async with app:
-        if not is_loopback(settings.host) and not app.keys.any_in_force():
+        if not is_loopback(settings.host) and not app.keys.all_in_force(app.clock()):
             raise HomeUnusable(
                 f"refusing to listen on {settings.host} without API keys: anybody could read everything. "
                 "Make one with 'recollect keys create', or listen on 127.0.0.1."
             )
+        if app.keys.closed_at is not None and not app.keys.all_in_force(app.clock()):
+            _log.warning("no API key is in force: see 'recollect keys create' and 'recollect keys open'")
         listener = _bind(settings.host, settings.port)
         address = _address(settings.host, listener.getsockname()[1])
         app.lock.announce(address)

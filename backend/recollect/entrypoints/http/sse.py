@@ -6,13 +6,17 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from recollect.domain.llm import Delta
+from recollect.entrypoints.http.access import CALLER
 from recollect.entrypoints.http.chat_schemas import ChatAnswer
+from recollect.entrypoints.http.errors import for_either_door, render_known, speaks_openai
 from recollect.entrypoints.http.guard import CLIENT_GONE
-from recollect.errors import InvalidInput
+from recollect.errors import InvalidInput, KeyRequired
+from recollect.service.access.keys import NOT_IN_FORCE, ending_with_key
 from recollect.service.chat.stream import LiveTurn, Offset
 
 MEDIA_TYPE = "text/event-stream"
@@ -69,7 +73,7 @@ def _event(kind: str, data: dict[str, Any], live: LiveTurn, reached: Offset) -> 
 
 
 class WhileConnected(Response):
-    """Makes a response and tells it. A client that goes away ends both, and no longer listens.
+    """Makes a response and tells it. Both end when the client goes away, or when its key is revoked or expires.
 
     In the request's own task: each task more on the way of an answer's first word is one more turn of the event loop,
     and with many chats at once such a turn is long.
@@ -80,25 +84,49 @@ class WhileConnected(Response):
         self._make = make
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connected = asyncio.timeout(None)
-        told = False
+        connected, has_begun, has_key_ended = asyncio.timeout(None), False, False
+        home, caller = scope["recollect.app"], scope[CALLER]
+
+        async def tell(message: Message) -> None:
+            nonlocal has_begun
+            await send(message)
+            has_begun = True
+
+        def end() -> None:
+            nonlocal has_key_ended
+            has_key_ended = True
+            connected.reschedule(asyncio.get_running_loop().time())
+
         try:
             async with connected:
                 leaving = asyncio.create_task(_end_when_gone(receive, connected))
                 try:
-                    response = await self._make()
-                    told = True
-                    if isinstance(response, StreamingResponse):
-                        await response.stream_response(send)
-                    else:
-                        await response(scope, receive, send)
+                    with ending_with_key(home.keys, home.clock, caller.key_id, end):
+                        response = await self._make()
+                        if isinstance(response, StreamingResponse):
+                            await response.stream_response(tell)
+                        else:
+                            await response(scope, receive, tell)
                 finally:
                     leaving.cancel()
         except TimeoutError:
             if not connected.expired():
                 raise
-            if not told:
+            if has_key_ended:
+                await _tell_that_key_ended(scope, receive, send, has_begun=has_begun)
+            elif not has_begun:
                 await super().__call__(scope, receive, send)
+
+
+async def _tell_that_key_ended(scope: Scope, receive: Receive, send: Send, *, has_begun: bool) -> None:
+    """401; a stream that has begun ends with the error as its last event."""
+    error = KeyRequired(NOT_IN_FORCE)
+    answer = await for_either_door(render_known)(Request(scope), error)
+    if not has_begun:
+        await answer(scope, receive, send)
+        return
+    name = b"" if speaks_openai(scope["path"]) else b"event: error\n"
+    await send({"type": "http.response.body", "body": name + b"data: " + bytes(answer.body) + b"\n\n"})
 
 
 async def _end_when_gone(receive: Receive, connected: asyncio.Timeout) -> None:

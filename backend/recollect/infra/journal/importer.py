@@ -13,7 +13,7 @@ from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.forget_prompts import ADD_TOMBSTONE
-from recollect.infra.journal.people import ADD_KEY
+from recollect.infra.journal.people import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 
@@ -71,12 +71,15 @@ class SqlImporter:
         rows = [(file.space, file.user_id, file.thread_key, key, number) for number, key in file.messages]
         await self._database.execute_many(ADD_TOMBSTONE, rows)
 
-    async def add_keys(self, keys: list[tuple[ApiKey, str]]) -> None:
-        rows = [
-            (secret_hash, key.key_id, key.space, key.user_id, key.name, key.created, key.revoked)
-            for key, secret_hash in keys
-        ]
-        await self._database.execute_many(ADD_KEY, rows)
+    async def add_keys(self, keys: list[tuple[ApiKey, str]], closed_at: int | None) -> None:
+        """With their hashes, and the mark that requests without a key are refused."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(ADD_KEY, [key_row(key, secret_hash) for key, secret_hash in keys])
+            if closed_at is not None:
+                connection.execute(CLOSE, (closed_at,))
+
+        await self._database.write(work)
 
 
 def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:

@@ -183,6 +183,32 @@ class TestKeysFromTheCommandLine:
         (listed,) = recollect_json(tmp_path / "home", "keys", "list")["keys"]
         assert listed["revoked"] is not None
 
+    def test_a_key_has_an_expiry_and_scopes_and_is_rotated(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        made = recollect_json(home, "keys", "create", "--expires", "90d", "--scopes", "read,write")
+        assert made["scopes"] == ["read", "write"]
+        assert 89.9 < (made["expires"] - made["created"]) / 86_400_000 <= 90
+        rotated = recollect_json(home, "keys", "rotate", made["key_id"], "--overlap", "30m")
+        old, new = recollect_json(home, "keys", "list")["keys"]
+        assert (old["replaced_by"], new["scopes"]) == (rotated["key_id"], ["read", "write"])
+        assert old["expires"] == new["created"] + 1_800_000
+        dated = recollect_json(home, "keys", "create", "--expires", "2099-01-01")
+        assert dated["expires"] == 4_070_908_800_000
+        for wrong in (["--expires", "soon"], ["--expires", "2001-01-01"], ["--scopes", "fly"]):
+            assert recollect(home, "keys", "create", *wrong).returncode in (1, 2)
+
+    def test_revoking_the_last_key_says_that_the_server_stays_closed_until_it_is_opened(
+        self, tmp_path: Path
+    ) -> None:
+        home = tmp_path / "home"
+        with Server(home) as server:
+            first, last = [recollect_json(home, "keys", "create")["key_id"] for _ in range(2)]
+            assert "keys open" not in recollect(home, "keys", "revoke", first).stdout
+            assert "'recollect keys open'" in recollect(home, "keys", "revoke", last).stdout
+            assert server.client.get("/api/v1/threads").status_code == 401
+            assert recollect(home, "keys", "open").returncode == 0
+            assert server.client.get("/api/v1/threads").status_code == 200
+
     def test_a_secret_is_nowhere_under_the_home(self, tmp_path: Path) -> None:
         home = tmp_path / "home"
         with Server(home) as server:

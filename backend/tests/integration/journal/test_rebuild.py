@@ -219,10 +219,13 @@ class TestOverAJournal:
     def test_a_rebuild_over_a_healthy_journal_keeps_its_keys_and_changes_no_transcript(
         self, home: Path
     ) -> None:
-        made = recollect_json(home, "keys", "create")
+        made = recollect_json(home, "keys", "create", "--scopes", "read", "--expires", "90d")
+        recollect(home, "keys", "revoke", made["key_id"])
+        kept = recollect_json(home, "keys", "list")
         before = {path: path.read_bytes() for path in home.glob("vault/**/*.md")}
         recollect_json(home, "rebuild")
-        assert [key["key_id"] for key in recollect_json(home, "keys", "list")["keys"]] == [made["key_id"]]
+        assert recollect_json(home, "keys", "list") == kept
+        assert (kept["closed"], kept["keys"][0]["scopes"]) == (True, ["read"])
         assert {path: path.read_bytes() for path in home.glob("vault/**/*.md")} == before
 
     @pytest.mark.parametrize("place", ["header", "middle"])

@@ -1,5 +1,6 @@
 """Keys: which one is in force, and how far it leads."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from recollect.domain.access import ApiKey, Caller, secret_hash
 from recollect.errors import NotFound
 from recollect.infra.journal.people import SqlKeyStore
-from recollect.service.people import create_key, identify, list_keys, revoke_key
+from recollect.service.access.keys import create_key, ending_with_key, identify, list_keys, revoke_key
+from recollect.service.coordination import now_ms
 from tests.contract.journals import Journal
 from tests.fakes import START, FakeClock
 
@@ -46,6 +48,23 @@ async def test_keys_are_listed_oldest_first_with_the_time_at_which_they_were_fir
 
 
 async def test_the_local_operator_acts_in_the_space_it_names_and_a_key_in_its_own(keys: SqlKeyStore) -> None:
-    _, secret = await new_key(keys, FakeClock())
-    named = {name: identify(keys, name, TOKEN, on_loopback=True, space="red") for name in (TOKEN, secret)}
-    assert named == {TOKEN: Caller("red", local_operator=True), secret: Caller("work")}
+    key, secret = await new_key(keys, FakeClock())
+    named = {
+        name: identify(keys, name, TOKEN, on_loopback=True, now=START, space="red")
+        for name in (TOKEN, secret)
+    }
+    assert named == {
+        TOKEN: Caller("red", local_operator=True),
+        secret: Caller("work", key_id=key.key_id),
+    }
+
+
+async def test_what_runs_with_a_key_ends_when_the_key_expires(keys: SqlKeyStore) -> None:
+    expires = now_ms() + 50
+    key = ApiKey("k_1", "work", None, None, now_ms(), expires=expires)
+    await keys.add(key, "hash")
+    ended = asyncio.Event()
+    with ending_with_key(keys, now_ms, key.key_id, ended.set):
+        async with asyncio.timeout(1):
+            await ended.wait()
+    assert now_ms() >= expires

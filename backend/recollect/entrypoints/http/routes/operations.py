@@ -17,10 +17,10 @@ from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.errors import body_of, documented
-from recollect.entrypoints.http.requests import Id, KeyBody, VerifyBody
+from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, VerifyBody
 from recollect.errors import RecollectError, Refused
 from recollect.infra.backends.configured import AnyBackend
-from recollect.service import people as keys
+from recollect.service.access import keys
 from recollect.service.coordination import Progress
 from recollect.service.operations import backup, check_health, list_jobs, look_at_backends, retry_job
 from recollect.service.recall.verify import index_problem, meaning_problem
@@ -89,6 +89,7 @@ async def health(home: Home) -> JSONResponse:
         lambda: (
             home.index.last_problem and f"the index cannot be compacted and grows: {home.index.last_problem}"
         ),
+        home.audit.problem,
         *(backend.problem for backend in home.talking.backends.all()),
     )
     status = "unavailable" if not checked.ready else "degraded" if checked.degraded else "ok"
@@ -117,7 +118,7 @@ def _backend(backend: AnyBackend) -> answers.BackendHealth:
     "/metrics", response_class=Response, responses={**documented(), 200: {"content": {"text/plain": {}}}}
 )
 async def metrics(home: Home, caller: Calling) -> Response:
-    """Figures of the whole server, in Prometheus' form; not for a key that belongs to one user."""
+    """Figures of the whole server, in Prometheus' form. For the operator: a key of the whole space, with `admin`."""
     if caller.user_id is not None:
         raise Refused("metrics are about everybody: use a key that belongs to no single user")
     counts = await home.jobs.counts()
@@ -170,22 +171,44 @@ LINES: dict[int | str, dict[str, Any]] = {
 
 
 @operator_router.post("/keys", status_code=201, responses=documented())
-async def create_key(home: Home, caller: Calling, body: KeyBody) -> answers.NewKeyAnswer:
+async def create_key(home: Home, caller: Calling, body: KeyBody, request: Request) -> answers.NewKeyAnswer:
     """Make a key. Its secret is in this answer and nowhere else."""
     key, secret = await keys.create_key(home.keys, home.clock, caller, **dict(body))
-    return answers.NewKeyAnswer(**answers.KeyAnswer.of(key).model_dump(), secret=secret)
+    note(request, key=key.key_id, space=key.space, user=key.user_id)
+    return answers.NewKeyAnswer.made(key, secret)
+
+
+@operator_router.post("/keys/open", responses=documented(409))
+async def open_server(home: Home, caller: Calling) -> answers.KeysAnswer:
+    """Let requests without a key in again, on loopback. 409: a key is in force."""
+    await keys.open_server(home.keys, home.clock, caller)
+    return await list_keys(home, caller)
+
+
+@operator_router.post("/keys/{key_id}/rotate", status_code=201, responses=documented(404, 409))
+async def rotate_key(
+    home: Home, caller: Calling, key_id: PathId, body: RotateBody, request: Request
+) -> answers.NewKeyAnswer:
+    """Make a new secret for the same space, user and scopes. The old key ends after the overlap. 409: it has ended."""
+    key, secret = await keys.rotate_key(home.keys, home.clock, caller, key_id, body.overlap_seconds * 1000)
+    note(request, new_key=key.key_id, space=key.space, user=key.user_id)
+    return answers.NewKeyAnswer.made(key, secret)
 
 
 @operator_router.get("/keys", responses=documented())
 async def list_keys(home: Home, caller: Calling) -> answers.KeysAnswer:
-    return answers.KeysAnswer(
-        keys=[answers.KeyAnswer.of(key) for key in await keys.list_keys(home.keys, caller)]
-    )
+    found = [answers.KeyAnswer.of(key) for key in await keys.list_keys(home.keys, caller)]
+    return answers.KeysAnswer(keys=found, closed=home.keys.closed_at is not None)
 
 
 @operator_router.delete("/keys/{key_id}", responses=documented(404))
-async def revoke_key(home: Home, caller: Calling, key_id: PathId) -> answers.KeyAnswer:
-    return answers.KeyAnswer.of(await keys.revoke_key(home.keys, home.clock, caller, key_id))
+async def revoke_key(
+    home: Home, caller: Calling, key_id: PathId, request: Request
+) -> answers.RevokedKeyAnswer:
+    """Revoke a key, at once and for good. After the last one the server stays closed, on loopback too."""
+    key, left = await keys.revoke_key(home.keys, home.clock, caller, key_id)
+    note(request, space=key.space, user=key.user_id)
+    return answers.RevokedKeyAnswer(**answers.KeyAnswer.of(key).model_dump(), keys_left=left)
 
 
 @operator_router.post("/verify", response_class=StreamingResponse, responses={**documented(), **LINES})

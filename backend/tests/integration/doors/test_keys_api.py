@@ -1,0 +1,320 @@
+"""Keys over HTTP: a server that stays closed, expiry, scopes, last use, rotation, streams, and the audit log."""
+
+import asyncio
+import json
+import logging
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from recollect.app import App, open_app
+from recollect.domain.access import Caller
+from recollect.entrypoints.http.server import private_socket
+from recollect.service.access.audit import AuditLog
+from recollect.settings import Settings
+from tests.fakes import START, FakeClock
+from tests.http_client import ADDRESS, Home, Json, bearer, client_of, opened, thread_path
+from tests.processes import StandInModel
+from tests.talking import talking
+
+HOUR = 3_600_000
+
+
+async def status(home: Home, key: Json | None, path: str = "/api/v1/threads", method: str = "GET") -> int:
+    headers = {} if key is None else bearer(key["secret"])
+    return (await home.client.request(method, path, headers=headers)).status_code
+
+
+@asynccontextmanager
+async def clocked(home: Path, clock: FakeClock) -> AsyncIterator[Home]:
+    """A home in this process, with a clock that the test moves."""
+    settings = Settings(home=home, embedding={"kind": "none"}, llm={"discover": False})
+    async with open_app(settings, clock=clock) as app, client_of(app) as client:
+        yield Home(app, client)
+
+
+class TestAClosedServer:
+    async def test_after_the_last_key_is_revoked_nobody_comes_in_without_one_even_after_a_restart(
+        self, tmp_path: Path
+    ) -> None:
+        async with opened(tmp_path / "home", allowed_hosts=["memory.example"]) as home:
+            await home.add("t1", "private", user_id="ann")
+            key = await home.new_key()
+            revoked = (await home.operate("DELETE", f"keys/{key['key_id']}")).json()
+            assert revoked["keys_left"] == 0
+            assert await status(home, None) == 401
+            assert await status(home, None, "/api/v1/users/ann", "DELETE") == 401
+        async with opened(tmp_path / "home") as home:
+            assert await status(home, None, "/api/v1/threads/t1/turns") == 401
+
+    async def test_the_operator_opens_it_and_the_next_key_closes_it_again(self, home: Home) -> None:
+        key = await home.new_key()
+        await home.operate("DELETE", f"keys/{key['key_id']}")
+        opened = await home.operate("POST", "keys/open")
+        assert (opened.status_code, opened.json()["closed"]) == (200, False)
+        assert await status(home, None) == 200
+        await home.new_key()
+        assert await status(home, None) == 401
+
+    async def test_it_is_not_opened_while_a_key_is_in_force_nor_by_a_key(self, home: Home) -> None:
+        key = await home.new_key()
+        refused = await home.operate("POST", "keys/open")
+        assert (refused.status_code, key["key_id"] in refused.text) == (409, True)
+        assert await status(home, key, "/api/v1/keys/open", "POST") == 403
+
+
+class TestExpiry:
+    async def test_an_expired_key_is_refused_as_an_unknown_one_and_only_the_log_knows_better(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        clock = FakeClock()
+        async with clocked(tmp_path / "home", clock) as home:
+            key = await home.new_key(user_id="ann", expires=START + HOUR)
+            assert await status(home, key) == 200
+            clock.advance(HOUR)
+            with caplog.at_level(logging.WARNING, "recollect.access"):
+                expired, unknown = [
+                    await home.client.get("/api/v1/threads", headers=bearer(secret))
+                    for secret in (key["secret"], "rk_unknown")
+                ]
+        assert (expired.status_code, expired.json()) == (401, unknown.json())
+        assert [record.message for record in caplog.records] == [
+            f"a request used the key {key['key_id']}, which has expired"
+        ]
+
+    async def test_a_key_that_would_have_expired_already_is_not_made(self, home: Home) -> None:
+        refused = await home.operate("POST", "keys", expires=START)
+        assert (refused.status_code, refused.json()["error"]["field"]) == (422, "expires")
+
+
+class TestScopes:
+    @pytest.mark.parametrize(
+        ("scopes", "method", "path", "missing"),
+        [
+            (["write"], "GET", "/api/v1/threads", "read"),
+            (["write"], "POST", "/api/v1/memory/search", "read"),
+            (["read"], "POST", "/api/v1/memory/add", "write"),
+            (["read"], "PATCH", "/api/v1/users/ann/preferences", "write"),
+            (["read"], "POST", "/v1/chat/completions", "write"),
+            (["write"], "POST", "/v1/chat/completions", "read"),
+            (["write"], "POST", "/api/v1/threads/t%2F1/messages", "read"),
+            (["read", "write"], "DELETE", "/api/v1/threads/t1", "delete"),
+            (["read", "write", "delete"], "PUT", "/api/v1/presets/p", "admin"),
+            (["read", "write", "delete"], "DELETE", "/api/v1/presets/p%0A", "admin"),
+            (["read", "write", "delete"], "GET", "/api/v1/index", "admin"),
+        ],
+    )
+    async def test_a_key_without_a_scope_that_a_route_needs_is_refused_by_its_name(
+        self, home: Home, scopes: list[str], method: str, path: str, missing: str
+    ) -> None:
+        key = await home.new_key(scopes=scopes)
+        bodies: Json = {
+            "/v1/chat/completions": {"messages": [{"role": "user", "content": "x"}]},
+            "/api/v1/threads/t%2F1/messages": {"content": "x"},
+            "/api/v1/memory/search": {"user_id": "ann", "query": "x"},
+            "/api/v1/memory/add": {"session_id": "t", "messages": []},
+        }
+        answer = await home.client.request(
+            method, path, json=bodies.get(path, {}), headers=bearer(key["secret"])
+        )
+        assert answer.status_code == 403
+        assert answer.json()["error"]["message"] == f"this key lacks the scope {missing}"
+
+    async def test_a_users_key_has_all_but_admin_and_a_spaces_key_all(self, home: Home) -> None:
+        made = [await home.new_key(user_id="ann"), await home.new_key()]
+        assert [key["scopes"] for key in made] == [
+            ["read", "write", "delete"],
+            ["read", "write", "delete", "admin"],
+        ]
+
+    async def test_metrics_are_the_operators(self, home: Home) -> None:
+        assert await status(home, None, "/metrics") == 200
+        users, limited, spaces = [
+            await home.new_key(**body)
+            for body in ({"user_id": "ann", "scopes": ["read", "admin"]}, {"scopes": ["read"]}, {})
+        ]
+        local = {"secret": home.app.lock.token}
+        found = [await status(home, key, "/metrics") for key in (None, users, limited, spaces, local)]
+        assert found == [401, 403, 403, 200, 200]
+
+
+class TestLastUse:
+    async def test_it_is_listed_at_once_kept_over_a_restart_and_no_request_writes_it(
+        self, tmp_path: Path
+    ) -> None:
+        clock = FakeClock()
+        async with clocked(tmp_path / "home", clock) as home:
+            key = await home.new_key()
+            before = home.app.database.operations
+            for _ in range(20):
+                clock.advance(1)
+                await status(home, key)
+            assert home.app.database.operations == before
+            assert await self.last_used(home) == START + 20
+            await home.app.keys.write_uses()
+            await home.app.keys.write_uses()
+            assert home.app.database.operations == before + 1
+            clock.advance(1)
+            await status(home, key)
+        async with clocked(tmp_path / "home", clock) as home:
+            assert await self.last_used(home) == START + 21
+
+    async def last_used(self, home: Home) -> int | None:
+        (key,) = (await home.operate("GET", "keys")).json()["keys"]
+        found: int | None = key["last_used"]
+        return found
+
+
+class TestRotation:
+    async def test_the_new_key_has_the_same_powers_and_the_old_one_ends_after_the_overlap(
+        self, tmp_path: Path
+    ) -> None:
+        clock = FakeClock()
+        async with clocked(tmp_path / "home", clock) as home:
+            old = await home.new_key(user_id="ann", scopes=["read"], expires=START + 90 * HOUR, name="phone")
+            clock.advance(HOUR)
+            new = (await home.operate("POST", f"keys/{old['key_id']}/rotate", overlap_seconds=3600)).json()
+            kept = ("space", "user_id", "scopes", "name")
+            assert [new[name] for name in kept] == [old[name] for name in kept]
+            assert new["expires"] == START + 91 * HOUR
+            assert [await status(home, key) for key in (old, new)] == [200, 200]
+            assert (await home.operate("POST", f"keys/{old['key_id']}/rotate")).status_code == 422
+            again = await home.operate("POST", f"keys/{old['key_id']}/rotate", overlap_seconds=0)
+            assert (again.status_code, new["key_id"] in again.text) == (409, True)
+            clock.advance(HOUR)
+            assert [await status(home, key) for key in (old, new)] == [401, 200]
+
+
+@asynccontextmanager
+async def over_a_socket(app: App, secret: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client whose answers come piece by piece."""
+    async with private_socket(app) as path:
+        transport = httpx2.AsyncHTTPTransport(uds=path)
+        async with httpx2.AsyncClient(
+            transport=transport, base_url=ADDRESS, headers=bearer(secret), timeout=60
+        ) as client:
+            yield client
+
+
+class TestStreams:
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            (thread_path("t", "messages"), {"content": "one two three four", "stream": True}),
+            (
+                "/v1/chat/completions",
+                {"messages": [{"role": "user", "content": "one two three four"}], "stream": True},
+            ),
+        ],
+    )
+    async def test_a_stream_ends_with_its_key(
+        self, tmp_path: Path, model: StandInModel, path: str, body: Json
+    ) -> None:
+        model.control("stall")
+        async with talking(tmp_path / "home", model) as talk:
+            home = Home(talk.app, talk.client)
+            key = await home.new_key(user_id="ann")
+            async with (
+                over_a_socket(home.app, key["secret"]) as client,
+                client.stream("POST", path, json=body) as response,
+            ):
+                lines = response.aiter_lines()
+                await anext(lines)
+                await home.operate("DELETE", f"keys/{key['key_id']}")
+                async with asyncio.timeout(1):
+                    rest = [line async for line in lines]
+        error = json.loads([line for line in rest if line][-1].removeprefix("data: "))["error"]
+        assert error["code"] in ("key_required", "invalid_api_key")
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"), [("DELETE", "", {}), ("POST", "/rotate", {"overlap_seconds": 0})]
+    )
+    async def test_a_client_that_waits_for_the_whole_answer_is_told_so_too(
+        self, tmp_path: Path, model: StandInModel, method: str, path: str, body: Json
+    ) -> None:
+        model.control("stall")
+        async with talking(tmp_path / "home", model) as talk:
+            home = Home(talk.app, talk.client)
+            key = await home.new_key(user_id="ann")
+            async with over_a_socket(home.app, key["secret"]) as client:
+                asked = asyncio.create_task(client.post(thread_path("t", "messages"), json={"content": "x"}))
+                await asyncio.to_thread(model.calls, in_flight=1)
+                await home.operate(method, f"keys/{key['key_id']}{path}", **body)
+                async with asyncio.timeout(1):
+                    assert (await asked).status_code == 401
+
+
+def audit_of(home: Home) -> list[Json]:
+    path = home.app.settings.home / "audit.log"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def told(line: Json, *names: str) -> list[Any]:
+    return [line.get(name) for name in ("who", "what", *names, "status")]
+
+
+class TestAudit:
+    async def test_it_tells_who_read_and_deleted_what_of_whom_and_no_text(self, home: Home) -> None:
+        await home.add("t1", "a private word", user_id="ann")
+        spaces, anns = await home.new_key(), await home.new_key(user_id="ann")
+        one, two = spaces["key_id"], anns["key_id"]
+        search = {"user_id": "ann", "query": "a private word"}
+        for key, method, path, body in (
+            (spaces, "GET", "/api/v1/threads/t1/turns", None),
+            (spaces, "POST", "/api/v1/memory/search", search),
+            (spaces, "POST", "/v1/chat/completions", {}),
+            (anns, "GET", "/api/v1/threads/t1/turns", None),
+            (anns, "DELETE", "/api/v1/memory/entries/fa-none", None),
+            (spaces, "DELETE", "/api/v1/threads/t1", None),
+        ):
+            await home.client.request(method, path, json=body, headers=bearer(key["secret"]))
+        lines = [line for line in audit_of(home) if line["what"] in ("read", "deleted")]
+        assert [told(line, "user", "thread", "entry") for line in lines] == [
+            [one, "read", "ann", "t1", None, 200],
+            [one, "read", "ann", None, None, 200],
+            [two, "deleted", "ann", None, "fa-none", 404],
+            [one, "deleted", "ann", "t1", None, 200],
+        ]
+        assert lines[0]["route"] == "/api/v1/threads/{thread_id}/turns"
+        assert "private word" not in (home.app.settings.home / "audit.log").read_text()
+
+    async def test_it_tells_what_the_operator_did_with_keys_and_backups(self, home: Home) -> None:
+        old = await home.new_key(user_id="ann")
+        new = (await home.operate("POST", f"keys/{old['key_id']}/rotate", overlap_seconds=0)).json()
+        await home.operate("DELETE", f"keys/{new['key_id']}")
+        await home.operate("POST", "keys/open")
+        await home.operate("POST", "backup")
+        assert [told(line, "key", "new_key", "user") for line in audit_of(home)] == [
+            ["local operator", "made a key", old["key_id"], None, "ann", 201],
+            ["local operator", "rotated a key", old["key_id"], new["key_id"], "ann", 201],
+            ["local operator", "revoked a key", new["key_id"], None, "ann", 200],
+            ["local operator", "opened the server", None, None, None, 200],
+            ["local operator", "backed up", None, None, None, 200],
+        ]
+
+    async def test_without_keys_reading_is_not_recorded_and_deleting_is(self, home: Home) -> None:
+        await home.add("t1", "x", user_id="ann")
+        for method in ("GET", "DELETE"):
+            assert await status(home, None, "/api/v1/threads/t1", method) == 200
+        assert [told(line, "user") for line in audit_of(home)] == [["no key", "deleted", "ann", 200]]
+
+    async def test_its_files_are_bounded(self, tmp_path: Path) -> None:
+        log = AuditLog(tmp_path, FakeClock(), max_bytes=1000)
+        for number in range(100):
+            await log.write(Caller(), "deleted", number=number)
+        sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+        assert sorted(sizes) == ["audit.log", *(f"audit.log.{number}" for number in range(1, 5))]
+        assert max(sizes.values()) <= 1000
+        lines = (tmp_path / "audit.log.1").read_text() + (tmp_path / "audit.log").read_text()
+        assert json.loads(lines.splitlines()[-1])["number"] == 99
+
+    async def test_health_says_that_it_cannot_be_written(self, home: Home) -> None:
+        (home.app.settings.home / "audit.log").mkdir()
+        await home.new_key()
+        assert "the audit log cannot be written" in (await home.client.get("/health")).text
