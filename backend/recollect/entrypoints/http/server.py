@@ -8,11 +8,14 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -23,6 +26,8 @@ from recollect import __version__
 from recollect.app import App
 from recollect.entrypoints.http import errors
 from recollect.entrypoints.http.access import audited
+from recollect.entrypoints.http.connection import Connection, Connections
+from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.guard import Guard, is_loopback
 from recollect.entrypoints.http.routes import (
@@ -37,13 +42,14 @@ from recollect.entrypoints.http.routes import (
     web,
 )
 from recollect.errors import HomeUnusable, RecollectError
-from recollect.settings import unknown_variables
+from recollect.settings import TOML_NAME, Settings, unknown_variables
 
 _log = logging.getLogger("recollect.http")
 STOP_SECONDS = 10
 """How long requests under way have when the server is told to stop."""
 ANSWER_SECONDS = 8.0
 """How long answers under way have; then they end, are stored as far as they got, and their clients are told."""
+_refused = errors.for_either_door(errors.render_known)
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound by itself
 
 
@@ -77,7 +83,16 @@ def create_server(app: App) -> Guard:
 
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
         scope["recollect.app"], scope["recollect.on_loopback"] = app, local
-        await routed(scope, receive, audited(scope, send) if scope["type"] == "http" else send)
+        if scope["type"] == "http":
+            request = Request(scope)
+            try:
+                admit_body(request)
+            except RecollectError as error:
+                refused = await _refused(request, error)
+                await refused(scope, receive, send)
+                return
+            send = audited(scope, send)
+        await routed(scope, receive, send)
 
     inner: ASGIApp = at_home
     if settings.allowed_origins:
@@ -112,11 +127,30 @@ class _Door(uvicorn.Server):
         yield
 
 
+def door_config(app: App) -> uvicorn.Config:
+    """How a home is served over the network: within its limits."""
+    limits = app.settings.limits
+    return uvicorn.Config(
+        create_server(app),
+        http=cast(Any, partial(Connection, shared=Connections(limits, app.metrics))),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+
+
 async def serve(app: App) -> None:
     """Serve until told to stop. Requests under way are answered, running jobs end, the rest waits."""
     settings = app.settings
     for name in unknown_variables():
         _log.warning("the variable %s is no setting of Recollect's; see docs/settings.md", name)
+    if (file := _exposed_file(settings)) is not None:
+        _log.warning("%s holds a key, and its mode lets everybody read it: chmod 600 %s", file, file)
     async with app:
         if not is_loopback(settings.host) and not app.keys.all_in_force(app.clock()):
             raise HomeUnusable(
@@ -128,18 +162,7 @@ async def serve(app: App) -> None:
         listener = _bind(settings.host, settings.port)
         address = _address(settings.host, listener.getsockname()[1])
         app.lock.announce(address)
-        server = _Door(
-            uvicorn.Config(
-                create_server(app),
-                http="httptools",
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=STOP_SECONDS,
-            )
-        )
+        server = _Door(door_config(app))
         sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
         sys.stdout.flush()
         loop = asyncio.get_running_loop()
@@ -179,6 +202,23 @@ async def private_socket(app: App) -> AsyncIterator[str]:
         finally:
             server.close()
             await asyncio.gather(*state.tasks, return_exceptions=True)
+
+
+def _exposed_file(settings: Settings) -> Path | None:
+    """The settings file, if others may read it and a secret is in it."""
+    file = settings.home / TOML_NAME
+    if not file.is_file() or not file.stat().st_mode & 0o004:
+        return None
+    text = file.read_text(encoding="utf-8")
+    return file if any(secret in text for secret in _secrets(settings.model_dump())) else None
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    if isinstance(value, SecretStr) and value:
+        yield value.get_secret_value()
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _secrets(item)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -1,10 +1,13 @@
 """Who gets in: hosts, origins and keys."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recollect.entrypoints.http.routes.web import CONTENT_SECURITY_POLICY
+from recollect.entrypoints.http.server import create_api, create_server
 from tests.http_client import Home, Json, add_one, bearer, client_of, opened
 from tests.processes import Server, recollect, recollect_json
 
@@ -173,6 +176,70 @@ class TestKeys:
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "refused")
 
 
+async def answer_without_reading(home: Home, method: str, path: str, **headers: str) -> tuple[int, str]:
+    """Status and error code of a request whose body is on its way; whoever wants to read it fails."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(told: Any) -> None:
+        sent.append(told)
+
+    given = {"host": "127.0.0.1", "transfer-encoding": "chunked", **headers}
+    scope = {
+        "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
+        "query_string": b"", "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+    await create_server(home.app)(scope, receive, send)
+    error = json.loads(sent[1]["body"])["error"]
+    return sent[0]["status"], error["code"]
+
+
+class TestBodies:
+    """What is checked before the first byte of a body is read, on every route that takes one."""
+
+    ROUTES = sorted(
+        (method.upper(), path.replace("{", "").replace("}", ""))
+        for path, item in create_api().openapi()["paths"].items()
+        for method, operation in item.items()
+        if "requestBody" in operation
+    )
+
+    @pytest.mark.parametrize(("method", "path"), ROUTES)
+    async def test_no_body_is_read_without_a_key(self, home: Home, method: str, path: str) -> None:
+        await home.make_key()
+        status, code = await answer_without_reading(
+            home, method, path, **{"content-type": "application/json"}
+        )
+        assert (status, code) == (401, "invalid_api_key" if path.startswith("/v1") else "key_required")
+
+    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+    async def test_no_body_is_read_that_is_no_json(self, home: Home, kind: str) -> None:
+        for method, path in self.ROUTES:
+            answer = await answer_without_reading(home, method, path, **{"content-type": kind})
+            assert answer == (415, "unsupported_media_type"), path
+
+    async def test_a_character_set_does_no_harm(self, home: Home) -> None:
+        headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+        answer = await home.client.post("/api/v1/threads", content=b"{}", headers=headers)
+        assert answer.status_code == 201
+
+
+class TestHeaders:
+    @pytest.mark.parametrize("path", ["/api/v1/threads", "/health", "/api/v1/threads/none", "/openapi.json"])
+    async def test_answers_are_not_sniffed_kept_or_framed(self, home: Home, path: str) -> None:
+        headers = (await home.client.get(path)).headers
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+
+    async def test_the_web_page_keeps_its_own_policy(self, home: Home) -> None:
+        headers = (await home.client.get("/")).headers
+        assert headers.get_list("Content-Security-Policy") == [CONTENT_SECURITY_POLICY]
+        assert headers.get_list("Cache-Control") == ["no-cache"]
+
+
 class TestKeysFromTheCommandLine:
     def test_a_key_is_made_listed_and_revoked(self, tmp_path: Path) -> None:
         made = recollect_json(tmp_path / "home", "keys", "create", "--user", "ann", "--name", "laptop")
@@ -232,6 +299,20 @@ class TestKeysFromTheCommandLine:
     def test_the_lock_file_with_the_operators_token_is_its_owners_alone(self, tmp_path: Path) -> None:
         with Server(tmp_path / "home"):
             assert (tmp_path / "home" / "recollect.lock").stat().st_mode & 0o077 == 0
+
+    @pytest.mark.parametrize(
+        ("mode", "secret", "warned"), [(0o644, "k-1", True), (0o600, "k-1", False), (0o644, "", False)]
+    )
+    def test_a_settings_file_with_a_key_that_everybody_can_read_is_warned_about(
+        self, tmp_path: Path, mode: int, secret: str, warned: bool
+    ) -> None:
+        file = tmp_path / "home" / "recollect.toml"
+        file.parent.mkdir()
+        file.write_text(f'[llm]\nbase_url = "http://127.0.0.1:9"\napi_key = "{secret}"\n')
+        file.chmod(mode)
+        with Server(tmp_path / "home") as server:
+            server.stop()
+            assert (f"chmod 600 {file}" in server.errors()) is warned
 
     def test_the_server_does_not_open_to_the_world_without_a_key(self, tmp_path: Path) -> None:
         refused = recollect(tmp_path / "home", "serve", "--host", "0.0.0.0", "--port", "0")
