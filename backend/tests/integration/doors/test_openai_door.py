@@ -291,10 +291,9 @@ def test_a_key_says_whose_thread_it_is(engine: StandInEngine, tmp_path: Path) ->
                 thread_path(answered.thread), headers={"Authorization": f"Bearer {key}"}
             )
             assert found.json()["user_id"] == "ann"
-            with pytest.raises(openai.NotFoundError):
-                ask(client, [user_says("hello")], headers={"X-Recollect-User": "bob"})
-            with pytest.raises(openai.NotFoundError):
-                ask(client, [user_says("hello")], metadata={"user_id": "bob"})
+            for explicit in ({"headers": {"X-Recollect-User": "bob"}}, {"extra_body": {"user_id": "bob"}}):
+                with pytest.raises(openai.PermissionDeniedError):
+                    ask(client, [user_says("hello")], **explicit)
         with (
             openai_client(server.address, key="rk_wrong") as client,
             pytest.raises(openai.AuthenticationError) as caught,
