@@ -304,7 +304,7 @@ def test_a_key_says_whose_thread_it_is(engine: StandInEngine, tmp_path: Path) ->
 
 def test_without_key_and_name_it_is_the_default_user(server: Server, engine: StandInEngine) -> None:
     with openai_client(server.address) as client:
-        answered = ask(client, [user_says("hello from nobody")], user="not-a-user-here")
+        answered = ask(client, [user_says("hello from nobody")])
     assert server.client.get(thread_path(answered.thread)).json()["user_id"] == "me"
 
 
