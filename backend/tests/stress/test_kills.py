@@ -141,10 +141,9 @@ def test_a_message_whose_answer_broke_off_in_a_kill_is_stored_once_when_it_is_se
 
     def ask(user: str, count: int) -> AbstractContextManager[httpx2.Response]:
         said = [{"role": ("user", "assistant")[n % 2], "content": told[n - count]} for n in range(count)]
+        path, body = "/v1/chat/completions", Json({"user": user, "messages": said})
         if user.startswith("native"):
             path, body = thread_path(user, "messages"), {"user_id": user, "content": said[-1]["content"]}
-        else:
-            path, body = "/v1/chat/completions", {"user": user, "messages": said}
         return server.client.stream("POST", path, json={**body, "stream": True})
 
     def stored(user: str) -> list[Json]:
