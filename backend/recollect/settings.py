@@ -263,6 +263,7 @@ class Settings(BaseSettings):
     user_headers: Names = Field(["X-OpenWebUI-User-Id"], description="Headers that name a front end's user.")
     thread_headers: Names = Field(["X-OpenWebUI-Chat-Id"], description="Headers that name its conversation.")
     user_jwt_secret: SecretStr | None = Field(None, description="Secret that signs X-OpenWebUI-User-Jwt.")
+    mask_secrets: bool = Field(True, description="Mask secrets in memories and for remote model servers.")
     database_url: str | None = Field(
         None, description="Where the journal is: sqlite:///<path>; unset: journal.db in the home."
     )

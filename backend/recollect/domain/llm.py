@@ -37,6 +37,8 @@ class Sent:
     """The request body. Comes first, and again if it had to be sent in another form."""
 
     payload: JsonObject
+    secrets_masked: int = 0
+    """How many secrets were masked in it."""
 
 
 @dataclass(frozen=True, slots=True)
