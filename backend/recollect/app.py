@@ -115,7 +115,7 @@ class App(Assembly):
         model = self.talking.background
         model_calls = None if model is None else CachedModelCalls(model, self.model_answers, self.fail_points)
         prompts = PromptTexts(self.vault)
-        extractor = Extractor(model_calls, prompts, live_prefix)
+        extractor = Extractor(model_calls, prompts, live_prefix, self.settings.mask_secrets)
         remembering = Remembering(
             self.cell_texts,
             self.entry_store,

@@ -35,6 +35,7 @@ RESERVED_BACKENDS = ("default", "tasks")
 BackendKind = Literal[
     "llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"
 ]
+Names = Annotated[list[str], NoDecode]
 _ADDRESS = r"^https?://[^\s/]+"
 _ADDRESS_MEANING = "Address of the model server, such as http://127.0.0.1:8080/v1; /v1 is optional."
 
@@ -255,12 +256,12 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs API keys.")
     port: int = Field(8600, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
-    allowed_hosts: Annotated[list[str], NoDecode] = Field(
-        [], description="Further host names clients may use (the Host header), comma-separated."
-    )
-    allowed_origins: Annotated[list[str], NoDecode] = Field(
-        [], description="Further web origins that may call the server, comma-separated."
-    )
+    allowed_hosts: Names = Field([], description="Further host names clients may use, comma-separated.")
+    allowed_origins: Names = Field([], description="Further web origins that may call, comma-separated.")
+    user_headers: Names = Field(["X-OpenWebUI-User-Id"], description="Headers that name a front end's user.")
+    thread_headers: Names = Field(["X-OpenWebUI-Chat-Id"], description="Headers that name its conversation.")
+    user_jwt_secret: SecretStr | None = Field(None, description="Secret that signs X-OpenWebUI-User-Jwt.")
+    mask_secrets: bool = Field(True, description="Mask secrets in memories and for remote model servers.")
     database_url: str | None = Field(
         None, description="Where the journal is: sqlite:///<path>; unset: journal.db in the home."
     )
@@ -303,7 +304,7 @@ class Settings(BaseSettings):
             raise ValueError(f"{taken[0]!r} has settings of its own and cannot name a further backend")
         return value
 
-    @field_validator("allowed_hosts", "allowed_origins", mode="before")
+    @field_validator("allowed_hosts", "allowed_origins", "user_headers", "thread_headers", mode="before")
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
         if isinstance(value, str):

@@ -1,11 +1,16 @@
 """Who is asking: API keys and callers."""
 
+import base64
 import hashlib
+import hmac
+import json
 from dataclasses import dataclass
 
-from recollect.errors import NotFound
+from recollect.errors import KeyRequired, Refused
 
 DEFAULT_SPACE = "default"
+USER_HEADER = "X-Recollect-User"
+SIGNED_USER_HEADER = "X-OpenWebUI-User-Jwt"
 READ, WRITE, DELETE, ADMIN = SCOPES = ("read", "write", "delete", "admin")
 
 
@@ -45,12 +50,43 @@ class Caller:
     """The command line on this machine, which alone manages keys and backups."""
     key_id: str | None = None
     scopes: tuple[str, ...] = SCOPES
+    is_hint: bool = False
+    """A header named the user: an explicit `user_id` takes precedence."""
 
-    def acting_for(self, user_id: str | None) -> str | None:
-        """The user a request is about: the key's, or else the one it names. They must agree."""
-        if self.user_id is not None and user_id is not None and user_id != self.user_id:
-            raise NotFound("there is no such user for this key", field="user_id")
-        return self.user_id if user_id is None else user_id
+    def acting_for(self, user_id: str | None, *hints: str | None) -> str | None:
+        """The user a request is about; None: nobody was named, so it is the operator.
+
+        The key's user, or the signed one. Else the first that was named: `user_id`, the header's, one of `hints`.
+        Raises Refused where `user_id` is another than the key's or the signed one.
+        """
+        if self.user_id is None or (self.is_hint and user_id):
+            return next((name for name in (user_id, *hints) if name), None)
+        if user_id not in (None, self.user_id):
+            raise Refused("this key, or signed user, may not act for another user", field="user_id")
+        return self.user_id
+
+
+def signed_user(token: str, secret: str, now: int) -> str:
+    """The `sub` of an HS256 JSON Web Token. Raises KeyRequired unless it is signed with the secret and not expired."""
+    signed, _, signature = token.rpartition(".")
+    try:
+        head, claims = (json.loads(_decoded(part)) for part in signed.split("."))
+        given, algorithm = _decoded(signature), head["alg"]
+        user_id, expires = str(claims["sub"]), float(claims["exp"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise KeyRequired(
+            f"{SIGNED_USER_HEADER}: this is no signed token", field=SIGNED_USER_HEADER
+        ) from None
+    made = hmac.digest(secret.encode(), signed.encode(), "sha256")
+    if algorithm != "HS256" or not hmac.compare_digest(made, given):
+        raise KeyRequired(f"{SIGNED_USER_HEADER}: the signature is wrong", field=SIGNED_USER_HEADER)
+    if not expires * 1000 > now:
+        raise KeyRequired(f"{SIGNED_USER_HEADER}: it has expired", field=SIGNED_USER_HEADER)
+    return user_id
+
+
+def _decoded(part: str) -> bytes:
+    return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
 
 
 def secret_hash(secret: str) -> str:

@@ -27,11 +27,11 @@ class Sighting:
     known: int
     """How many of the messages, from the first on, are known up to here."""
     is_tip: bool
-    """Nothing was said in the thread after it."""
+    """Nothing was said in the thread after it, unless in answers that broke off."""
     answered: bool
     """An answer that was given here is among what leads to it."""
     silent: bool
-    """It is an answer that never came."""
+    """Of a tip: its answer never came, or broke off."""
 
 
 def owner_root(space: str, user_id: str) -> bytes:
@@ -97,7 +97,7 @@ def may_go_on(sighting: Sighting, messages: Sequence[NewTurn]) -> bool:
 
     Openings are alike by chance, and greetings and examples that a client puts first are the same in all of its
     conversations: only an answer that was given here tells conversations apart. Without one a thread is known by
-    its whole tip alone, and one that only asked is taken up again where its answer never came.
+    its whole tip alone, and one that only asked is taken up again where its answer never came or broke off.
     """
     if sighting.answered:
         return True

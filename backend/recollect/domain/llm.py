@@ -37,6 +37,8 @@ class Sent:
     """The request body. Comes first, and again if it had to be sent in another form."""
 
     payload: JsonObject
+    secrets_masked: int = 0
+    """How many secrets were masked in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +158,16 @@ _marks = re.compile(
 
 
 def json_quoted(text: str) -> str:
-    """The text as a JSON string, on one line, and readable as the same text.
+    """The text as a JSON string, on one line, without control tokens, and readable as the same text."""
+    return without_control_tokens(json.dumps(text, ensure_ascii=False))
 
-    What begins like a mark with which servers end messages (`<|im_end|>`, `</s>`, `[INST]`) is written as an escape:
-    a server that looks for such marks in the text of a message, too, finds none.
+
+def without_control_tokens(text: str) -> str:
+    """The text with the control tokens of chat templates (`<|im_end|>`, `</s>`, `[INST]`) written as JSON escapes.
+
+    A server that looks for such tokens in the text of a message, too, finds none.
     """
-    quoted = json.dumps(text, ensure_ascii=False)
-    return _marks.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return _marks.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 DATA_LINE = """\

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from recollect.domain.chat import ContextBlock, SentTurn
 from recollect.domain.entries.entry import CASES, ENTRY_KINDS, EPISODES, FACTS, FORESIGHT, PROFILE, SKILLS
-from recollect.domain.llm import json_quoted
+from recollect.domain.llm import json_quoted, without_control_tokens
 from recollect.domain.model import JsonObject, Turn
 from recollect.domain.recall.rows import NOTE
 
@@ -89,7 +89,7 @@ def _said(memory: Memory) -> str:
         return f"the note {_quoted(_one_line(memory.sender))} says"
     if memory.role == "assistant":
         return "the assistant said"
-    name = _one_line(memory.sender)
+    name = without_control_tokens(_one_line(memory.sender))
     return f"{name} said" if name not in ("", "user", "me") else "the user said"
 
 
@@ -320,7 +320,7 @@ def _messages_of(turn: Turn, answered: frozenset[str]) -> list[JsonObject]:
     if turn.role == "tool":
         if turn.tool_call_id not in answered:
             return []  # Its call is not in the prompt, and no server takes a result without one.
-        return [{"role": "tool", "tool_call_id": turn.tool_call_id, "content": turn.parts or turn.content}]
+        return [{"role": "tool", "tool_call_id": turn.tool_call_id, "content": _result(turn)}]
     if turn.role == "user":
         return [{"role": "user", "content": turn.parts or turn.content}]
     calls = _calls(turn)
@@ -332,6 +332,16 @@ def _messages_of(turn: Turn, answered: frozenset[str]) -> list[JsonObject]:
     missing = [str(call.get("id")) for call in calls if str(call.get("id")) not in answered]
     results = [{"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in missing]
     return [{**message, "tool_calls": calls}, *results]
+
+
+def _result(turn: Turn) -> str | list[JsonObject]:
+    """What a tool told, which may come from anywhere: without control tokens."""
+    if not turn.parts:
+        return without_control_tokens(turn.content)
+    return [
+        {**part, "text": without_control_tokens(part["text"])} if isinstance(part.get("text"), str) else part
+        for part in turn.parts
+    ]
 
 
 def _calls(turn: Turn) -> list[JsonObject]:

@@ -99,7 +99,7 @@ def _operators_only(caller: Caller) -> None:
 
 
 async def get_preferences(people: SqlPresetStore, caller: Caller, user_id: str) -> Preferences:
-    """Raises NotFound for another's."""
+    """Raises Refused for another's."""
     caller.acting_for(user_id)
     return await people.preferences(caller.space, user_id)
 
@@ -107,7 +107,7 @@ async def get_preferences(people: SqlPresetStore, caller: Caller, user_id: str) 
 async def change_preferences(
     people: SqlPresetStore, caller: Caller, user_id: str, changes: Mapping[str, Any]
 ) -> Preferences:
-    """Change what is named; None is the default again. Raises NotFound for another's."""
+    """Change what is named; None is the default again. Raises Refused for another's."""
     caller.acting_for(user_id)
     await require_preset(people, caller.space, changes.get("preset"))
     defaults = Preferences(caller.space, user_id)

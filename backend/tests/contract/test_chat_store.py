@@ -140,10 +140,14 @@ async def test_a_message_whose_answers_all_failed_is_said_once_however_often_it_
     assert turns[-1] == ("assistant", "at last", "complete")
 
 
-async def test_a_message_that_was_answered_in_part_is_said_again(journal: Chats) -> None:
-    await journal.answer(await journal.ask("one"), "", "failed")
-    await journal.answer(await journal.ask("one"), "half", "partial")
-    await journal.answer(await journal.ask("one"), "", "failed")
+async def test_a_message_whose_answers_broke_off_is_not_said_again(journal: Chats) -> None:
+    for _ in range(2):
+        await journal.answer(await journal.ask("one"), "", "failed")
+        await journal.answer(await journal.ask("one"), "half", "partial")
+    again = await journal.ask("one")
+    assert (again.turns, again.answer.parent_id) == ((), "t-1")
+    await journal.answer(again, "all of it")
+    await journal.answer(await journal.ask("one"), "said anew")
     assert [said for role, said, _ in await journal.turns() if role == "user"] == ["one", "one"]
 
 

@@ -6,15 +6,18 @@ Promise 1 after every restart: what was acknowledged is covered exactly once, in
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx2
 import pytest
 
 from recollect.failpoints import FAIL_POINTS
-from tests.http_client import QUICK, Json, add, contents, coverage, drained, message, thread_path
-from tests.processes import Server, recollect, recollect_json
+from tests.chatting import with_backend
+from tests.http_client import QUICK, Json, add, contents, coverage, drained, message, thread_path, turns
+from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 from tests.stress.utils import SIGKILLED, covered, used_until_killed, verified
 
 BATCH = 3
@@ -125,6 +128,48 @@ def test_kills_at_this_step_lose_and_double_nothing(home_for_points: Path, point
         writer.finds_all(server.client)
         covered(server.client)
         assert [name for name in forgotten if exists(server.client, name)] == []
+
+
+def test_a_message_whose_answer_broke_off_in_a_kill_is_stored_once_when_it_is_sent_again(
+    tmp_path: Path, model: StandInModel
+) -> None:
+    """Without any key, and at OpenAI's door without a thread's id: all that such a client can do is ask again."""
+    home, settings = tmp_path / "home", with_backend(model.base_url)
+    told = ("hello", "I see: nothing", "count")
+    doors = {"native": 1, "native, later": 3, "openai": 1, "openai, later": 3}
+    """Each is a user, whose conversation has so many messages when the server is killed."""
+
+    def ask(user: str, count: int) -> AbstractContextManager[httpx2.Response]:
+        said = [{"role": ("user", "assistant")[n % 2], "content": told[n - count]} for n in range(count)]
+        path, body = "/v1/chat/completions", Json({"user": user, "messages": said})
+        if user.startswith("native"):
+            path, body = thread_path(user, "messages"), {"user_id": user, "content": said[-1]["content"]}
+        return server.client.stream("POST", path, json={**body, "stream": True})
+
+    def stored(user: str) -> list[Json]:
+        (thread,) = server.client.get("/api/v1/threads", params={"user_id": user}).json()["threads"]
+        return turns(server.client, thread["thread_id"])
+
+    with Server(home, settings) as server, ExitStack() as streams:
+        for user in ("native, later", "openai, later"):
+            body = {"user": user, "messages": [{"role": "user", "content": told[0]}]}
+            named = {"X-Recollect-Thread": quote(user)} if user.startswith("native") else {}
+            server.client.post("/v1/chat/completions", json=body, headers=named).raise_for_status()
+        model.control("stall", answer="one two three four five six seven eight nine ten", only="chat")
+        for user, count in doors.items():
+            streams.enter_context(ask(user, count))
+        wait_until(lambda: all(stored(user)[-1]["content"] for user in doors), "what streamed is saved")
+        server.kill()
+    model.control()
+    with Server(home, settings) as server:
+        for user, count in doors.items():
+            with ask(user, count) as answer:
+                answer.raise_for_status().read()
+            found = stored(user)
+            assert [turn["content"] for turn in found[:count]] == list(told[-count:]), user
+            assert [turn["status"] for turn in found[count:]] == ["partial", "complete"], user
+            assert found[-1]["parent_id"] == found[count - 1]["turn_id"], user
+        covered(server.client)
 
 
 def forget_one(client: httpx2.Client, thread: str, forgotten: list[str]) -> None:

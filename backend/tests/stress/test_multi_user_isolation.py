@@ -32,7 +32,7 @@ from tests.stress.utils import (
 )
 
 ENTRIES = "/api/v1/memory/entries"
-NOT_FOUND = 404
+REFUSED, NOT_FOUND = 403, 404
 TOLD = ("I live in {0}.", "I have a dog called {1}.", "I like the parks of {0}.", "My name is {1}.")
 AGENT = "helper"
 """Works for everybody."""
@@ -342,7 +342,8 @@ async def intrude(person: Person, other: Person, chance: random.Random) -> None:
     if other.user == person.user and "params" in fields:
         return  # The same name in another space: it is one's own.
     answer = await person.api.call(method, path, **fields)
-    assert answer.status_code == NOT_FOUND, (method, path, answer.text)
+    expected = REFUSED if "params" in fields else NOT_FOUND
+    assert answer.status_code == expected, (method, path, answer.text)
     person.hears(answer.text)
 
 

@@ -19,6 +19,7 @@ from recollect.domain.extraction.answer_json import find_object
 from recollect.domain.extraction.draft import CUT_OFF, CellText, Draft, Extraction, Refused
 from recollect.domain.extraction.ground import flaw
 from recollect.domain.extraction.prompts import PROMPT_TURNS, check_template, date_of, filled_in, one_line
+from recollect.domain.llm import json_quoted, without_control_tokens
 from recollect.domain.model import JsonObject, Turn
 
 OUTCOMES = ("worked", "failed", "unclear")
@@ -86,8 +87,8 @@ def case_messages(template: str, cell: CellText) -> list[JsonObject]:
     check_template(template, "messages", CASE_PLACEHOLDERS)
     values = {
         "date": date_of(cell),
-        "user": one_line(cell.user_name or cell.user_id),
-        "tools": ", ".join(json.dumps(name, ensure_ascii=False) for name in tools_called(cell)[:40]) or '""',
+        "user": without_control_tokens(one_line(cell.user_name or cell.user_id)),
+        "tools": ", ".join(json_quoted(name) for name in tools_called(cell)[:40]) or '""',
     }
     return filled_in(template, "messages", values, [_with_calls(turn) for turn in cell.turns], cell.time_zone)
 

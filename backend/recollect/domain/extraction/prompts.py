@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from recollect.domain.extraction.draft import ATTRIBUTES, CellText
-from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines
+from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines, without_control_tokens
 from recollect.domain.model import MAX_TIMESTAMP, JsonObject, Turn
 from recollect.domain.prompt import WEEKDAYS, is_time_zone
 
@@ -179,7 +179,7 @@ def one_line(text: str, limit: int = _NAME_CHARS) -> str:
 
 def _values(cell: CellText) -> dict[str, str]:
     return {
-        "user": one_line(called(cell)),
+        "user": without_control_tokens(one_line(called(cell))),
         "date": date_of(cell),
         "attributes": ", ".join(sorted(ATTRIBUTES - {"other"})) + ", other",
     }

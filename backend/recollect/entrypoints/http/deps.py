@@ -1,20 +1,21 @@
 """What routes ask for: the app, who is calling, ids out of paths and queries."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from recollect.app import App
-from recollect.domain.access import Caller
+from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
 from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.access import admit
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
-from recollect.errors import InvalidInput, UnsupportedMediaType
+from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
 from recollect.service.access.keys import identify
 
 _NOTED = {"user_id": "user", "thread_id": "thread", "turn_id": "turn", "entry_id": "entry", "key_id": "key"}
@@ -56,8 +57,9 @@ def admit_body(request: Request) -> None:
 
 
 async def get_caller(request: Request) -> Caller:
-    """Raises KeyRequired where keys are in force and none, or a wrong one, is given; Refused where it lacks a scope.
+    """Who is asking, as far as key, query and headers tell; a body may name somebody to `Caller.acting_for`.
 
+    Raises KeyRequired where keys are in force and none, or a wrong one, is given; Refused where it lacks a scope.
     Notes the ids in the request's address for its log line.
     """
     caller = authenticated(request)
@@ -65,8 +67,8 @@ async def get_caller(request: Request) -> Caller:
         name: _with_slashes(value)[:MAX_ID] for name, value in request.path_params.items() if name in _NOTED
     }
     whose = await admit(request.scope, caller, named)
-    if request.scope["query_string"]:
-        caller = _narrowed(caller, request)
+    caller = _narrowed(caller, request)
+    request.scope["recollect.user_is_hint"] = caller.is_hint
     note(request, user=caller.user_id)
     note(request, **{_NOTED[name]: value for name, value in named.items()})
     note(request, **whose)
@@ -74,6 +76,30 @@ async def get_caller(request: Request) -> Caller:
 
 
 def _narrowed(caller: Caller, request: Request) -> Caller:
+    """The key's user, else the signed one, else the first that is named: in the query, in a header."""
+    user_id = _user_in_query(request) if request.scope["query_string"] else None
+    app: App = request.scope["recollect.app"]
+    named, settings = id_in_header(USER_HEADER, request), app.settings
+    token = request.headers.get(SIGNED_USER_HEADER)
+    if caller.user_id is None and token is not None:
+        if settings.user_jwt_secret is None:
+            raise KeyRequired(
+                f"{SIGNED_USER_HEADER}: RECOLLECT_USER_JWT_SECRET is not set, so nobody can tell who signed it",
+                field=SIGNED_USER_HEADER,
+            )
+        signed = signed_user(token, settings.user_jwt_secret.get_secret_value(), app.clock())
+        caller = replace(caller, user_id=_checked_id(SIGNED_USER_HEADER, signed))
+    if caller.user_id is not None:
+        caller.acting_for(user_id)
+        caller.acting_for(named)
+        return caller
+    if user_id is not None:
+        return replace(caller, user_id=user_id)
+    hint = named or id_in_header(settings.user_headers, request)
+    return caller if hint is None else replace(caller, user_id=hint, is_hint=True)
+
+
+def _user_in_query(request: Request) -> str | None:
     """`user_id` in the query says who asks, on every route; a parameter that no route knows is a mistake."""
     route = request.scope.get("route")
     known = {"user_id"}
@@ -85,15 +111,37 @@ def _narrowed(caller: Caller, request: Request) -> Caller:
     user_id = request.query_params.get("user_id")
     if user_id == "":
         raise InvalidInput("user_id: must not be empty", field="user_id")
-    return replace(caller, user_id=caller.acting_for(user_id))
+    return user_id
+
+
+def id_in_header(names: str | Sequence[str], request: Request) -> str | None:
+    """The id in the first of these headers that is given, percent-encoded or UTF-8; an empty one names nobody."""
+    for name in (names,) if isinstance(names, str) else names:
+        if given := request.headers.get(name):
+            try:
+                return _checked_id(name, unquote_to_bytes(given.encode("latin-1")).decode())
+            except UnicodeDecodeError:
+                raise InvalidInput(f"{name}: this is no id", field=name) from None
+    return None
+
+
+def _checked_id(field: str, identifier: str) -> str:
+    if not identifier or len(identifier) > MAX_ID or "\x00" in identifier:
+        raise InvalidInput(f"{field}: this is no id", field=field)
+    return identifier
 
 
 def note(request: Request, **ids: str | None) -> None:
-    """Put ids into this request's line of the log. What is known already stays: a key's user above all."""
+    """Put ids into this request's line of the log. What is known already stays: a key's user above all.
+
+    Only a user whom a header named gives way to one whom the request names itself.
+    """
     notes: dict[str, str] = request.scope["recollect"]
     for name, value in ids.items():
-        if value is not None:
-            notes.setdefault(name, value)
+        if value is not None and (
+            name not in notes or (name == "user" and request.scope["recollect.user_is_hint"])
+        ):
+            notes[name] = value
 
 
 def _with_slashes(identifier: str) -> str:

@@ -14,7 +14,7 @@ from recollect.domain.identity import thread_key
 from recollect.domain.llm import Delta
 from recollect.domain.model import JsonObject, NewTurn
 from recollect.entrypoints.http.errors import body_of, openai_body, status_of
-from recollect.entrypoints.http.requests import Id, Objects, Text, ThreadId, storable_json
+from recollect.entrypoints.http.requests import MAX_ID, Id, Objects, Text, ThreadId, storable_json
 from recollect.errors import ModelUnavailable, RecollectError
 from recollect.service.chat.history_matching import ResentHistory
 from recollect.service.chat.stream import LiveTurn
@@ -28,6 +28,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 HEEDED_HERE = {
     "model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "metadata",
+    "user_id",
 }  # fmt: skip
 """Fields that Recollect reads itself; all others are passed on to the backend."""
 
@@ -66,7 +67,7 @@ class StreamOptions(Lenient):
 
 class Metadata(Lenient):
     thread_id: ThreadId | None = Field(None, description="The thread, as `X-Recollect-Thread` names it.")
-    user_id: Id | None = Field(None, description="Whose thread, as `X-Recollect-User` names it.")
+    user_id: Id | None = Field(None, description="Who is asking, where nothing else names the user.")
 
 
 class CompletionBody(Lenient):
@@ -96,7 +97,11 @@ class CompletionBody(Lenient):
     reasoning_effort: Text | None = None
     verbosity: Text | None = None
     service_tier: Text | None = None
-    user: Text | None = Field(None, description="Passed on to the backend; it names nobody here.")
+    user: Annotated[Text, Field(max_length=MAX_ID)] | None = Field(
+        None,
+        description="Who is asking, where neither key nor header names the user. Passed on to the backend.",
+    )
+    user_id: Id | None = Field(None, description="Who is asking; must be the key's user where it has one.")
     safety_identifier: Text | None = None
     prediction: Object | None = None
     modalities: list[Text] | None = None
@@ -121,12 +126,16 @@ class CompletionBody(Lenient):
         texts = tuple(message.text() for message in placed.values() if message.role in INSTRUCTING)
         return {n: message.new_turn(now) for n, message in messages.items()}, texts or None
 
+    def named_users(self) -> tuple[str | None, ...]:
+        """Those the body names, in order of precedence."""
+        return self.user_id, self.user, (self.metadata or Metadata()).user_id
+
     def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> ResentHistory:
         messages, instructions = self.said(now)
         metadata = self.metadata or Metadata()
         request = ChatRequest(
             thread_id="",
-            user_id=asking.user_id or metadata.user_id,
+            user_id=asking.user_id,
             backend=backend,
             model=model,
             memory=asking.memory,
@@ -136,15 +145,17 @@ class CompletionBody(Lenient):
             choices=self.n or 1,
             system_texts=instructions,
         )
-        thread_id = asking.thread_id or metadata.thread_id
-        return ResentHistory(tuple(messages.values()), request, thread_id, places=tuple(messages))
+        thread_id = asking.thread_id or (None if asking.chat_id else metadata.thread_id)
+        return ResentHistory(tuple(messages.values()), request, thread_id, tuple(messages), asking.chat_id)
 
 
 class Asking(BaseModel):
-    """What the headers of a request say, which OpenAI's protocol has no fields for."""
+    """What the headers of a request say, which OpenAI's protocol has no fields for, and who is asking."""
 
+    user_id: Id
     thread_id: Id | None = None
-    user_id: Id | None = None
+    chat_id: Id | None = None
+    """The front end's own name for the conversation."""
     memory: bool = True
     key: str | None = None
 

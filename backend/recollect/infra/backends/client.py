@@ -1,5 +1,6 @@
 """A model backend over HTTP, for every engine."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -37,6 +38,7 @@ from recollect.infra.backends.openai_compatible import (
 )
 from recollect.infra.backends.server import EXTRAS_REFUSED, Endpoint, ModelServer, StatusError
 from recollect.infra.backends.stream import Answer
+from recollect.infra.secrets import mask_json, mask_secrets
 
 
 def merged(ends: Sequence[Finished]) -> Finished:
@@ -141,6 +143,8 @@ class HttpBackend:
         try:
             facts = await self.facts()
             if facts.kind == "llama.cpp":
+                if self._endpoint.masks_secrets and not facts.local:
+                    text, _ = await asyncio.to_thread(mask_secrets, text)
                 answer = await self._ask("/tokenize", {"content": text})
                 return len(answer["tokens"])
         except ModelUnavailable as error:
@@ -151,6 +155,10 @@ class HttpBackend:
 
     async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
         """One request, or one for each choice of a server that gives one at a time."""
+        masked = 0
+        if self._endpoint.masks_secrets and not facts.local:
+            messages, masked = await asyncio.to_thread(mask_json, call.messages)
+            call = replace(call, messages=messages)
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
         outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
@@ -166,7 +174,7 @@ class HttpBackend:
                     elif isinstance(event, Delta):
                         yield replace(event, choice=choice) if requests > 1 else event
                     elif choice == 0:
-                        yield event
+                        yield replace(event, secrets_masked=masked)
         yield merged(ends) if requests > 1 else ends[0]
 
     async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:

@@ -1,6 +1,8 @@
 """The model backends that the settings name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from recollect.errors import InvalidInput
 from recollect.infra.backends.client import HttpBackend
@@ -34,8 +36,9 @@ class Backends:
         patience = Patience(
             connect=chat.connect_seconds, first_token=chat.first_token_seconds, stall=chat.stall_seconds
         )
+        endpoint = partial(_endpoint, patience=patience, masks_secrets=settings.mask_secrets)
         named = {
-            name: HttpBackend(_endpoint(name, backend, backend.base_url, patience))
+            name: HttpBackend(endpoint(name, backend, backend.base_url))
             for name, backend in settings.backends.items()
         }
         self.configured = settings.llm.base_url is not None or bool(named)
@@ -46,20 +49,18 @@ class Backends:
         }
         self._by_name: dict[str, AnyBackend] = {}
         if settings.llm.base_url is not None:
-            self._by_name[DEFAULT] = HttpBackend(
-                _endpoint(DEFAULT, settings.llm, settings.llm.base_url, patience)
-            )
+            self._by_name[DEFAULT] = HttpBackend(endpoint(DEFAULT, settings.llm, settings.llm.base_url))
         elif named:
             self._by_name[DEFAULT] = next(iter(named.values()))
         else:
             self._by_name[DEFAULT] = FoundBackend(
-                _endpoint(DEFAULT, settings.llm, "http://127.0.0.1", patience),
+                endpoint(DEFAULT, settings.llm, "http://127.0.0.1"),
                 small_model=small_model,
                 addresses=addresses if settings.llm.discover else (),
                 seconds=probe_seconds,
             )
         self._by_name |= named
-        self.tasks: AnyBackend = self._tasks(settings, patience)
+        self.tasks: AnyBackend = self._tasks(settings, endpoint)
         """For background work."""
         self._by_name.setdefault(TASKS, self.tasks)
 
@@ -89,19 +90,17 @@ class Backends:
         for backend in self.all():
             await backend.aclose()
 
-    def _tasks(self, settings: Settings, patience: Patience) -> AnyBackend:
+    def _tasks(self, settings: Settings, endpoint: Callable[..., Endpoint]) -> AnyBackend:
         """A server of its own, another model of the default's server, or the default itself."""
         tasks, llm = settings.tasks, settings.llm
         if tasks.base_url is not None:
-            return HttpBackend(_endpoint(TASKS, tasks, tasks.base_url, patience))
+            return HttpBackend(endpoint(TASKS, tasks, tasks.base_url))
         if tasks.model is not None and llm.base_url is not None:
             same_server = llm.model_copy(update={"model": tasks.model})
-            return HttpBackend(_endpoint(TASKS, same_server, llm.base_url, patience))
+            return HttpBackend(endpoint(TASKS, same_server, llm.base_url))
         return self._by_name[DEFAULT]
 
 
-def _endpoint(
-    name: str, settings: BackendSettings | TasksSettings, base_url: str, patience: Patience
-) -> Endpoint:
-    given = settings.model_dump(include=set(BackendSettings.model_fields))
-    return Endpoint.model_validate({**given, "name": name, "base_url": base_url, "patience": patience})
+def _endpoint(name: str, settings: BackendSettings | TasksSettings, base_url: str, **given: Any) -> Endpoint:
+    shared = settings.model_dump(include=set(BackendSettings.model_fields))
+    return Endpoint.model_validate({**shared, **given, "name": name, "base_url": base_url})

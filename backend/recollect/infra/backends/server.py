@@ -51,6 +51,8 @@ class Endpoint(BackendSettings):
 
     name: str
     patience: Patience = Patience()
+    masks_secrets: bool = True
+    """In all that leaves for a server that is not local."""
 
     @property
     def key(self) -> str | None:

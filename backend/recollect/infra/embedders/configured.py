@@ -1,5 +1,6 @@
 """The embedder that the settings name."""
 
+from recollect.infra.backends.address import is_local
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.settings import Settings
@@ -18,6 +19,7 @@ def embedder_of(settings: Settings) -> OnnxEmbedder | OpenAiEmbedder | None:
             timeout=chosen.timeout_seconds,
             dimensions=chosen.dimensions,
             batch=chosen.batch or 64,
+            masks_secrets=settings.mask_secrets and not is_local(chosen.base_url),
         )
     if chosen.kind == "onnx":
         return OnnxEmbedder(settings.model_folder, threads=chosen.threads, batch=chosen.batch or 16)

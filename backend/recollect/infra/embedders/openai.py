@@ -15,6 +15,7 @@ from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.backends.address import api_root
 from recollect.infra.embedders.onnx_model import unit_vectors, valid_text
+from recollect.infra.secrets import mask_json
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _FAILURES, _PAUSE_SECONDS = 3, 5.0
@@ -47,6 +48,7 @@ class OpenAiEmbedder:
         timeout: float = 30,
         dimensions: int | None = None,
         batch: int = 64,
+        masks_secrets: bool = False,
         clock: Callable[[], float] = time.monotonic,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
@@ -57,6 +59,7 @@ class OpenAiEmbedder:
         self._asked_dimensions = dimensions
         self._dimensions = dimensions
         self._batch = batch
+        self._masks_secrets = masks_secrets
         self._breaker = Breaker(clock, failures=_FAILURES, seconds=_PAUSE_SECONDS)
         self._client = httpx2.AsyncClient(limits=_LIMITS, transport=transport)
 
@@ -84,6 +87,8 @@ class OpenAiEmbedder:
     async def _embed_batch(self, texts: Sequence[str]) -> Vectors:
         if (refused := self._breaker.refuses()) is not None:
             raise EmbedderUnavailable(f"the embedding server is not asked: {refused}")
+        if self._masks_secrets:
+            texts, _ = await asyncio.to_thread(mask_json, list(texts))
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._post(texts)

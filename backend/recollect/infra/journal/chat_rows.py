@@ -47,9 +47,9 @@ FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', '
 
 LAST_SAID = f"""
 SELECT {TURN_COLUMNS} FROM turns
-WHERE thread_pk = :pk AND NOT (role = 'assistant' AND status = 'failed' AND content = '' AND tool_calls_json IS NULL)
+WHERE thread_pk = :pk AND NOT (role = 'assistant' AND status IN ('failed', 'partial'))
 ORDER BY position DESC LIMIT :limit"""
-"""Answers that never came are passed over: a message may be sent again until one comes."""
+"""Answers that never came or broke off are passed over: a message may be sent again until a whole one comes."""
 
 THREAD_HEADER = f"pk, revision, {THREAD_COLUMNS}"
 """Of a thread's row: what is told of it, and what a prompt needs besides."""
@@ -92,8 +92,10 @@ def accept(
     head = find_or_create(connection, append, now)
     if head.is_new and not given_turns:
         raise NotFound(f"there is no thread {asked.thread_id!r}")
-    if head.has_failed and _went_unanswered(connection, head, asked):
-        asked, given_turns = replace(asked, turns=(), earlier=(), parent_id=None), ()
+    if head.last_status in ("failed", "partial") and (last := _unanswered(connection, head, asked)):
+        # What broke off has words, which are left to a branch of their own.
+        parent_id = last.turn_id if head.last_status == "partial" else None
+        asked, given_turns = replace(asked, turns=(), earlier=(), parent_id=parent_id), ()
     elif asked.turns and asked.key and (overtaken := _overtaken(connection, space, asked)):
         raise Conflict(
             f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
@@ -151,15 +153,16 @@ def accept(
     return Accepted(thread_of(row), tuple(new[:count]), tuple(new[count:])), row
 
 
-def _went_unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> bool:
-    """Whether the thread ends with just these turns, and an answer that never came: they are not said twice."""
+def _unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> Turn | None:
+    """The last of these turns, where the thread ends with just them and no whole answer: they are not said twice."""
     if not asked.turns:
-        return False
+        return None
     found = named_rows(connection, LAST_SAID, {"pk": head.pk, "limit": len(asked.turns)})
     said = [turn_of(row) for row in found][::-1]
     if [_said(turn) for turn in said] != [_said(turn) for turn in asked.turns]:
-        return False
-    return asked.parent_id in (None, said[0].parent_id, identity.turn_id(identity.place_of(said[0]) - 1))
+        return None
+    before = identity.turn_id(identity.place_of(said[0]) - 1)
+    return said[-1] if asked.parent_id in (None, said[0].parent_id, before) else None
 
 
 def _overtaken(connection: sqlite3.Connection, space: str, asked: ChatRequest) -> str | None:

@@ -201,9 +201,14 @@ WHICH_EXIST = """
 SELECT v.column1 AS digest FROM (VALUES {marks}) v
 WHERE EXISTS (SELECT 1 FROM chains c WHERE c.{column} = v.column1 AND (:pk IS NULL OR c.thread_pk = :pk))"""
 
+# A tip is followed by nothing but answers that broke off: it is as unanswered as one whose answer never came.
 _SIGHTED = """
-SELECT h.thread_id, c.thread_pk, c.position, c.answered, c.silent, c.{column} AS digest,
-    c.position = (SELECT max(position) FROM chains WHERE thread_pk = c.thread_pk) AS is_tip
+SELECT h.thread_id, c.thread_pk, c.position, c.answered, c.{column} AS digest,
+    c.silent OR c.position < (SELECT max(position) FROM chains WHERE thread_pk = c.thread_pk) AS silent,
+    NOT EXISTS (
+        SELECT 1 FROM chains d JOIN turns t ON t.pk = d.turn_pk
+        WHERE d.thread_pk = c.thread_pk AND d.position > c.position
+            AND NOT (t.role = 'assistant' AND t.status IN ('failed', 'partial'))) AS is_tip
 FROM chains c JOIN threads h ON h.pk = c.thread_pk
 WHERE c.{column} = {digest} AND h.space = :space AND h.user_id = :user_id AND ({pk} IS NULL OR c.thread_pk = {pk})
 ORDER BY is_tip DESC, c.turn_pk DESC LIMIT :limit"""

@@ -16,7 +16,7 @@ DEFAULT_USER = "me"
 MAX_TAGS = 100
 
 FIND_THREAD = """
-SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, 'failed' = (
+SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, (
     SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1)
 FROM threads h WHERE space = ? AND thread_id = ?"""
 
@@ -52,8 +52,8 @@ class ThreadHead:
     lookalikes: int
     """How many given message ids look like ones we make."""
     is_new: bool = False
-    has_failed: bool = False
-    """It ends with an answer that failed."""
+    last_status: str | None = None
+    """Of its last turn."""
     changed: bool = False
     """Its header has to be written again."""
 
@@ -134,11 +134,13 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
             append.space, append.thread_id, user_id, created, now, append.agent_id, tags=unique(append.tags)
         )
         return insert_thread(connection, thread)
-    pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, has_failed = row
+    pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, last_status = (
+        row
+    )
     if append.user_id is not None and append.user_id != user_id:
         raise NotFound(f"there is no thread {append.thread_id!r}")
     head = ThreadHead(pk, user_id, bool(incognito), last_number, unasked, forgotten, lookalikes)
-    head.has_failed = bool(has_failed)
+    head.last_status = last_status
     if append.tags or (append.agent_id and agent_id is None):
         head.changed = _merge_header(connection, pk, tags_json, append)
     return head

@@ -41,6 +41,8 @@ class ResentHistory:
     """Where the client names it."""
     places: tuple[int, ...] = ()
     """Where each message stood in what the client sent, for telling it of one that is wrong."""
+    chat_id: str | None = None
+    """What a front end calls the conversation; its own requests about one (a title, tags) have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ class HistoryMatching:
             )
         else:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
-            placed = await self._matched(owner, told, digest, resent.request.key)
+            placed = await self._in_chat(owner, resent.chat_id, told)
+            placed = placed or await self._matched(owner, told, digest, resent.request.key)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
         request = replace(
@@ -130,6 +133,18 @@ class HistoryMatching:
             if sighting is not None:
                 return _going_on(sighting, messages)
         return ChatRequest(thread_id, turns=tuple(messages[history:]))
+
+    async def _in_chat(self, owner: _Owner, chat_id: str | None, told: _Told) -> ChatRequest | None:
+        """The thread of that id, where it is new or the messages go on from what was said in it. None: it is not meant."""
+        if chat_id is None:
+            return None
+        thread = await self.threads.get_thread(chat_id, space=owner.space)
+        if thread is None:
+            return _opened(chat_id, told.messages)
+        if thread.user_id != owner.user_id:
+            return None
+        sighting = best_of(await self._sightings(owner, told, chat_id))
+        return None if sighting is None else _going_on(sighting, told.messages)
 
     async def _matched(
         self, owner: _Owner, told: _Told, digest: bytes, key: str | None

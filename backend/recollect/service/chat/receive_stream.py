@@ -35,6 +35,7 @@ class Outcome:
     remark: str | None = None
     """For an answer that ended as it should: what is odd about it, in words."""
     payload: JsonObject | None = None
+    secrets_masked: int = 0
     finished: Finished | None = None
     first_token_ms: float | None = None
     total_ms: float = 0.0
@@ -59,6 +60,7 @@ class Outcome:
             "finish_reason": self.finished.reasons.get(0) if self.finished else None,
             "time_to_first_token_ms": self.first_token_ms,
             **({"remark": self.remark} if self.remark else {}),
+            **({"secrets_masked": self.secrets_masked} if self.secrets_masked else {}),
             "total_ms": self.total_ms,
         }
 
@@ -148,7 +150,7 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
     async with aclosing(backend.stream(call)) as events:
         async for event in events:
             if isinstance(event, Sent):
-                outcome.payload = event.payload
+                outcome.payload, outcome.secrets_masked = event.payload, event.secrets_masked
             elif isinstance(event, Delta):
                 if outcome.first_token_ms is None:
                     outcome.first_token_ms = outcome.elapsed_ms()

@@ -90,7 +90,7 @@ async def forget_note(
 async def forget_user(
     store: SqlForgetting, people: SqlPresetStore, caller: Caller, user_id: str
 ) -> Forgotten:
-    """Nothing is forgotten of somebody who is not known. Raises NotFound for a key of another user."""
+    """Nothing is forgotten of somebody who is not known. Raises Refused for a key of another user."""
     caller.acting_for(user_id)
     forgotten = await store.forget_user(caller.space, user_id)
     await people.forget_user(caller.space, user_id)

@@ -201,6 +201,7 @@ class Remembering:
 def _told(extracted: Extracted, kind: Kind) -> JsonObject:
     refused = Counter(each.reason for each in extracted.extraction.refused if each.kind == kind)
     told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": dict(refused)}
+    told["secrets_masked"] = extracted.secrets_masked
     if extracted.extraction.is_missing(kind):
         told |= {
             "state": "failed",
@@ -274,4 +275,5 @@ class Cases:
 def _case_told(extracted: Extracted) -> JsonObject:
     refused = len(extracted.extraction.refused)
     told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": refused}
+    told["secrets_masked"] = extracted.secrets_masked
     return {name: value for name, value in told.items() if value}

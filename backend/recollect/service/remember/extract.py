@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from recollect.domain.extraction import case, prompts
 from recollect.domain.extraction.answer import ANSWER_SCHEMA, lacking, parse_memcell_answer
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
-from recollect.domain.extraction.draft import CellText, Extraction, StoredCell
+from recollect.domain.extraction.draft import CellText, Draft, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
 from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
 from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
@@ -16,6 +16,7 @@ from recollect.domain.extraction.summary import extract_without_model
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import file_name
 from recollect.errors import InvalidInput
+from recollect.infra.secrets import mask_secrets, mask_turns
 from recollect.infra.vault import Vault
 from recollect.service.models.background import ChatPrefix
 from recollect.service.models.cached_model_calls import Appended, CachedModelCalls, Question
@@ -71,6 +72,8 @@ class Extracted:
     by: str
     cost: JsonObject = field(default_factory=dict)
     """Tokens in, out and cached; empty where no model was asked now."""
+    secrets_masked: int = 0
+    """In the cell, before anything was made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,13 @@ class Extractor:
     """None without a model."""
     prompts: PromptTexts
     live_prefix: LivePrefix
+    masks_secrets: bool = True
 
     async def user_memory(self, stored: StoredCell, cell: CellText) -> Extracted:
         """Episode, facts and foresight of a cell. Raises Preempted, ModelUnavailable and ExtractionFailed."""
+        cell, masked = await self._masked(cell)
         if self.model_calls is None:
-            return Extracted(extract_without_model(cell), RULES)
+            return Extracted(extract_without_model(cell), RULES, secrets_masked=masked)
         template = await self.prompts.text(stored.thread.space, "memcell")
         kept, cost = await self.model_calls.answer(
             Question(
@@ -101,11 +106,12 @@ class Extractor:
             )
         )
         answer = await asyncio.to_thread(parse_memcell_answer, kept.text, cell)
-        return Extracted(ground(answer, cell), kept.model, cost)
+        return await self._kept(ground(answer, cell), kept.model, cost, masked)
 
     async def case(self, stored: StoredCell, cell: CellText) -> Extracted:
         """What the agent did in a stretch with tool calls. Only with a model."""
         assert self.model_calls is not None
+        cell, masked = await self._masked(cell)
         template = await self.prompts.text(stored.thread.space, "case")
         kept, cost = await self.model_calls.answer(
             Question(
@@ -119,4 +125,24 @@ class Extractor:
             )
         )
         answer = await asyncio.to_thread(case.parse_case_answer, kept.text, cell)
-        return Extracted(answer, kept.model, cost)
+        return await self._kept(answer, kept.model, cost, masked)
+
+    async def _masked(self, cell: CellText) -> tuple[CellText, int]:
+        if not self.masks_secrets:
+            return cell, 0
+        turns, masked = await asyncio.to_thread(mask_turns, cell.turns)
+        return replace(cell, turns=turns), masked
+
+    async def _kept(self, extraction: Extraction, by: str, cost: JsonObject, masked: int) -> Extracted:
+        """What a model made may hold a secret still: in a chat's own prompt it saw the words as they were said."""
+        if self.masks_secrets:
+            drafts = await asyncio.to_thread(lambda: tuple(map(_without_secrets, extraction.drafts)))
+            extraction = replace(extraction, drafts=drafts)
+        return Extracted(extraction, by, cost, masked)
+
+
+def _without_secrets(draft: Draft) -> Draft:
+    title, text, subject, value = (
+        mask_secrets(each)[0] for each in (draft.title, draft.text, draft.subject, draft.value)
+    )
+    return replace(draft, title=title, text=text, subject=subject, value=value)

@@ -7,7 +7,7 @@ from recollect.domain.access import Caller
 from recollect.domain.entries.entry import EntryJob
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import InvalidInput
 from recollect.infra.journal.cells import SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore
@@ -53,9 +53,7 @@ class Reprocessor:
             raise InvalidInput(
                 f"there is no strategy {unknown[0]!r}; there are {', '.join(names)}", field="strategies"
             )
-        if caller.user_id is not None and user_id not in (None, caller.user_id):
-            raise NotFound(f"there is no user {user_id!r}")
-        user_id = caller.user_id or user_id
+        user_id = caller.acting_for(user_id)
         if thread_id is not None:
             await owned_thread(self.threads, caller, thread_id, user_id)
         wanted = strategies or [name for name in names if name in self.tuning().triggers]

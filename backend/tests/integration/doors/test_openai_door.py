@@ -291,10 +291,9 @@ def test_a_key_says_whose_thread_it_is(engine: StandInEngine, tmp_path: Path) ->
                 thread_path(answered.thread), headers={"Authorization": f"Bearer {key}"}
             )
             assert found.json()["user_id"] == "ann"
-            with pytest.raises(openai.NotFoundError):
-                ask(client, [user_says("hello")], headers={"X-Recollect-User": "bob"})
-            with pytest.raises(openai.NotFoundError):
-                ask(client, [user_says("hello")], metadata={"user_id": "bob"})
+            for explicit in ({"headers": {"X-Recollect-User": "bob"}}, {"extra_body": {"user_id": "bob"}}):
+                with pytest.raises(openai.PermissionDeniedError):
+                    ask(client, [user_says("hello")], **explicit)
         with (
             openai_client(server.address, key="rk_wrong") as client,
             pytest.raises(openai.AuthenticationError) as caught,
@@ -305,7 +304,7 @@ def test_a_key_says_whose_thread_it_is(engine: StandInEngine, tmp_path: Path) ->
 
 def test_without_key_and_name_it_is_the_default_user(server: Server, engine: StandInEngine) -> None:
     with openai_client(server.address) as client:
-        answered = ask(client, [user_says("hello from nobody")], user="not-a-user-here")
+        answered = ask(client, [user_says("hello from nobody")])
     assert server.client.get(thread_path(answered.thread)).json()["user_id"] == "me"
 
 

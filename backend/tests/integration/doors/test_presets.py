@@ -152,7 +152,7 @@ class TestPreferences:
             async with home.keyed(user) as client:
                 changed = await client.patch(preferences_path("ann"), json={"auto_skills": False})
                 found.append((changed.status_code, (await client.get(preferences_path("ann"))).status_code))
-        assert found == [(200, 200), (404, 404), (200, 200)]
+        assert found == [(200, 200), (403, 403), (200, 200)]
 
     @pytest.mark.parametrize(
         "wrong", [{"time_zone": "Mars/Olympus"}, {"preset": "corsair"}, {"auto_memory": "no"}, {"zone": 1}]

@@ -146,9 +146,9 @@ class TestRefusals:
         assert answer.status_code == 404
         assert len(turns(server.client, "t1")) == 1
 
-    def test_another_user_is_not_found(self, server: Server) -> None:
+    def test_nobody_acts_for_another_user(self, server: Server) -> None:
         answer = server.client.delete("/api/v1/users/ann", params={"user_id": "bob"})
-        assert answer.status_code == 404
+        assert answer.status_code == 403
 
     def test_the_same_message_again_is_refused_as_forgotten(self, server: Server) -> None:
         add(server.client, "t1")

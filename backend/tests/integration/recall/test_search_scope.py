@@ -139,7 +139,7 @@ def test_a_key_of_one_user_searches_theirs_alone(server: Server, everybody: dict
         assert all(owner.mark in text for text in texts(client, "secret Porto"))
         assert texts(client, "secret", user_id="bob", mode="keyword") == [f"secret {owner.mark}"]
         refused = client.post("/api/v1/memory/search", json={"query": "secret", "user_id": "ann"})
-        assert (refused.status_code, refused.json()["error"]["field"]) == (404, "user_id")
+        assert (refused.status_code, refused.json()["error"]["field"]) == (403, "user_id")
 
 
 @pytest.mark.slow

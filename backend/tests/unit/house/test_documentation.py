@@ -89,6 +89,8 @@ def shown(value: object) -> str:
         return "unset" if value is None else "empty"
     if isinstance(value, Path):
         return f"`~/{value.relative_to(Path.home()).as_posix()}`"
+    if isinstance(value, list):
+        return f"`{','.join(value)}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 

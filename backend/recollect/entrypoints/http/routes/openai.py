@@ -1,21 +1,21 @@
 """OpenAI's protocol: any of its clients gets memory by changing its base URL."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
-from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from starlette.datastructures import Headers
 
 from recollect.entrypoints.http import errors, sse
 from recollect.entrypoints.http import openai_schemas as schemas
-from recollect.entrypoints.http.deps import Calling, Home, PathId, note
+from recollect.entrypoints.http.deps import Calling, Home, PathId, id_in_header, note
 from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.models.choice import chosen_model, offered_model, offered_models
+from recollect.service.threads import DEFAULT_USER
 
 router = APIRouter(prefix=errors.ROOT, tags=["openai"])
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -23,6 +23,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 MAX_HEADER = 5000
 MAX_KEY = 200
+TASK_HEADER = "X-OpenWebUI-Task"
+"""What Open WebUI asks by itself; empty for a person's message."""
 
 
 def _headers(
@@ -42,7 +44,8 @@ def _headers(
     """What `_asking` reads, for the description alone."""
 
 
-def _asking(headers: Headers) -> schemas.Asking:
+def _asking(request: Request, user_id: str, thread_headers: Sequence[str]) -> schemas.Asking:
+    headers = request.headers
     memory = (headers.get("X-Recollect-Memory") or "on").lower()
     if memory not in ("on", "off"):
         raise InvalidInput("X-Recollect-Memory: must be on or off", field="X-Recollect-Memory")
@@ -51,34 +54,30 @@ def _asking(headers: Headers) -> schemas.Asking:
         raise InvalidInput(
             f"Idempotency-Key: must have at most {MAX_KEY} characters", field="Idempotency-Key"
         )
-    thread_id = _named("X-Recollect-Thread", headers)
-    if thread_id in {".", ".."}:
+    thread_id = id_in_header(schemas.THREAD_HEADER, request)
+    chat_id = id_in_header(thread_headers, request) if thread_id is None else None
+    if (thread_id or chat_id) in {".", ".."}:
         raise InvalidInput("X-Recollect-Thread: must not be . or ..", field="X-Recollect-Thread")
+    # Titles, tags and the like: the conversation is not theirs, and nobody said them.
+    is_task = bool(headers.get(TASK_HEADER))
     return schemas.Asking(
+        user_id=user_id,
         thread_id=thread_id,
-        user_id=_named("X-Recollect-User", headers),
-        memory=memory == "on",
+        chat_id=None if is_task else chat_id,
+        memory=memory == "on" and not is_task,
         key=key,
     )
-
-
-def _named(header: str, headers: Headers) -> str | None:
-    """An id out of a header; an empty one names nobody."""
-    given = headers.get(header)
-    name = unquote(given, errors="replace") if given else None
-    if name is not None and (len(name) > 512 or "\x00" in name):
-        raise InvalidInput(f"{header}: this is no id", field=header)
-    return name
 
 
 async def complete_chat(
     home: Home, caller: Calling, body: schemas.CompletionBody, request: Request
 ) -> Response:
     """One chat turn of a client that keeps its history itself."""
-    asking = _asking(request.headers)
+    user_id = caller.acting_for(*body.named_users()) or DEFAULT_USER
+    note(request, user=user_id)
+    asking = _asking(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
     resent = body.resent(asking, backend, model, home.clock())
-    note(request, user=resent.request.user_id)
     live = await home.history_matching.handle(caller, resent)
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))

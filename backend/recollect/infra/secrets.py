@@ -1,0 +1,104 @@
+"""Masks what looks like a secret: API keys, tokens, card numbers, private keys. The patterns are detect-secrets' own.
+
+It has none for private keys as a whole, for cards and for the keys of some model providers: those are added.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from recollect.domain.model import Turn
+
+MASK = "[secret]"
+
+_DETECTORS = {
+    "aws": "AWSKeyDetector", "azure_storage_key": "AzureStorageKeyDetector", "basic_auth": "BasicAuthDetector",
+    "discord": "DiscordBotTokenDetector", "github_token": "GitHubTokenDetector", "gitlab_token": "GitLabTokenDetector",
+    "jwt": "JwtTokenDetector", "mailchimp": "MailchimpDetector", "openai": "OpenAIDetector",
+    "pypi_token": "PypiTokenDetector", "sendgrid": "SendGridDetector", "slack": "SlackDetector",
+    "square_oauth": "SquareOAuthDetector", "stripe": "StripeDetector", "telegram_token": "TelegramBotTokenDetector",
+    "twilio": "TwilioKeyDetector",
+}  # fmt: skip
+"""Those that know a kind of secret by its form. Others go by entropy or by a word such as "password" nearby."""
+_KEYS = re.compile(r"\b(?:sk-[\w-]{20}|rk_[\w-]{43}|AIza[\w-]{35}|npm_[^\W_]{36})", re.ASCII)
+"""Of OpenAI, Anthropic and those who copy them; of Recollect, Google and npm."""
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)",
+    re.DOTALL,
+)
+_CARD = re.compile(r"(?<![\d.,-])[2-6](?:[ -]?\d){14,18}(?![\d.,-]?\d)")
+_REST_OF_TOKEN = re.compile(r"[\w+/=-]*(?:\.[\w+/=-]+)*")
+_PIECE, _OVERLAP = 1000, 250
+"""Some patterns take quadratic time on hostile text: a piece of this length bounds it to a few milliseconds."""
+
+
+def mask_secrets(text: str) -> tuple[str, int]:
+    """The text with every secret replaced by MASK, and how many there were."""
+    masked, end, count = [], 0, 0
+    for first, last in sorted(_spans(text)):
+        if last <= end:
+            continue
+        if first >= end:
+            masked += [text[end:first], MASK]
+            count += 1
+        end = last
+    return ("".join([*masked, text[end:]]), count) if count else (text, 0)
+
+
+def mask_json(value: Any) -> tuple[Any, int]:
+    """The same for every string in a JSON value, images as data URLs excepted."""
+    if isinstance(value, str):
+        return (value, 0) if value.startswith("data:") else mask_secrets(value)
+    if isinstance(value, dict):
+        found = {name: mask_json(item) for name, item in value.items()}
+        return {name: item for name, (item, _) in found.items()}, sum(count for _, count in found.values())
+    if isinstance(value, list | tuple):
+        listed = [mask_json(item) for item in value]
+        return [item for item, _ in listed], sum(count for _, count in listed)
+    return value, 0
+
+
+def mask_turns(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], int]:
+    """The same for what was said in turns, and with which arguments tools were called."""
+    masked, total = [], 0
+    for turn in turns:
+        content, said = mask_secrets(turn.content)
+        calls, called = mask_json(turn.tool_calls)
+        masked.append(replace(turn, content=content, tool_calls=calls) if said or called else turn)
+        total += said + called
+    return tuple(masked), total
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    for found in _PRIVATE_KEY.finditer(text):
+        yield found.span()
+    for found in _CARD.finditer(text):
+        if _is_card(found[0]):
+            yield found.span()
+    for begin in range(0, max(1, len(text) - _OVERLAP), _PIECE - _OVERLAP):
+        piece = text[begin : begin + _PIECE]
+        for pattern in _patterns():
+            for found in pattern.finditer(piece):
+                # A group inside a match is the secret, such as a password in an address; a match may end too early.
+                inner = 1 if pattern.groups and found.start(1) > found.start() else 0
+                rest = _REST_OF_TOKEN.match(text, begin + found.end(inner))
+                yield begin + found.start(inner), rest.end() if rest else begin + found.end(inner)
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    plugins = (
+        getattr(import_module(f"detect_secrets.plugins.{module}"), name)
+        for module, name in _DETECTORS.items()
+    )
+    return (_KEYS, *(pattern for plugin in plugins for pattern in plugin.denylist))
+
+
+def _is_card(text: str) -> bool:
+    """By its check digit (Luhn)."""
+    digits = [int(digit) for digit in reversed(text) if digit.isdecimal()]
+    doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    return (sum(digits[::2]) + sum(doubled)) % 10 == 0

@@ -1,0 +1,113 @@
+"""What looks like a secret stays in the transcript: no memory holds it, and no server elsewhere gets to see it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.infra.secrets import MASK, mask_secrets
+from tests.http_client import Json
+from tests.processes import StandInModel
+from tests.remembering import remember, remembering, said, states, texts
+from tests.talking import talking
+
+AWS = "AKIAIOSFODNN7EXAMPLE"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJlLW9mLWl0"
+PRIVATE_KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\n\nhkiG9w0B\n-----END PRIVATE KEY-----"
+CARD = "4111 1111 1111 1111"
+SECRETS = [
+    AWS, JWT, PRIVATE_KEY, CARD, "5500-0000-0000-0004", "ghp_" + "a1B2" * 9, "rk_" + "aB3" * 14 + "x",
+    "sk-ant-api03-abcDEF0123456789_-xyz", "xoxb-123456789012-abcdef", "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc",
+]  # fmt: skip
+PLAIN = [
+    "It was 1770000000000 ms, or 2026-11-17 10:00:00, in room 4111.",
+    "Call +49 170 1234567, order 1234 5678 9012 3456 or ISBN 978-3-16-148410-0.",
+    "ask-me-anything-about-the-weather-please, at https://example.com/a/b?c=d@e",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_is_masked_to_its_end_and_nothing_beside_it(secret: str) -> None:
+    assert mask_secrets(f"{secret}, {'x' * 990} {secret}. So.") == (f"{MASK}, {'x' * 990} {MASK}. So.", 2)
+
+
+def test_a_password_in_an_address_is_masked_and_the_address_is_not() -> None:
+    assert mask_secrets("at postgres://ann:hunter2@db/x") == (f"at postgres://ann:{MASK}@db/x", 1)
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_numbers_times_and_addresses_are_no_secrets(text: str) -> None:
+    assert mask_secrets(text) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "masked"),
+    [({"llm": {"local": False}}, 3), ({}, None), ({"llm": {"local": False}, "mask_secrets": False}, None)],
+    ids=["elsewhere", "local", "switched off"],
+)
+async def test_a_server_elsewhere_gets_no_secret_and_the_receipt_counts(
+    tmp_path: Path, model: StandInModel, settings: Json, masked: int | None
+) -> None:
+    settings = {**settings, "llm": {"base_url": model.base_url, **settings.get("llm", {})}}
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "pay", "arguments": json.dumps({"card": CARD})},
+    }
+    messages: list[Any] = [
+        {"role": "user", "content": [{"type": "text", "text": f"My key is {AWS}."}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": PRIVATE_KEY},
+    ]
+    before = len(model.calls()["bodies"])
+    async with talking(tmp_path, model, **settings) as talk:
+        answer = await talk.client.post("/v1/chat/completions", json={"user": "ann", "messages": messages})
+        path = f"/api/v1/threads/{answer.raise_for_status().headers['X-Recollect-Thread']}/turns"
+        kept = (await talk.client.get(path, params={"receipts": True})).json()
+        sent = (await talk.client.get(f"{path}/{kept['turns'][-1]['turn_id']}/prompt")).json()
+    wire = json.dumps([each["messages"] for each in model.calls()["bodies"][before:]])
+    for secret in (AWS, CARD, "MIIEvQIBADANBgkq"):
+        assert (secret not in wire) == bool(masked)
+        assert (secret not in json.dumps(sent["request"])) == bool(masked), "it is told as it was sent"
+        assert secret in json.dumps(kept["turns"])
+    assert sent["detail"].get("secrets_masked") == masked
+
+
+@pytest.mark.parametrize("masks", [True, False])
+async def test_no_memory_holds_a_secret_and_the_transcript_does(
+    tmp_path: Path, model: StandInModel, masks: bool
+) -> None:
+    """Also where the model tells one: in a chat's own prompt it saw it."""
+    fact = {
+        "turns": [1],
+        "subject": "user",
+        "attribute": "other",
+        "value": AWS,
+        "text": f"Ann's key is {AWS}.",
+    }
+    answer = {
+        "title": f"The key {AWS}",
+        "episode": f"Ann told her key {AWS}.",
+        "facts": [fact],
+        "foresight": [],
+    }
+    model.control(only="memory", answer=answer)
+    messages = said([("user", f"My key is {AWS}, and my card {CARD}."), ("assistant", "Keep it safe.")])
+    async with remembering(tmp_path / "home", model, mask_secrets=masks) as home:
+        told = states(await remember(home, "t1", messages, user_id="ann"))
+        made = " ".join(await texts(home, "facts", "episodes", "profile"))
+        await home.drain()
+        holding = [path.parts[-2] for path in home.app.vault.root.rglob("*.md") if AWS in path.read_text()]
+    assert (MASK in made, AWS in made) == (masks, not masks)
+    assert ("t1" in holding, "facts" in holding) == (True, not masks)
+    assert told["facts"]["detail"].get("secrets_masked") == (2 if masks else None)
+
+
+async def test_without_a_model_no_episode_holds_a_secret(tmp_path: Path) -> None:
+    messages = said([("user", f"This is my private key for the server in Porto. {PRIVATE_KEY}")])
+    async with remembering(tmp_path / "home", alone=True) as home:
+        told = states(await remember(home, "t1", messages, user_id="ann"))
+        (episode,) = await texts(home, "episodes")
+    assert ("Porto" in episode, "MII" in episode, "hkiG" in episode) == (True, False, False)
+    assert told["episode"]["detail"]["secrets_masked"] == 1
