@@ -41,12 +41,12 @@ class Caller:
         """The user a request is about; None: nobody was named, so it is the operator.
 
         The key's user, or the signed one. Else the first that was named: `user_id`, the header's, one of `hints`.
-        Raises Refused where `user_id` is another than the key's or the signed one.
+        Raises Refused where `user_id` is another than the key's, the signed one or the query's.
         """
         if self.user_id is None or (self.is_hint and user_id):
             return next((name for name in (user_id, *hints) if name), None)
         if user_id not in (None, self.user_id):
-            raise Refused("this key, or signed user, may not act for another user", field="user_id")
+            raise Refused("the request is for another user than its key or query names", field="user_id")
         return self.user_id
 
 
