@@ -33,7 +33,6 @@ class Caller:
     user_id: str | None = None
     local_operator: bool = False
     """The command line on this machine, which alone manages keys and backups."""
-
     is_hint: bool = False
     """A header named the user: an explicit `user_id` takes precedence."""
 
@@ -56,7 +55,7 @@ def signed_user(token: str, secret: str, now: int) -> str:
     try:
         head, claims = (json.loads(_decoded(part)) for part in signed.split("."))
         given, algorithm = _decoded(signature), head["alg"]
-        user_id, expires = str(claims["sub"]), float(claims["exp"])
+        user_id, expires = claims["sub"], float(claims["exp"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise KeyRequired(
             f"{SIGNED_USER_HEADER}: this is no signed token", field=SIGNED_USER_HEADER
@@ -64,8 +63,8 @@ def signed_user(token: str, secret: str, now: int) -> str:
     made = hmac.digest(secret.encode(), signed.encode(), "sha256")
     if algorithm != "HS256" or not hmac.compare_digest(made, given):
         raise KeyRequired(f"{SIGNED_USER_HEADER}: the signature is wrong", field=SIGNED_USER_HEADER)
-    if not expires * 1000 > now:
-        raise KeyRequired(f"{SIGNED_USER_HEADER}: it has expired", field=SIGNED_USER_HEADER)
+    if not isinstance(user_id, str) or not expires * 1000 > now:
+        raise KeyRequired(f"{SIGNED_USER_HEADER}: it has expired, or names nobody", field=SIGNED_USER_HEADER)
     return user_id
 
 

@@ -57,7 +57,7 @@ def _narrowed(caller: Caller, request: Request, app: App) -> Caller:
     user_id = _user_in_query(request) if request.scope["query_string"] else None
     named, settings = id_in_header(USER_HEADER, request), app.settings
     token = request.headers.get(SIGNED_USER_HEADER)
-    if caller.user_id is None and token is not None:
+    if caller.user_id is None and token:
         if settings.user_jwt_secret is None:
             raise KeyRequired(
                 f"{SIGNED_USER_HEADER}: RECOLLECT_USER_JWT_SECRET is not set, so nobody can tell who signed it",
