@@ -57,12 +57,12 @@ class Caller:
         """The user a request is about; None: nobody was named, so it is the operator.
 
         The key's user, or the signed one. Else the first that was named: `user_id`, the header's, one of `hints`.
-        Raises Refused where `user_id` is another than the key's or the signed one.
+        Raises Refused where `user_id` is another than the key's, the signed one or the query's.
         """
         if self.user_id is None or (self.is_hint and user_id):
             return next((name for name in (user_id, *hints) if name), None)
         if user_id not in (None, self.user_id):
-            raise Refused("this key, or signed user, may not act for another user", field="user_id")
+            raise Refused("the request is for another user than its key or query names", field="user_id")
         return self.user_id
 
 
@@ -72,7 +72,7 @@ def signed_user(token: str, secret: str, now: int) -> str:
     try:
         head, claims = (json.loads(_decoded(part)) for part in signed.split("."))
         given, algorithm = _decoded(signature), head["alg"]
-        user_id, expires = str(claims["sub"]), float(claims["exp"])
+        user_id, expires = claims["sub"], float(claims["exp"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise KeyRequired(
             f"{SIGNED_USER_HEADER}: this is no signed token", field=SIGNED_USER_HEADER
@@ -80,8 +80,8 @@ def signed_user(token: str, secret: str, now: int) -> str:
     made = hmac.digest(secret.encode(), signed.encode(), "sha256")
     if algorithm != "HS256" or not hmac.compare_digest(made, given):
         raise KeyRequired(f"{SIGNED_USER_HEADER}: the signature is wrong", field=SIGNED_USER_HEADER)
-    if not expires * 1000 > now:
-        raise KeyRequired(f"{SIGNED_USER_HEADER}: it has expired", field=SIGNED_USER_HEADER)
+    if not isinstance(user_id, str) or not expires * 1000 > now:
+        raise KeyRequired(f"{SIGNED_USER_HEADER}: it has expired, or names nobody", field=SIGNED_USER_HEADER)
     return user_id
 
 

@@ -81,7 +81,7 @@ def _narrowed(caller: Caller, request: Request) -> Caller:
     app: App = request.scope["recollect.app"]
     named, settings = id_in_header(USER_HEADER, request), app.settings
     token = request.headers.get(SIGNED_USER_HEADER)
-    if caller.user_id is None and token is not None:
+    if caller.user_id is None and token:
         if settings.user_jwt_secret is None:
             raise KeyRequired(
                 f"{SIGNED_USER_HEADER}: RECOLLECT_USER_JWT_SECRET is not set, so nobody can tell who signed it",

@@ -288,7 +288,7 @@ class TestQueries:
     async def test_query_and_body_must_name_the_same_user(self, home: Home) -> None:
         body = {"session_id": "t1", "user_id": "ann", "messages": [message("hi")]}
         answer = await home.client.post("/api/v1/memory/add", params={"user_id": "bob"}, json=body)
-        assert answer.status_code == 404
+        assert answer.status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,9 @@ Asked = tuple[dict[str, str], str, Json]
 """Headers, query and further fields of the body."""
 
 
-def signed(user: str, *, seconds: float = 300, secret: str = SIGNING, alg: str = "HS256") -> dict[str, str]:
+def signed(
+    user: str | None, *, seconds: float = 300, secret: str = SIGNING, alg: str = "HS256"
+) -> dict[str, str]:
     """As Open WebUI sends it."""
     claims = {"sub": user, "iss": "open-webui", "exp": int(time.time() + seconds)}
     parts = [_part(json.dumps(part).encode()) for part in ({"alg": alg}, claims)]
@@ -258,6 +260,7 @@ WITH_THE_SPACES_KEY: list[tuple[Asked, list[Any]]] = [
     ((signed("ann"), "?user_id=bob", {}), [403, 403]),
     ((signed("ann"), "", {"user_id": "bob"}), ["ann", 403]),
     ((signed("ann", seconds=-1), "", {}), [401, 401]),
+    ((signed(None), "", {}), [401, 401]),
     ((signed("ann", secret="another"), "", {}), [401, 401]),
     ((signed("ann", alg="none"), "", {}), [401, 401]),
     (({"X-OpenWebUI-User-Jwt": "no.token.at all"}, "", {}), [401, 401]),
