@@ -3,6 +3,7 @@
 RecollectError
 ├── InvalidInput            the caller sent something that is not allowed; `field` names it
 │   ├── TooLarge            more than a limit allows
+│   ├── UnsupportedMediaType  a body that is no JSON
 │   └── UnknownModel        the backend has no model of that name; says which it has
 ├── NotFound                it does not exist, or not for this caller
 ├── AlreadyExists           the id is taken
@@ -52,6 +53,12 @@ class TooLarge(InvalidInput):
     """The request is larger than the limit."""
 
     code = "too_large"
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The body is not JSON."""
+
+    code = "unsupported_media_type"
 
 
 class UnknownModel(InvalidInput):

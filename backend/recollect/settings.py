@@ -87,10 +87,7 @@ class ChatSettings(_Group):
     """Prompt size and timeouts of chats."""
 
     max_turns: int = Field(
-        80,
-        ge=2,
-        le=100_000,
-        description="Most messages in a prompt; when reached, the older half is dropped.",
+        80, ge=2, le=100_000, description="Most messages in a prompt; at the limit the older half is dropped."
     )
     answer_seconds: float = Field(
         600, gt=0, le=86_400, description="Time limit for an answer; what has arrived by then is kept."
@@ -108,26 +105,24 @@ class ChatSettings(_Group):
         24, gt=0, le=8784, description="An incognito thread is forgotten after this long without a message."
     )
     connect_seconds: float = Field(3, gt=0, le=60, description="Time limit for connecting to a model server.")
-    first_token_seconds: float = Field(
-        120, gt=0, le=3600, description="Time limit for an answer's first token."
-    )
+    first_token_seconds: float = Field(120, gt=0, le=3600, description="Time limit for the first token.")
     stall_seconds: float = Field(60, gt=0, le=3600, description="Time limit between two pieces of an answer.")
+    allow_private_images: bool = Field(
+        False, description="Allow images by http: and from addresses of this machine and its network."
+    )
 
 
 class MemorizeSettings(_Group):
     """How conversations are divided into memcells."""
 
     mode: Literal["chat", "agent", "both"] = Field(
-        "both",
-        description="What is remembered: about the user (chat), about the agent's work (agent), or both.",
+        "both", description="What is remembered: about the user (chat), the agent's work (agent), or both."
     )
     boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every N messages.")
     pause_seconds: float = Field(
         30, ge=0, le=86400, description="Look for boundaries after this long without a message, too."
     )
-    delay_ms: int = Field(
-        300, ge=0, le=60_000, description="Wait this long for more messages before looking."
-    )
+    delay_ms: int = Field(300, ge=0, le=60_000, description="Wait so long for more messages before looking.")
     gap_minutes: float = Field(
         30, gt=0, le=527_040, description="A gap of this length between two messages closes a memcell."
     )
@@ -169,10 +164,7 @@ class JobSettings(_Group):
 
     workers: int = Field(4, ge=1, le=64, description="Jobs that run at the same time in each pool.")
     lease_seconds: float = Field(
-        120,
-        gt=0,
-        le=86_400,
-        description="A job that runs longer is considered hung; it is stopped and retried.",
+        120, gt=0, le=86_400, description="A job that runs longer is considered hung: stopped and retried."
     )
     max_attempts: int = Field(8, ge=1, description="A job that has failed this often is set aside as dead.")
     stop_seconds: float = Field(10, ge=0, le=3600, description="How long shutdown waits for running jobs.")
@@ -215,9 +207,7 @@ class IndexSettings(_Group):
     cache_mb: int = Field(
         256, ge=1, le=1_000_000, description="Memory for the rows of recently active users; one always fits."
     )
-    delay_ms: int = Field(
-        300, ge=0, le=60_000, description="Wait this long for more messages before indexing."
-    )
+    delay_ms: int = Field(300, ge=0, le=60_000, description="Wait so long for more messages before indexing.")
 
 
 class VaultSettings(_Group):
@@ -229,14 +219,22 @@ class VaultSettings(_Group):
 
 
 class LimitSettings(_Group):
-    """What one request may hold."""
+    """What one request may hold, how long it may take to arrive, and how many connections there may be."""
 
+    header_bytes: int = Field(65_536, ge=1024, description="Most bytes of request line and headers.")
     body_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Largest request body in bytes.")
     chat_body_bytes: int = Field(
         32 * 1024 * 1024,
         ge=1024,
         description="Largest chat request in bytes, with images and resent history.",
     )
+    head_seconds: float = Field(30, gt=0, le=3600, description="Time for request line and headers to arrive.")
+    body_seconds: float = Field(
+        60, gt=0, le=3600, description="Time for a body to arrive, and a second more for every 4 KiB of it."
+    )
+    keep_alive_seconds: int = Field(75, ge=6, le=3600, description="How long idle connections stay open.")
+    connections: int = Field(1000, ge=2, description="Most connections at once.")
+    unfinished: int = Field(200, ge=1, description="Most requests that have not arrived in full.")
     messages: int = Field(500, ge=1, description="Most messages in one memory/add request.")
 
 
@@ -269,9 +267,7 @@ class Settings(BaseSettings):
     synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", description="FULL survives a power cut; with NORMAL it may cost the last moments."
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="Lowest level logged."
-    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Lowest level shown.")
     log_format: Literal["text", "json"] = Field("text", description="key=value or JSON lines.")
     transcript_delay_ms: int = Field(
         600, ge=0, le=60_000, description="Wait this long for more messages before writing transcripts."

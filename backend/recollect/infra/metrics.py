@@ -18,6 +18,9 @@ class Metrics:
         histogram = partial(Histogram, registry=self.registry)
         self.requests = counter("recollect_requests", "Requests answered.", ["method", "route", "status"])
         self.seconds = histogram("recollect_request_seconds", "Time to answer a request.", ["route"])
+        self.refused = counter(
+            "recollect_connections_refused", "Connections closed before a request was understood.", ["why"]
+        )
         self.messages = counter("recollect_messages", "Messages by what happened to them.", ["status"])
         self.jobs = gauge("recollect_jobs", "Jobs that are not done.", ["state"])
         self.jobs_finished = gauge("recollect_jobs_finished", "Jobs done since the start.")

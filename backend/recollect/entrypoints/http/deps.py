@@ -13,7 +13,7 @@ from recollect.domain.access import Caller
 from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
-from recollect.errors import InvalidInput
+from recollect.errors import InvalidInput, UnsupportedMediaType
 from recollect.service.people import identify
 
 _NOTED = {"user_id": "user", "thread_id": "thread", "turn_id": "turn"}
@@ -25,22 +25,40 @@ async def get_app(request: Request) -> App:
     return app
 
 
-async def get_caller(request: Request) -> Caller:
-    """Raises KeyRequired where keys are in force and none, or a wrong one, is given.
-
-    Notes the ids in the request's address for its log line.
-    """
+def authenticated(request: Request) -> Caller:
+    """Who the key belongs to, read off the headers alone. Raises KeyRequired where one is needed and missing or wrong."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
     app: App = request.scope["recollect.app"]
     space = request.headers.get(SPACE_HEADER)  # Percent-encoded: a space may be called anything.
-    caller = identify(
+    return identify(
         app.keys,
         given,
         app.lock.token,
         on_loopback=request.scope["recollect.on_loopback"],
         space=unquote(space) if space else None,
     )
+
+
+def admit_body(request: Request) -> None:
+    """Refuse a body that nobody would use, before a byte of it is read: one without a key, or that is no JSON."""
+    headers = request.headers
+    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+        return
+    authenticated(request)
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise UnsupportedMediaType(
+            f"Content-Type: must be application/json, not {kind[:100] or 'unset'}", field="Content-Type"
+        )
+
+
+async def get_caller(request: Request) -> Caller:
+    """Raises KeyRequired where keys are in force and none, or a wrong one, is given.
+
+    Notes the ids in the request's address for its log line.
+    """
+    caller = authenticated(request)
     if request.scope["query_string"]:
         caller = _narrowed(caller, request)
     note(request, user=caller.user_id)

@@ -20,6 +20,7 @@ from recollect.entrypoints.http.answers import ErrorAnswer
 STATUS: dict[type[errors.RecollectError], int] = {
     errors.InvalidInput: 422,
     errors.TooLarge: 413,
+    errors.UnsupportedMediaType: 415,
     errors.NotFound: 404,
     errors.AlreadyExists: 409,
     errors.Conflict: 409,
@@ -37,7 +38,7 @@ _NAMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _log = logging.getLogger("recollect.http")
 
 ERROR_ID = "recollect_error_id"
-ALWAYS = (401, 403, 413, 422, 503, 507)
+ALWAYS = (401, 403, 413, 415, 422, 503, 507)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -160,7 +161,7 @@ class OpenAiErrorAnswer(BaseModel):
 
 
 def documented_for_openai(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    always = (400, 401, 403, 404, 413, 503, 507)
+    always = (400, 401, 403, 404, 413, 415, 503, 507)
     answer = {"model": OpenAiErrorAnswer, "description": "An error."}
     return dict.fromkeys(sorted({*always, *statuses}), answer)
 

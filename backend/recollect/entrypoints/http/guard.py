@@ -22,6 +22,12 @@ SLASH_IN_ID = "\x00"
 CLIENT_GONE = 499
 """In the log alone: there is nobody left to answer."""
 _CHAT = re.compile(rb"/v1/chat/completions|/api/v1/threads/[^/]+/messages")
+PROTECTION = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+)
+"""Headers of every answer that doesn't say otherwise: it is what it says, is kept nowhere and shown in no frame."""
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger("recollect.access")
 _crash_log = logging.getLogger("recollect.http")
@@ -148,6 +154,9 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            headers = list(message.get("headers", ()))
+            own = {name for name, _ in headers}
+            message = {**message, "headers": headers + [each for each in PROTECTION if each[0] not in own]}
         await self._send(message)
 
     async def reply(self, status: int, body: dict[str, Any]) -> None:

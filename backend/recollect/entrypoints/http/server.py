@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -22,6 +23,8 @@ from uvicorn.server import ServerState
 from recollect import __version__
 from recollect.app import App
 from recollect.entrypoints.http import errors
+from recollect.entrypoints.http.connection import Connection, Connections
+from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.guard import Guard, is_loopback
 from recollect.entrypoints.http.routes import (
@@ -43,6 +46,7 @@ STOP_SECONDS = 10
 """How long requests under way have when the server is told to stop."""
 ANSWER_SECONDS = 8.0
 """How long answers under way have; then they end, are stored as far as they got, and their clients are told."""
+_refused = errors.for_either_door(errors.render_known)
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound by itself
 
 
@@ -76,6 +80,14 @@ def create_server(app: App) -> Guard:
 
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
         scope["recollect.app"], scope["recollect.on_loopback"] = app, local
+        if scope["type"] == "http":
+            request = Request(scope)
+            try:
+                admit_body(request)
+            except RecollectError as error:
+                refused = await _refused(request, error)
+                await refused(scope, receive, send)
+                return
         await routed(scope, receive, send)
 
     inner: ASGIApp = at_home
@@ -111,6 +123,23 @@ class _Door(uvicorn.Server):
         yield
 
 
+def door_config(app: App) -> uvicorn.Config:
+    """How a home is served over the network: within its limits."""
+    limits = app.settings.limits
+    return uvicorn.Config(
+        create_server(app),
+        http=cast(Any, partial(Connection, shared=Connections(limits, app.metrics))),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+
+
 async def serve(app: App) -> None:
     """Serve until told to stop. Requests under way are answered, running jobs end, the rest waits."""
     settings = app.settings
@@ -125,18 +154,7 @@ async def serve(app: App) -> None:
         listener = _bind(settings.host, settings.port)
         address = _address(settings.host, listener.getsockname()[1])
         app.lock.announce(address)
-        server = _Door(
-            uvicorn.Config(
-                create_server(app),
-                http="httptools",
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=STOP_SECONDS,
-            )
-        )
+        server = _Door(door_config(app))
         sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
         sys.stdout.flush()
         loop = asyncio.get_running_loop()

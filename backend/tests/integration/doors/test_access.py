@@ -1,10 +1,13 @@
 """Who gets in: hosts, origins and keys."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recollect.entrypoints.http.routes.web import CONTENT_SECURITY_POLICY
+from recollect.entrypoints.http.server import create_api, create_server
 from tests.http_client import Home, Json, add_one, bearer, client_of, opened
 from tests.processes import Server, recollect, recollect_json
 
@@ -171,6 +174,70 @@ class TestKeys:
             async with home.keyed("ann" if who == "a user's key" else None) as client:
                 answer = await client.request(method, path, json=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "refused")
+
+
+async def answer_without_reading(home: Home, method: str, path: str, **headers: str) -> tuple[int, str]:
+    """Status and error code of a request whose body is on its way; whoever wants to read it fails."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(told: Any) -> None:
+        sent.append(told)
+
+    given = {"host": "127.0.0.1", "transfer-encoding": "chunked", **headers}
+    scope = {
+        "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
+        "query_string": b"", "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+    await create_server(home.app)(scope, receive, send)
+    error = json.loads(sent[1]["body"])["error"]
+    return sent[0]["status"], error["code"]
+
+
+class TestBodies:
+    """What is checked before the first byte of a body is read, on every route that takes one."""
+
+    ROUTES = sorted(
+        (method.upper(), path.replace("{", "").replace("}", ""))
+        for path, item in create_api().openapi()["paths"].items()
+        for method, operation in item.items()
+        if "requestBody" in operation
+    )
+
+    @pytest.mark.parametrize(("method", "path"), ROUTES)
+    async def test_no_body_is_read_without_a_key(self, home: Home, method: str, path: str) -> None:
+        await home.make_key()
+        status, code = await answer_without_reading(
+            home, method, path, **{"content-type": "application/json"}
+        )
+        assert (status, code) == (401, "invalid_api_key" if path.startswith("/v1") else "key_required")
+
+    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+    async def test_no_body_is_read_that_is_no_json(self, home: Home, kind: str) -> None:
+        for method, path in self.ROUTES:
+            answer = await answer_without_reading(home, method, path, **{"content-type": kind})
+            assert answer == (415, "unsupported_media_type"), path
+
+    async def test_a_character_set_does_no_harm(self, home: Home) -> None:
+        headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+        answer = await home.client.post("/api/v1/threads", content=b"{}", headers=headers)
+        assert answer.status_code == 201
+
+
+class TestHeaders:
+    @pytest.mark.parametrize("path", ["/api/v1/threads", "/health", "/api/v1/threads/none", "/openapi.json"])
+    async def test_answers_are_not_sniffed_kept_or_framed(self, home: Home, path: str) -> None:
+        headers = (await home.client.get(path)).headers
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+
+    async def test_the_web_page_keeps_its_own_policy(self, home: Home) -> None:
+        headers = (await home.client.get("/")).headers
+        assert headers.get_list("Content-Security-Policy") == [CONTENT_SECURITY_POLICY]
+        assert headers.get_list("Cache-Control") == ["no-cache"]
 
 
 class TestKeysFromTheCommandLine:

@@ -24,7 +24,7 @@ MOST = 2**62
 _IMAGE_HEADERS = {
     # A picture and nothing else: what is no picture at all is not guessed at, and nothing in it runs.
     "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "same-origin",
     # What is forgotten is not kept by a browser either.
     "Cache-Control": "no-store",
