@@ -263,7 +263,6 @@ class LiveAnswer(BaseModel):
 
 class BackendHealth(BaseModel):
     name: str
-    last_activity: int | None = Field(description="When it last sent anything; null: not since the start.")
     problem: str | None = Field(description="What was wrong with its last call, in words.")
     label: str | None = Field(description="What to know of its answers; null for a model that was chosen.")
 

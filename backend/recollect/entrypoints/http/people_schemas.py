@@ -1,5 +1,6 @@
 """Requests and answers about presets, preferences, notes, backends and the index."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -139,9 +140,12 @@ class BackendAnswer(BaseModel):
     pinned_slots: int = Field(description="How many of them hold a thread that is known to be there.")
     label: str | None = Field(description="What to know of its answers; null for a model that was chosen.")
     problem: str | None = Field(description="What was wrong with its last call, in words.")
+    last_activity: int | None = Field(
+        description="When it last sent anything; null: not since the start, or not for this key."
+    )
 
     @classmethod
-    def of(cls, view: BackendView) -> "BackendAnswer":
+    def of(cls, view: BackendView, last_activity: datetime | None) -> "BackendAnswer":
         facts = view.facts
         return cls(
             **{name: getattr(facts, name, None) for name in ("kind", "local", "context_tokens", "slots")},
@@ -150,6 +154,7 @@ class BackendAnswer(BaseModel):
             pinned_slots=view.pinned,
             label=view.backend.label,
             problem=view.problem,
+            last_activity=None if last_activity is None else int(last_activity.timestamp() * 1000),
         )
 
 

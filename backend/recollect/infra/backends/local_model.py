@@ -114,9 +114,8 @@ class LocalModel:
 
     async def _start(self) -> "_Child":
         if self._child is not None:
-            _LOG.warning(
-                "the small model ended by itself: %s; it is started again", self._child.exit_report()
-            )
+            code = self._child.process.returncode
+            _LOG.warning("the small model ended by itself (exit code %s); it is started again", code)
             await self._child.end()
             self._child = None
         if not self._file.is_file():

@@ -1,10 +1,15 @@
-"""HTTP to one model server: time-outs, faults, and errors in words a user understands."""
+"""HTTP to one model server: time-outs, faults, and errors in words a user understands.
+
+What a server says of an error may quote the prompt: nobody is shown it. It goes to the log at debug level, without
+the words of the request.
+"""
 
 import asyncio
 import json
+import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -64,11 +69,22 @@ class Endpoint(BackendSettings):
 MAX_QUOTE = 300
 EXTRAS_REFUSED = frozenset({400, 422})
 _OVERLOADED = 529
-_HINTS = {
+_HINTS: dict[int | str, str] = {
+    400: " The prompt may be too long for it, or hold something that it doesn't know.",
     401: " Check its API key.",
     403: " Check its API key, and what it may be used for.",
     404: " Check its address and the name of the model.",
+    413: " The prompt is too large for it.",
+    422: " The prompt may be too long for it, or hold something that it doesn't know.",
+    503: " It may be loading a model, or be overloaded.",
+    "context_length_exceeded": " The prompt is longer than its context.",
+    "exceed_context_size_error": " The prompt is longer than its context.",
+    "insufficient_quota": " Its quota is used up.",
 }
+"""By status, and by the codes of OpenAI and llama.cpp."""
+_RUN = 4
+_MOST_COMPARED = 1_000_000
+_log = logging.getLogger("recollect.backends")
 
 
 class Quoter:
@@ -84,36 +100,58 @@ class Quoter:
         return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
 
 
-def error_message(body: Any) -> str:
-    """The server's own error message, wherever it is in the body."""
-    if isinstance(body, dict):
-        for name in ("error", "message", "detail", "msg"):
-            if body.get(name):
-                return error_message(body[name])
-        return json.dumps(body, ensure_ascii=False)
-    if isinstance(body, list):
-        return "; ".join(error_message(item) for item in body[:3])
-    return str(body)
-
-
-def body_error(body: bytes) -> str:
-    """The message in an error's body; empty for an HTML page."""
+def error_in(body: bytes) -> Any:
+    """An error's body: JSON, or else text."""
     text = body.decode("utf-8", "replace").strip()
     try:
-        return error_message(json.loads(text))
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return "" if text.startswith("<") else text
+        return text
 
 
-def refusal(who: str, status: int, quoted: str, retry_after: float | None) -> ModelUnavailable:
-    """The exception for a status that is not 200."""
-    said = f": {quoted}" if quoted else ""
+def hint(body: Any, status: int | None = None) -> str:
+    """What may be wrong, in our words: by the code in an error's body, else by its status. Empty where none is known."""
+    error = body.get("error", body) if isinstance(body, dict) else None
+    codes = [error.get(name) for name in ("type", "code")] if isinstance(error, dict) else []
+    known = (_HINTS[code] for code in [*codes, status] if isinstance(code, int | str) and code in _HINTS)
+    return next(known, "")
+
+
+def without_words_of(request: Any, said: str) -> str:
+    """What a server said, with an ellipsis for each word, and each run of four characters, that the request has too."""
+    held = "\n".join(_texts(request)).casefold()
+    if len(held) > _MOST_COMPARED:
+        return "…"
+    words = set(re.findall(r"\w+", held))
+    hidden: set[int] = set()
+    for first in range(len(said) - _RUN + 1):
+        if said[first : first + _RUN].casefold() in held:
+            hidden.update(range(first, first + _RUN))
+    for word in re.finditer(r"\w+", said):
+        text = word[0].casefold()
+        if text in words or (not text.isascii() and text in held):
+            hidden.update(range(*word.span()))
+    return re.sub("\0+", "…", "".join("\0" if place in hidden else each for place, each in enumerate(said)))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def refusal(who: str, status: int, body: Any, retry_after: float | None) -> ModelUnavailable:
+    """The exception for a status that is not 200. Nothing of the body is quoted."""
     if status in (429, _OVERLOADED):
         wait = f" It asks to wait {retry_after:g} s." if retry_after is not None else ""
-        return RateLimited(f"{who} wants fewer requests ({status}){said}.{wait}", retry_after=retry_after)
+        return RateLimited(
+            f"{who} wants fewer requests ({status}).{hint(body)}{wait}", retry_after=retry_after
+        )
     if status >= 500:
-        return ModelUnavailable(f"{who} failed ({status}){said}.")
-    return ModelRefused(f"{who} refused the request ({status}){said}.{_HINTS.get(status, '')}")
+        return ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
+    return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}")
 
 
 def seconds_to_wait(retry_after: str | None, now: datetime) -> float | None:
@@ -164,7 +202,7 @@ class ModelServer:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.who = f"the backend {endpoint.name!r} ({endpoint.address})"
-        self.quoter = Quoter([endpoint.key or "", *endpoint.extra_headers.values()])
+        self._quoter = Quoter([endpoint.key or "", *endpoint.extra_headers.values()])
         self.last_activity: datetime | None = None
         """When it last sent anything."""
         self._heard_at: float | None = None
@@ -231,17 +269,23 @@ class ModelServer:
             async with aclosing(await self._sent(self._request(route, headers, body))) as response:
                 self._heard()
                 if response.status_code != 200:
-                    raise StatusError(response.status_code, await self._refusal(response))
+                    raise StatusError(response.status_code, await self._refusal(response, body))
                 yield response
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            cause = self.quoter.quote(str(error) or "it did not answer in time")
+            cause = self._quoter.quote(str(error) or "it did not answer in time")
             raise BackendDown(f"nobody answers for {self.who}: {cause}. Is it running?") from error
         except httpx2.RequestError as error:
-            told = self.quoter.quote(str(error) or type(error).__name__).rstrip(".")
-            raise StreamBroken(f"the connection to {self.who} broke: {told}.") from error
+            self.log_original(str(error), body)
+            raise StreamBroken(f"the connection to {self.who} broke ({type(error).__name__}).") from error
         finally:
             self._requests -= 1
             self._close_idle_later()
+
+    def log_original(self, said: Any, request: Any) -> None:
+        """What the server said of an error: at debug level, on one line, without secrets and the request's words."""
+        if _log.isEnabledFor(logging.DEBUG):
+            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            _log.debug("%s said: %s", self.who, without_words_of(request, self._quoter.quote(text)))
 
     def _close_idle_later(self) -> None:
         """The pool closes expired connections only at its next request: after the last one, they are closed here."""
@@ -290,14 +334,15 @@ class ModelServer:
         self.last_activity = self._now()
         self._heard_at = self._monotonic()
 
-    async def _refusal(self, response: httpx2.Response) -> ModelUnavailable:
+    async def _refusal(self, response: httpx2.Response, request: JsonObject | None) -> ModelUnavailable:
         try:
             async with asyncio.timeout(self._patience.question):
-                body = await self._bounded(response, MAX_ERROR_BYTES, cut=True)
+                body = error_in(await self._bounded(response, MAX_ERROR_BYTES, cut=True))
         except TimeoutError:
-            body = b""
+            body = ""
+        self.log_original(body, request)
         wait = seconds_to_wait(response.headers.get("retry-after"), self._now())
-        return refusal(self.who, response.status_code, self.quoter.quote(body_error(body)).rstrip("."), wait)
+        return refusal(self.who, response.status_code, body, wait)
 
     async def _bounded(self, response: httpx2.Response, limit: int, *, cut: bool = False) -> bytes:
         body = bytearray()

@@ -16,7 +16,7 @@ from recollect.infra.backends.dialect import (
     Outgoing,
     StrangeAnswerError,
 )
-from recollect.infra.backends.server import ModelServer, Patience, error_message, parsed_json
+from recollect.infra.backends.server import ModelServer, Patience, hint, parsed_json
 
 _OPEN = "<think>"
 _CLOSE = "</think>"
@@ -93,6 +93,7 @@ class Answer:
     def __init__(self, server: ModelServer, patience: Patience, dialect: Dialect, outgoing: Outgoing) -> None:
         self._server = server
         self._patience = patience
+        self._asked = outgoing.call
         self._framing = dialect.framing()
         self._reader: AnswerReader = dialect.reader(outgoing)
         self._started = False
@@ -166,7 +167,7 @@ class Answer:
             raise StreamBroken(f"{self._server.who} sent something that is no part of an answer.") from error
 
     def _error(self, event: JsonObject) -> ModelUnavailable:
-        said = self._server.quoter.quote(error_message(event)).rstrip(".")
+        self._server.log_original(event, (self._asked.messages, self._asked.options))
         if self._started:
-            return StreamBroken(f"{self._server.who} failed in the middle of its answer: {said}.")
-        return ModelRefused(f"{self._server.who} gave no answer: {said}.")
+            return StreamBroken(f"{self._server.who} failed in the middle of its answer.{hint(event)}")
+        return ModelRefused(f"{self._server.who} gave no answer: it reported an error.{hint(event)}")

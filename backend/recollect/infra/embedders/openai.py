@@ -98,9 +98,7 @@ class OpenAiEmbedder:
         except TimeoutError:
             raise self._failure(f"the embedding server took more than {self._timeout:g} s") from None
         except httpx2.RequestError as error:
-            raise self._failure(
-                f"the embedding server cannot be reached: {str(error) or type(error).__name__}"
-            ) from error
+            raise self._failure(f"the embedding server cannot be reached ({type(error).__name__})") from error
         self._breaker.succeeded()
         return vectors
 

@@ -1,8 +1,11 @@
 """Every way in which a model's server can fail, and what a user is told."""
 
 import asyncio
+import logging
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from recollect.errors import (
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.server import Patience
 from tests.eventually import eventually
+from tests.http_client import Home
 from tests.standins.standin_engines import (
     Engines,
     StandInEngine,
@@ -27,6 +31,7 @@ from tests.standins.standin_engines import (
     running_engines,
     text_of,
 )
+from tests.talking import talking
 
 __all__ = ["engines", "running_engines"]
 
@@ -72,14 +77,14 @@ async def test_the_time_of_the_last_activity_is_known(engines: Engines) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_a_refusal_quotes_the_server(kind: str, status: int, engines: Engines) -> None:
+async def test_a_refusal_is_told_in_our_words(kind: str, status: int, engines: Engines) -> None:
     backend = engines.backend(kind, api_key=KEY)
     await backend.facts()
-    engines(kind).control("status", status=status, message=f"no, not with {KEY}")
+    engines(kind).control("status", status=status, message="I won't talk about the ships on it")
     error = await failure_of(backend)
     assert isinstance(error, ModelRefused)
-    assert str(status) in error.message
-    assert "no, not with …" in error.message
+    assert f"refused the request ({status})" in error.message
+    assert "ships" not in error.message
 
 
 @pytest.mark.parametrize(
@@ -92,22 +97,49 @@ async def test_a_refusal_quotes_the_server(kind: str, status: int, engines: Engi
         "out of memory",
     ],
 )
-async def test_the_servers_words_are_found_wherever_it_puts_them(body: Any, engines: Engines) -> None:
+async def test_the_servers_words_are_in_the_log_at_debug_alone(
+    body: Any, engines: Engines, caplog: pytest.LogCaptureFixture
+) -> None:
     backend = engines.backend("llama.cpp", api_key=KEY)
     await backend.facts()
     engines("llama.cpp").control("status", status=500, body=body)
-    error = await failure_of(backend)
+    with caplog.at_level(logging.DEBUG, "recollect.backends"):
+        error = await failure_of(backend)
     assert type(error) is ModelUnavailable
-    assert error.message.endswith("failed (500): out of memory.")
+    assert error.message.endswith("failed (500).")
+    (record,) = caplog.records
+    assert record.levelno == logging.DEBUG
+    assert "memory" in record.getMessage()
 
 
-async def test_a_long_error_is_quoted_briefly_and_a_page_not_at_all(engines: Engines) -> None:
+async def test_the_log_has_no_word_of_the_request_and_no_key(
+    engines: Engines, caplog: pytest.LogCaptureFixture
+) -> None:
     backend = engines.backend("llama.cpp", api_key=KEY)
     await backend.facts()
-    engines("llama.cpp").control("status", status=500, body="no! " * 200_000)
-    assert len((await failure_of(backend)).message) < 500
-    engines("llama.cpp").control("status", status=502, body="<html><h1>Bad gateway</h1></html>")
-    assert (await failure_of(backend)).message.endswith("failed (502).")
+    said = f"too long: 'about the sea and the ships' with {KEY}"
+    engines("llama.cpp").control("status", status=400, message=said)
+    with caplog.at_level(logging.DEBUG, "recollect.backends"):
+        await failure_of(backend)
+    told = "".join(record.getMessage() for record in caplog.records)
+    assert "too long" in told
+    assert not {"sea", "ships", KEY} & set(re.findall(r"[\w-]+", told))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ({"code": "context_length_exceeded", "message": "x"}, "longer than its context"),
+        ({"code": 400, "type": "exceed_context_size_error", "message": "x"}, "longer than its context"),
+    ],
+)
+async def test_a_prompt_that_is_too_long_is_named_by_the_servers_code(
+    error: Any, words: str, engines: Engines
+) -> None:
+    backend = engines.backend("llama.cpp", api_key=KEY)
+    await backend.facts()
+    engines("llama.cpp").control("status", status=400, body={"error": error})
+    assert words in (await failure_of(backend)).message
 
 
 async def test_a_rate_limit_tells_the_seconds_to_wait(engines: Engines) -> None:
@@ -126,7 +158,7 @@ async def test_a_server_that_is_still_loading_is_not_taken_for_another_engine(en
     llama = engines("llama.cpp")
     backend = engines.backend("llama.cpp", api_key=KEY)
     llama.control(question_status=503, message="Loading model")
-    assert "Loading model" in (await failure_of(backend)).message
+    assert "It may be loading a model" in (await failure_of(backend)).message
     llama.control("answer")
     assert (await backend.facts()).kind == "llama.cpp"
 
@@ -150,7 +182,7 @@ async def test_a_wrong_key_is_told_when_the_engine_is_asked(engines: Engines) ->
         ("early_end", "broke off"),
         ("rubbish", "not JSON"),
         ("wrong_shape", "no part of an answer"),
-        ("error", "the graphics card went away"),
+        ("error", "failed in the middle of its answer."),
         ("endless", "a line without an end"),
         ("page", "sent a web page"),
     ],
@@ -228,3 +260,51 @@ async def test_a_silent_server_does_not_keep_others_waiting(engines: Engines) ->
         await waiting
     assert llama.dropped(at_least=before + 1) == before + 1
     assert backend.problem() is None
+
+
+# --- over HTTP ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        {"mode": "status", "status": 400, "message": "cannot tokenize: MY-DIAGNOSIS"},
+        {"mode": "status", "status": 500, "body": "Traceback: MY-DIAGNOSIS"},
+        {"mode": "status", "status": 429, "body": {"detail": [{"input": "MY-DIAGNOSIS"}]}},
+    ],
+    ids=["refused", "failed", "rate limit"],
+)
+async def test_what_a_server_says_of_an_error_is_shown_nowhere(
+    tmp_path: Path, engines: Engines, control: Any
+) -> None:
+    """It may quote the prompt of another person."""
+    async with talking(tmp_path, engines("llama.cpp")) as talk:
+        engines("llama.cpp").control(**control)
+        body = {"user_id": "ann", "content": "hello"}
+        openai = {"messages": [{"role": "user", "content": "hello"}]}
+        shown = [
+            await talk.client.post("/api/v1/threads/t/messages", json=body),
+            await talk.client.post("/api/v1/threads/t/messages", json={**body, "stream": True}),
+            await talk.client.post("/v1/chat/completions", json=openai),
+            await talk.client.get("/api/v1/threads/t/turns", params={"receipts": True}),
+            await talk.client.get("/api/v1/backends"),
+            await talk.client.get("/api/v1/jobs"),
+            await talk.client.get("/health"),
+        ]
+    assert "the backend 'default'" in shown[-1].text
+    assert [answer.url.path for answer in shown if "DIAGNOSIS" in answer.text] == []
+
+
+async def test_when_a_backend_was_last_active_is_for_the_operator(tmp_path: Path, engines: Engines) -> None:
+    async with talking(tmp_path, engines("llama.cpp")) as talk:
+        await talk.say("hello")
+        home = Home(talk.app, talk.client)
+        operator, ann = await home.make_key(), await home.make_key("ann")
+        health = await talk.client.get("/health")
+        seen = [
+            (await talk.client.get("/api/v1/backends", headers=key)).json()["backends"][0]["last_activity"]
+            for key in (operator, ann)
+        ]
+    assert "last_activity" not in health.text
+    assert seen[0] > 0
+    assert seen[1] is None

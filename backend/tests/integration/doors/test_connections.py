@@ -142,7 +142,7 @@ class TestBodiesWithoutAKey:
     def test_four_of_31_mb_keep_nobody_waiting(self, tmp_path: Path) -> None:
         """Parsed, one would silence the server for seconds."""
         body = b'{"messages": [' + b",".join([b'{"role": "user", "content": "x"}'] * 940_000) + b"]}"
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head = HEAD.replace(b"memory/add", b"threads/t1/messages")
         statuses: list[bytes] = []
 
         def attack(server: Server) -> None:

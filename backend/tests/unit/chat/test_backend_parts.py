@@ -14,7 +14,7 @@ from recollect.infra.backends.dialect import (
     guess_tokens,
     wants_alternation,
 )
-from recollect.infra.backends.server import Quoter, body_error
+from recollect.infra.backends.server import Quoter, error_in, without_words_of
 from recollect.infra.backends.stream import ThoughtSplitter
 from recollect.settings import BackendKind as BackendKindSetting
 
@@ -231,8 +231,22 @@ def test_a_quote_is_one_short_line_without_secrets() -> None:
     assert len(quoter.quote("x" * 5000)) == 300
 
 
-def test_an_error_that_is_nested_without_end_is_still_told() -> None:
-    assert body_error(b"[" * 100_000).startswith("[[")
+def test_an_error_that_is_nested_without_end_is_a_text() -> None:
+    assert error_in(b"[" * 100_000) == "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("request_", "said", "left"),
+    [
+        ("My PIN is 4711.", "bad token '4711' at 12", "bad token '…' at 12"),
+        ("The secret is Rumpelstilzchen", "near:xRUMPELSTILZCHENx", "near:x…x"),
+        ("我叫王小明 住在北京", "不能处理「王小明」", "不能处理「…」"),
+        ("nothing alike", "out of memory", "out of memory"),
+        ("x" * 2_000_000, "anything", "…"),
+    ],
+)
+def test_of_what_a_server_says_only_its_own_words_are_left(request_: str, said: str, left: str) -> None:
+    assert without_words_of({"messages": [{"content": request_}]}, said) == left
 
 
 @pytest.mark.parametrize(

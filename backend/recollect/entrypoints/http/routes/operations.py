@@ -19,7 +19,6 @@ from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, no
 from recollect.entrypoints.http.errors import body_of, documented
 from recollect.entrypoints.http.requests import Id, KeyBody, VerifyBody
 from recollect.errors import RecollectError, Refused
-from recollect.infra.backends.configured import AnyBackend
 from recollect.service import people as keys
 from recollect.service.coordination import Progress
 from recollect.service.operations import backup, check_health, list_jobs, look_at_backends, retry_job
@@ -98,19 +97,12 @@ async def health(home: Home) -> JSONResponse:
         degraded=checked.degraded,
         jobs=checked.jobs,
         oldest_job_wait_ms=checked.oldest_job_wait_ms,
-        backends=[_backend(backend) for backend in home.talking.backends.all()],
+        backends=[
+            answers.BackendHealth(name=each.name, problem=each.problem(), label=each.label)
+            for each in home.talking.backends.all()
+        ],
     )
     return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
-
-
-def _backend(backend: AnyBackend) -> answers.BackendHealth:
-    last = backend.last_activity
-    return answers.BackendHealth(
-        name=backend.name,
-        last_activity=None if last is None else int(last.timestamp() * 1000),
-        problem=backend.problem(),
-        label=backend.label,
-    )
 
 
 @router.get(
@@ -266,9 +258,12 @@ async def _lines(work: Callable[[Progress], Awaitable[dict[str, Any]]]) -> Async
 @router.get("/api/v1/backends", responses=documented())
 async def get_backends(home: Home, caller: Calling) -> schemas.BackendsAnswer:
     """The models' servers: what each is, what it offers, and what is wrong with it."""
-    talking = home.talking
-    found = await look_at_backends(talking.backends.all(), talking.slots)
-    return schemas.BackendsAnswer(backends=[schemas.BackendAnswer.of(view) for view in found])
+    backends = home.talking.backends.all()
+    found = await look_at_backends(backends, home.talking.slots)
+    active = [None if caller.user_id is not None else backend.last_activity for backend in backends]
+    return schemas.BackendsAnswer(
+        backends=[schemas.BackendAnswer.of(view, last) for view, last in zip(found, active, strict=True)]
+    )
 
 
 @router.get("/api/v1/cache", responses=documented(404))
