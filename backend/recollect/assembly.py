@@ -8,6 +8,7 @@ from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import EntryChange, EntryJob
 from recollect.failpoints import FailPoints
+from recollect.infra.addresses import Addresses
 from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.local_model import LocalModel
 from recollect.infra.embedders.configured import embedder_of
@@ -175,6 +176,7 @@ class Assembly:
             ImageFiles(self.vault, fail_points=self.fail_points),
             self.THREADS,
             self.vault,
+            Addresses(allow_private=settings.chat.allow_private_images),
         )
         self.transcriber = Transcriber(
             self.transcripts, self.vault, self.fail_points, on_revised=self._thread_changed

@@ -20,7 +20,7 @@ START_SECONDS = 60
 STOP_SECONDS = 30
 COMMAND_SECONDS = 90
 SHORTER_THAN_THE_SERVERS = httpx2.Limits(keepalive_expiry=2)
-"""A server closes a connection that is idle for 5 s: a client that keeps it as long may write into a closed one."""
+"""A stand-in closes a connection that is idle for 5 s: a client that keeps it as long may write into a closed one."""
 T = TypeVar("T")
 Process = subprocess.Popen[str] | Forked
 
@@ -108,9 +108,7 @@ class Server:
             end(self.process)
             raise RuntimeError(f"the server did not start (exit code {self.exit_code}): {self.errors()}")
         self.address = line.split(" is listening on ")[1].split(" ")[0]
-        self.client = httpx2.Client(
-            base_url=self.address, timeout=60, trust_env=False, limits=SHORTER_THAN_THE_SERVERS
-        )
+        self.client = httpx2.Client(base_url=self.address, timeout=60, trust_env=False)
         return self
 
     def __exit__(self, *_: object) -> None:

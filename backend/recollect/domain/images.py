@@ -56,6 +56,18 @@ def take_out(parts: Sequence[JsonObject], where: str = "parts") -> TakenOut:
     return taken
 
 
+def links(parts: Sequence[JsonObject], where: str = "parts") -> Iterator[tuple[str, str]]:
+    """Where each link stands that a backend would follow (`image_url`, `video_url`, …), and its URL.
+
+    What is in the parts or in the vault needs no following.
+    """
+    for number, part in enumerate(parts):
+        for name in part:
+            url = _url(part, name) if name.endswith("_url") else None
+            if isinstance(url, str) and url[:5].lower() != "data:" and not url.startswith(SCHEME):
+                yield f"{where}[{number}].{name}", url
+
+
 def image_url(part: JsonObject, place: str = "parts") -> str | None:
     """Where the image of a part is; None for a part that shows none."""
     if part.get("type") != "image_url":
@@ -149,9 +161,9 @@ def _is_reference(part: object) -> bool:
     return isinstance(url, str) and url.startswith(SCHEME)
 
 
-def _url(part: JsonObject) -> object:
-    image = part.get("image_url")
-    return image.get("url") if isinstance(image, dict) else image
+def _url(part: JsonObject, name: str = "image_url") -> object:
+    linked = part.get(name)
+    return linked.get("url") if isinstance(linked, dict) else linked
 
 
 def _with_images(message: JsonObject, urls: Mapping[str, str]) -> JsonObject:

@@ -66,13 +66,13 @@ def test_an_image_elsewhere_is_named_and_not_fetched_and_what_is_no_image_is_sai
     site: Site, visit: Visits
 ) -> None:
     """That no other host is asked, every visit checks."""
-    elsewhere = {"type": "image_url", "image_url": {"url": "http://images.example/cat.png"}}
+    elsewhere = {"type": "image_url", "image_url": {"url": "https://images.example/cat.png"}}
     drawing = {"type": "image_url", "image_url": {"url": "data:image/svg+xml,<svg onload=alert(1)>"}}
     broken = picture(b"<script>window.broken = 1</script>")
     say(site, "ira", "ira-1", "Look", elsewhere, drawing, broken)
     page = visit(site, "ira").open("chat", "ira-1")
     message = page.get_by_role("article", name=re.compile("^You"))
-    expect(message).to_contain_text("image: http://images.example/cat.png")
+    expect(message).to_contain_text("image: https://images.example/cat.png")
     expect(message).to_contain_text("image: data:image/svg+xml")
     expect(message).to_contain_text("an image that can't be shown")
     expect(message.get_by_role("img", name="Sent with this message")).to_have_count(0)

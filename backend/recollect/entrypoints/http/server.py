@@ -8,12 +8,14 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -39,7 +41,7 @@ from recollect.entrypoints.http.routes import (
     web,
 )
 from recollect.errors import HomeUnusable, RecollectError
-from recollect.settings import unknown_variables
+from recollect.settings import TOML_NAME, Settings, unknown_variables
 
 _log = logging.getLogger("recollect.http")
 STOP_SECONDS = 10
@@ -145,6 +147,8 @@ async def serve(app: App) -> None:
     settings = app.settings
     for name in unknown_variables():
         _log.warning("the variable %s is no setting of Recollect's; see docs/settings.md", name)
+    if (file := _exposed_file(settings)) is not None:
+        _log.warning("%s holds a key, and its mode lets everybody read it: chmod 600 %s", file, file)
     async with app:
         if not is_loopback(settings.host) and not app.keys.any_in_force():
             raise HomeUnusable(
@@ -194,6 +198,23 @@ async def private_socket(app: App) -> AsyncIterator[str]:
         finally:
             server.close()
             await asyncio.gather(*state.tasks, return_exceptions=True)
+
+
+def _exposed_file(settings: Settings) -> Path | None:
+    """The settings file, if others may read it and a secret is in it."""
+    file = settings.home / TOML_NAME
+    if not file.is_file() or not file.stat().st_mode & 0o004:
+        return None
+    text = file.read_text(encoding="utf-8")
+    return file if any(secret in text for secret in _secrets(settings.model_dump())) else None
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    if isinstance(value, SecretStr) and value:
+        yield value.get_secret_value()
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _secrets(item)
 
 
 def _bind(host: str, port: int) -> socket.socket:

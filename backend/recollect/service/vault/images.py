@@ -17,6 +17,7 @@ from recollect.domain.images import (
     image_url,
     is_content_of,
     is_image_name,
+    links,
     put_back,
     reference,
     references_in,
@@ -27,6 +28,7 @@ from recollect.domain.images import (
 from recollect.domain.model import JsonObject, NewTurn, Turn
 from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput, NotFound
+from recollect.infra.addresses import Addresses
 from recollect.infra.image_files import ImageFiles
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
@@ -71,7 +73,14 @@ class Opened:
 class Images:
     """The images of all users."""
 
-    def __init__(self, store: ImageFiles, threads: SqlThreadStore, vault: Vault) -> None:
+    def __init__(
+        self,
+        store: ImageFiles,
+        threads: SqlThreadStore,
+        vault: Vault,
+        addresses: Addresses,
+    ) -> None:
+        self._addresses = addresses
         self._store = store
         self._threads = threads
         self._vault = vault
@@ -82,11 +91,17 @@ class Images:
     ) -> Shown:
         """Nothing is written yet. An incognito thread leaves no file: there, images stay in the turn itself.
 
-        Raises InvalidInput, which names the part, for what is no image.
+        Raises InvalidInput, which names the part, for what is no image, and for a link into this network.
         """
         given = tuple(turns)
         if not any(turn.parts for turn in given):
             return Shown(given)
+        for turn in given:
+            for place, url in links(turn.parts or ()):
+                try:
+                    await self._addresses.check(url)
+                except ValueError as error:
+                    raise InvalidInput(f"{place}: {error}", field=place) from None
         thread = await threads.get_thread(thread_id, space=space)
         if thread is not None and thread.incognito:
             return Shown(given)

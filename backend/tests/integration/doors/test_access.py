@@ -274,6 +274,20 @@ class TestKeysFromTheCommandLine:
         with Server(tmp_path / "home"):
             assert (tmp_path / "home" / "recollect.lock").stat().st_mode & 0o077 == 0
 
+    @pytest.mark.parametrize(
+        ("mode", "secret", "warned"), [(0o644, "k-1", True), (0o600, "k-1", False), (0o644, "", False)]
+    )
+    def test_a_settings_file_with_a_key_that_everybody_can_read_is_warned_about(
+        self, tmp_path: Path, mode: int, secret: str, warned: bool
+    ) -> None:
+        file = tmp_path / "home" / "recollect.toml"
+        file.parent.mkdir()
+        file.write_text(f'[llm]\nbase_url = "http://127.0.0.1:9"\napi_key = "{secret}"\n')
+        file.chmod(mode)
+        with Server(tmp_path / "home") as server:
+            server.stop()
+            assert (f"chmod 600 {file}" in server.errors()) is warned
+
     def test_the_server_does_not_open_to_the_world_without_a_key(self, tmp_path: Path) -> None:
         refused = recollect(tmp_path / "home", "serve", "--host", "0.0.0.0", "--port", "0")
         assert refused.returncode == 1

@@ -314,3 +314,84 @@ async def test_tags_of_a_thread_do_not_grow_without_end(home: Home) -> None:
     answer = await home.client.post("/api/v1/memory/add", json=tagged("b"))
     assert (answer.status_code, error_of(answer)["field"]) == (422, "tags")
     assert (await home.coverage())["messages"] == 1
+
+
+INSIDE = [
+    "http://example.org/cat.png",
+    "file:///etc/passwd",
+    "FILE:/etc/passwd",
+    " https://example.org/cat.png",
+    "//example.org/cat.png",
+    "cat.png",
+    "",
+    "https://localhost/",
+    "https://LOCALHOST./",
+    "https://api.localhost/",
+    "https://printer.local/",
+    "https://host.docker.internal/",
+    "https://redis:6379/",
+    "https://127.0.0.1/",
+    "https://127.1/",
+    "https://2130706433/",
+    "https://0x7f000001/",
+    "https://0177.0.0.1/",
+    "https://4294967297/",
+    "https://0/",
+    "https://10.0.0.7/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://100.64.0.1/",
+    "https://224.0.0.1/",
+    "https://[::1]/",
+    "https://[::]/",
+    "https://[fe80::1%25eth0]/",
+    "https://[fd00::1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::127.0.0.1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://[2002:7f00:1::]/",
+    "https://\uff11\uff12\uff17.0.0.1/",
+    "https://127\u30020\u30020\u30021/",
+    "https://127.0.0%2e1/",
+    "https://example.org@127.0.0.1/",
+    "https://127.0.0.1\\@example.org/",
+    "https://[::1/",
+]
+OUTSIDE = ["https://93.184.215.14/cat.png", "HTTPS://[2606:2800:21f:cb07::1]:8443/x", "data:image/svg+xml,x"]
+
+
+class TestLinks:
+    """A backend fetches what a part links to: from its place, which may be inside a network."""
+
+    @pytest.mark.parametrize("url", INSIDE)
+    async def test_a_link_into_the_network_is_refused_by_field_and_stores_nothing(
+        self, home: Home, url: str
+    ) -> None:
+        for name, linked in (("image_url", {"url": url}), ("image_url", url), ("video_url", {"url": url})):
+            body = {"role": "user", "parts": [{"type": name, name: linked}]}
+            answer = await home.client.post("/api/v1/threads/t1/turns", json=body)
+            assert (answer.status_code, error_of(answer)["field"]) == (422, f"parts[0].{name}")
+        assert (await home.coverage())["messages"] == 0
+
+    @pytest.mark.parametrize("url", OUTSIDE)
+    async def test_a_link_out_of_it_is_taken(self, home: Home, url: str) -> None:
+        body = {"role": "user", "parts": [{"type": "image_url", "image_url": {"url": url}}]}
+        assert (await home.client.post("/api/v1/threads/t1/turns", json=body)).status_code == 201
+
+    async def test_incognito_threads_and_openais_clients_are_no_way_around(self, home: Home) -> None:
+        part = {"type": "image_url", "image_url": {"url": "https://127.0.0.1/"}}
+        await home.client.post("/api/v1/threads", json={"thread_id": "t1", "incognito": True})
+        body = {"role": "user", "parts": [part]}
+        assert (await home.client.post("/api/v1/threads/t1/turns", json=body)).status_code == 422
+        messages = {"messages": [{"role": "user", "content": [part]}]}
+        answer = await home.client.post("/v1/chat/completions", json=messages)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "parts[0].image_url")
+
+    @pytest.mark.parametrize(
+        ("url", "status"), [("http://127.0.0.1/cat.png", 201), ("file:///etc/passwd", 422)]
+    )
+    async def test_a_setting_allows_private_addresses_and_no_files(
+        self, tmp_path: Path, url: str, status: int
+    ) -> None:
+        body = {"role": "user", "parts": [{"type": "image_url", "image_url": {"url": url}}]}
+        async with opened(tmp_path / "home", chat={"allow_private_images": True}) as home:
+            assert (await home.client.post("/api/v1/threads/t1/turns", json=body)).status_code == status

@@ -8,7 +8,8 @@ from recollect.domain.access import Caller
 from recollect.domain.images import data_url, image_name, reference
 from recollect.domain.model import Append, JsonObject, NewTurn
 from recollect.domain.paths import transcript_path
-from recollect.errors import StorageUnavailable
+from recollect.errors import InvalidInput, StorageUnavailable
+from recollect.infra.addresses import Addresses
 from recollect.infra.image_files import ImageFiles
 from recollect.service.vault.images import Images, add_turn_with_images
 from tests.contract.journals import Journal
@@ -27,7 +28,7 @@ def store(vault: PersonsVault) -> ImageFiles:
 
 @pytest.fixture
 def images(journal: Journal, store: ImageFiles, vault: PersonsVault) -> Images:
-    return Images(store, journal.threads, vault)
+    return Images(store, journal.threads, vault, Addresses())
 
 
 def picture(url: str) -> JsonObject:
@@ -88,3 +89,25 @@ async def test_a_short_image_is_not_taken_for_other_words_of_a_request(
     assert opened.referring({"messages": opened.messages}) == {
         "messages": [{"role": "user", "content": [picture(reference(name))]}]
     }
+
+
+@pytest.mark.parametrize(
+    ("addresses", "taken"),
+    [
+        (["93.184.215.14", "2606:2800:21f:cb07::1"], True),
+        ([], True),
+        (["127.0.0.1"], False),
+        (["93.184.215.14", "10.0.0.7"], False),
+        (["fe80::1%eth0"], False),
+    ],
+)
+async def test_a_link_whose_host_is_inside_is_refused(
+    journal: Journal, store: ImageFiles, vault: PersonsVault, addresses: list[str], taken: bool
+) -> None:
+    images = Images(store, journal.threads, vault, Addresses(resolve=lambda host: addresses))
+    shown = images.taken_out(journal.threads, "default", "t1", [showing("https://cats.example/1.png")])
+    if taken:
+        assert (await shown).images == {}
+    else:
+        with pytest.raises(InvalidInput, match="private network"):
+            await shown
