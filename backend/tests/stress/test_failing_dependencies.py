@@ -119,7 +119,7 @@ async def test_a_model_that_fails_at_random_costs_answers_and_no_messages(
             failed = [answer for answer in answers if answer["assistant_turn"]["status"] == "failed"]
             assert len(failed) == disturbed(model, "chat", since)
             assert rate < 1 or len(failed) == len(answers)
-            assert all("told to fail" in answer["error"]["message"] for answer in failed)
+            assert all("failed (500)" in answer["error"]["message"] for answer in failed)
             figures.faults += len(failed)
         model.control()
         recovered = await talkers.chat(1)
@@ -181,7 +181,7 @@ async def test_a_rewriter_that_fails_or_is_slow_is_done_without_and_the_receipt_
             assert len(asked_in_vain) == disturbed(model, "rewriting", since)
             assert asked_in_vain or rate < 0.5
             assert rate < 1 or all(each["left_out"] for each in rewritten)
-            why = "did not answer within 1.5 s" if rate == SLOW else "told to fail"
+            why = "did not answer within 1.5 s" if rate == SLOW else "failed (500)"
             assert all(why in each["left_out"] for each in asked_in_vain), asked_in_vain
             assert all(each["by"] == "model" or each["left_out"] or each["why"] for each in rewritten)
             figures.faults += len(asked_in_vain)

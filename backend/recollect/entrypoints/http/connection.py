@@ -158,7 +158,7 @@ class Connection(HttpToolsProtocol):
     def _is_endless(self) -> bool:
         """Whoever reads a body refuses one that is too large; this is for bodies that nobody reads, and for framing."""
         framing = self._fed - self._body
-        return self._body > self._limits.chat_body_bytes or (
+        return self._body > 2 * self._limits.chat_body_bytes or (
             framing > self._limits.header_bytes + _LARGEST_FRAMING * self._body
         )
 

@@ -28,12 +28,18 @@ async def get_app(request: Request) -> App:
 
 
 def authenticated(request: Request) -> Caller:
-    """Who the key belongs to, read off the headers alone. Raises KeyRequired where one is needed and missing or wrong."""
+    """Who the key belongs to, read off the headers alone, once a request.
+
+    Raises KeyRequired where a key is needed and missing or wrong.
+    """
+    known: Caller | None = request.scope.get("recollect.caller")
+    if known is not None:
+        return known
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
     app: App = request.scope["recollect.app"]
     space = request.headers.get(SPACE_HEADER)  # Percent-encoded: a space may be called anything.
-    return identify(
+    caller = identify(
         app.keys,
         given,
         app.lock.token,
@@ -41,6 +47,8 @@ def authenticated(request: Request) -> Caller:
         now=app.clock(),
         space=unquote(space) if space else None,
     )
+    request.scope["recollect.caller"] = caller
+    return caller
 
 
 def admit_body(request: Request) -> None:

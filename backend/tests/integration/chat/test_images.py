@@ -318,7 +318,7 @@ def test_an_image_is_handed_out_as_it_came_and_as_nothing_but_a_picture(
     assert (answer.status_code, answer.content) == (200, hostile)
     assert answer.headers["content-type"] == f"image/{kind.replace('jpg', 'jpeg')}"
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["content-security-policy"] == "default-src 'none'; sandbox"
+    assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'; sandbox"
     assert answer.headers["cache-control"] == "no-store"
 
 

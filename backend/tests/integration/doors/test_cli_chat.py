@@ -156,7 +156,7 @@ def test_a_failure_has_words_and_a_code(
     failed = recollect(server.home, "chat", thread, "hello", settings=settings)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("recollect: ")
-    assert "told to fail" in failed.stderr
+    assert "failed (500)" in failed.stderr
     for option in ("--preset", "--backend"):
         wrong = recollect(server.home, "chat", thread, "hello", option, "nobody", settings=settings)
         assert (wrong.returncode, wrong.stdout) == (1, "")

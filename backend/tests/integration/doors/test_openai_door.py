@@ -238,7 +238,7 @@ def test_a_refusal_is_not_tried_again(server: Server, engine: StandInEngine, use
     ):
         ask(client, [user_says("hello")])
     assert caught.value.code == "model_refused"
-    assert "not for you" in caught.value.message
+    assert "refused the request (403)" in caught.value.message
     assert len(engine.chats()) == before + 1
 
 

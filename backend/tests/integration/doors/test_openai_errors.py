@@ -23,6 +23,7 @@ from tests.standins.standin_engines import StandInEngine
 
 __all__ = ["engine", "running", "server"]
 MIB = 1024 * 1024
+AS_JSON = {"Content-Type": "application/json"}
 
 
 # --- the shape --------------------------------------------------------------------------------------------------
@@ -42,7 +43,8 @@ def small_chat(**headers: str) -> dict[str, Any]:
         ("GET", "/v1/chat/completions", {}, 405, "method_not_allowed"),
         ("POST", "/v1/chat/completions", {"content": b"x" * 33 * MIB}, 413, "too_large"),
         ("POST", "/v1/models", {"content": b"x" * 5 * MIB}, 413, "too_large"),
-        ("POST", "/v1/chat/completions", {"content": b"{"}, 400, "invalid"),
+        ("POST", "/v1/chat/completions", {"content": b"{", "headers": AS_JSON}, 400, "invalid"),
+        ("POST", "/v1/chat/completions", {"content": b"{}"}, 415, "unsupported_media_type"),
         ("GET", "/v1/models/nobody-9000", {}, 404, "model_not_found"),
     ],
 )
@@ -167,7 +169,7 @@ def test_a_body_that_grows_too_large_while_it_comes_is_told_so_too(server: Serve
         for _ in range(33):
             yield b"x" * MIB
 
-    answer = server.client.post("/v1/chat/completions", content=pieces())
+    answer = server.client.post("/v1/chat/completions", content=pieces(), headers=AS_JSON)
     assert answer.status_code == 413
     assert answer.json()["error"]["param"] == "body"
     assert "RECOLLECT_LIMITS__CHAT_BODY_BYTES" in answer.json()["error"]["message"]

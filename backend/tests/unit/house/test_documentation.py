@@ -28,7 +28,7 @@ PAGES = [
     *sorted(DOCS.glob("*.md")),
 ]
 
-CODES_OF_THE_DOOR = {"internal", "method_not_allowed", "http_error"}
+CODES_OF_THE_DOOR = {"internal", "method_not_allowed", "http_error", "too_slow"}
 SERVED_UNLISTED = {"GET /openapi.json"}
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
