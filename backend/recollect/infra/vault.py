@@ -323,7 +323,7 @@ class Vault:
             with suppress(FileNotFoundError):  # It was put in place just now.
                 if path.lstat().st_ctime >= before:
                     continue
-                if (saved := persons_save(path)) is not None:
+                if (saved := persons_save(self.root, path)) is not None:
                     target, digest = saved
                     self._keep_beside(path, target, digest)
                 discard(path)
