@@ -179,12 +179,10 @@ async def test_neither_a_leftover_nor_an_image_that_is_a_pipe_is_waited_for(vaul
     image = vault.root / images_folder("default", "ann") / name
     image.parent.mkdir()
     images = ImageFiles(vault)
-    for pipe, waited in (
-        (leftover, lambda: vault.open(expected=True)),
-        (image, lambda: images.read("default", "ann", name)),
-    ):
+    for pipe in (leftover, image):
         os.mkfifo(pipe)
-        task = asyncio.create_task(waited())
+        look = vault.open(expected=True) if pipe == leftover else images.read("default", "ann", name)
+        task = asyncio.create_task(look)
         done, _ = await asyncio.wait([task], timeout=1)
         if not done:
             await asyncio.to_thread(pipe.write_bytes, b"")

@@ -81,6 +81,7 @@ async def health(home: Home) -> JSONResponse:
         home.jobs,
         home.vault_sweep.problem,
         home.vault_sweep.notes_problem,
+        home.vault_sweep.reports.problem,
         home.watcher.problem,
         home.entry_files.problem,
         lambda: home.tuning.problem,
