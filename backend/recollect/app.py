@@ -1,5 +1,6 @@
 """One home, opened: what starts and stops, in which order, and which job is whose."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
@@ -18,9 +19,10 @@ from recollect.domain.job import (
     TITLE,
     TRANSCRIBE,
     TRANSCRIPT_EDITS,
+    Job,
 )
 from recollect.domain.strategy import STRATEGY
-from recollect.errors import HomeUnusable
+from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
 from recollect.infra.journal.forget_proof import SqlForgottenProof
 from recollect.service.chat.cached_prefix import LivePrefixes
@@ -43,6 +45,8 @@ from recollect.service.skills.skills import SkillMaker, Skills
 from recollect.service.vault.entry_import import EntryDeletions
 from recollect.settings import Settings
 
+_log = logging.getLogger("recollect.app")
+
 
 class App(Assembly):
     """One home, opened. Starts and stops any number of times; `async with` does both."""
@@ -53,6 +57,7 @@ class App(Assembly):
         try:
             await self._refuse_orphaned_vault()
             await self.database.open()
+            await self.bring_ledger_up()
             await self.vault.open(expected=await self.transcripts.any_parts())
             await self.keys.load()
             self.people.start_anew()
@@ -102,13 +107,29 @@ class App(Assembly):
         }
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
-            PURGE: self._purges().handle,
+            PURGE: self._in_ledger(self._purges().handle),
             TRANSCRIPT_EDITS: self.transcriber.handle_edits,
-            PEOPLE: self.people_files.handle,
+            PEOPLE: self._in_ledger(self.people_files.handle),
             ENTRIES: self.entry_files.handle,
-            DELETIONS: EntryDeletions(self.entry_store, self.vault).handle,
+            DELETIONS: self._in_ledger(EntryDeletions(self.entry_store, self.vault).handle),
         }
         return [asking, soon, self._memory_handlers(prefixes.holding), writing]
+
+    def _in_ledger(self, handler: Handler) -> Handler:
+        """What the job finishes deleting is in the ledger before it begins."""
+
+        async def handle(job: Job) -> None:
+            await self.ledger_outbox.drain()
+            await handler(job)
+
+        return handle
+
+    async def bring_ledger_up(self) -> None:
+        """Write what the ledger still lacks. If it can't be written now, the log says so, and it is tried again."""
+        try:
+            await self.ledger_outbox.drain()
+        except StorageUnavailable as error:
+            _log.error("%s; what is deleted is taken down later", error.message)
 
     def _memory_handlers(self, live_prefix: LivePrefix) -> dict[str, Handler]:
         """Without a model, only episodes are made."""
@@ -236,6 +257,8 @@ async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
             app.THREADS,
             app.keys,
             app.skill_files,
+            app.ledger_outbox,
+            app.vault_sweep,
             app.transcriber,
             app.people_files,
             app.entry_files,

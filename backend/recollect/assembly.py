@@ -27,10 +27,12 @@ from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.history_matching import SqlHistoryMatching
+from recollect.infra.journal.importer import SqlLedgerOutbox
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.people import SqlKeyStore, SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
@@ -69,7 +71,7 @@ from recollect.service.vault.images import Images
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.sweep import VaultSweep
-from recollect.service.vault.transcripts import Transcriber
+from recollect.service.vault.transcripts import EditReports, Transcriber
 from recollect.service.verify import Verifier, entry_problems
 from recollect.settings import MODELS, Settings
 
@@ -175,6 +177,7 @@ class Assembly:
         self.keys = SqlKeyStore(self.database)
         self.key_uses = KeyUses(self.keys)
         self.audit = AuditLog(settings.home, clock)
+        self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.images = Images(
             ImageFiles(self.vault, fail_points=self.fail_points),
@@ -183,7 +186,11 @@ class Assembly:
             Addresses(allow_private=settings.chat.allow_private_images),
         )
         self.transcriber = Transcriber(
-            self.transcripts, self.vault, self.fail_points, on_revised=self._thread_changed
+            self.transcripts,
+            self.vault,
+            self.fail_points,
+            on_revised=self._thread_changed,
+            reports=EditReports(clock=clock),
         )
         self.verifier = Verifier(
             self.THREADS,

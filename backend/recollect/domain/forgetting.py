@@ -1,5 +1,6 @@
 """Forgetting: what was removed, and what has yet to follow. Ids and numbers only, never text."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -187,6 +188,107 @@ class Looked:
     found: int
     """How many of them should not be there."""
 
+
+Tombstone = tuple[str, str, str, str, int]
+"""Space, user, the key of the thread, the key of the message, and the number of the turn."""
+
+
+ForgottenNumbers = dict[tuple[str, str, str], set[int]]
+"""By space, user and the key of the thread: the numbers of the turns that are forgotten."""
+
+
+@dataclass(slots=True)
+class Remembered:
+    """What was deleted or forgotten, and which versions of files were ours. No texts."""
+
+    tombstones: set[Tombstone] = field(default_factory=set)
+    deletions: dict[tuple[str, str], tuple[str, Deletion]] = field(default_factory=dict)
+    """By space and entry: the owner's folder, and the deletion."""
+    versions: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """By the key of a file and a digest, the oldest first: whether the file is gone."""
+    a_key_existed: bool = False
+
+    def take(self, line: str) -> None:
+        """One line of the ledger. One that is damaged, or of a kind that this version does not know, says nothing."""
+        try:
+            kind, *told = json.loads(line)
+            self._take(kind, told)
+        except (ValueError, TypeError, IndexError):
+            return
+
+    def _take(self, kind: str, told: list[Any]) -> None:
+        if kind == "turn":
+            space, user_id, thread, message, number = told
+            self.tombstones.add((str(space), str(user_id), str(thread), str(message), int(number)))
+        elif kind == "entry":
+            space, owner, entry_id, entry_kind, cell, turn_ids = told
+            deletion = Deletion(str(entry_id), str(entry_kind), str(cell), tuple(map(str, turn_ids)))
+            self.deletions[str(space), str(entry_id)] = str(owner), deletion
+        elif kind == "entry restored":
+            self.deletions.pop((told[0], told[1]), None)
+        elif kind == "file":
+            self.versions |= {(str(told[0]), str(digest)): True for digest in told[1]}
+        elif kind == "file restored":
+            self.versions.pop((told[0], told[1]), None)
+        elif kind == "key":
+            self.a_key_existed = True
+
+    def add(self, other: "Remembered") -> None:
+        """What `other` says of a version of a file counts, and is newer."""
+        self.tombstones |= other.tombstones
+        self.deletions |= other.deletions
+        mine = {version: gone for version, gone in self.versions.items() if version not in other.versions}
+        self.versions = mine | other.versions
+        self.a_key_existed |= other.a_key_existed
+
+    def forgotten_numbers(self) -> ForgottenNumbers:
+        found: ForgottenNumbers = {}
+        for space, user_id, thread, _, number in self.tombstones:
+            found.setdefault((space, user_id, thread), set()).add(number)
+        return found
+
+    def lines(self) -> list[str]:
+        """All that the ledger holds of it."""
+        gone: dict[str, list[str]] = {}
+        for (file, digest), is_gone in self.versions.items():
+            if is_gone:
+                gone.setdefault(file, []).append(digest)
+        return [
+            *map(turn_line, sorted(self.tombstones)),
+            *(entry_line(space, owner, deletion) for (space, _), (owner, deletion) in self.deletions.items()),
+            *(file_line(file, digests) for file, digests in gone.items()),
+            *([KEY_LINE] if self.a_key_existed else []),
+        ]
+
+
+def turn_line(tombstone: Tombstone) -> str:
+    return _ledger_line("turn", *tombstone)
+
+
+def entry_line(space: str, owner: str, deletion: Deletion) -> str:
+    return _ledger_line(
+        "entry", space, owner, deletion.entry_id, deletion.kind, deletion.cell, list(deletion.turn_ids)
+    )
+
+
+def entry_restored_line(space: str, entry_id: str) -> str:
+    return _ledger_line("entry restored", space, entry_id)
+
+
+def file_line(file: str, digests: Sequence[str]) -> str:
+    return _ledger_line("file", file, list(digests))
+
+
+def file_restored_line(file: str, digest: str) -> str:
+    return _ledger_line("file restored", file, digest)
+
+
+def _ledger_line(*told: object) -> str:
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+
+KEY_LINE = _ledger_line("key")
+"""An API key was made."""
 
 _LINE = re.compile(r"^- t-(\d+) ([0-9a-f]{64})\s*$")
 

@@ -21,6 +21,11 @@ def message_key(message_id: str) -> str:
     return _sha256([message_id])
 
 
+def file_key(path: str) -> str:
+    """Names a file of the vault without revealing its path, which holds ids."""
+    return _sha256(["file", path])[:32]
+
+
 def made_message_id(thread_id: str, timestamp: int, number: int) -> str:
     return f"m_{thread_id}_{timestamp}_{number}"
 

@@ -119,6 +119,20 @@ def is_people_file(path: str) -> bool:
     return len(parts) == 4 and parts[1] == "users" and name == "preferences.md"
 
 
+_copy_name = re.compile(r"(.+?)(?: \(.+\)| [0-9]{1,3}|[._]sync-conflict-.+|_conflict-.+)").fullmatch
+"""As sync tools name a second version: `x (conflicted copy).md`, `x.sync-conflict-….md`, `x 2.md`."""
+
+
+def copied_path(path: str) -> str | None:
+    """The file that a conflict copy of a sync tool stands beside, by its name; None for a name that is no such copy.
+
+    Whether it is one depends on whose that file is: notes have any name that a person likes.
+    """
+    folder, _, name = path.rpartition("/")
+    found = None if is_note(path) or not name.endswith(".md") else _copy_name(name.removesuffix(".md"))
+    return f"{folder}/{found[1]}.md" if found else None
+
+
 PART_BYTES = 64 * 1024
 """A day's file of this size is continued in another."""
 ENTRY_FILE_BYTES = 8_000_000
@@ -171,6 +185,12 @@ def day_of_path(path: str) -> str | None:
     """The day whose entries a file holds; None where its name is no day."""
     found = _day_file(path.rpartition("/")[2])
     return found[1] if found else None
+
+
+def is_own_name(path: str) -> bool:
+    """Whether a file has a name that we give to transcripts, entries or preferences."""
+    is_page = path.endswith((f"/{PROFILE}.md", "/preferences.md"))
+    return is_page or "/threads/" in path or day_of_path(path) is not None
 
 
 def linked_turn(owner: str, link: str) -> tuple[str, str] | None:

@@ -1,6 +1,7 @@
 """Files of the vault as they were found, and what the journal knows of transcripts."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from recollect.domain.model import Thread, Turn
@@ -30,6 +31,8 @@ class VaultFile:
     """False where bytes were no UTF-8, or the file is longer than what was read."""
 
 
+EMPTY = hashlib.sha256(b"").hexdigest()
+"""The digest of a file that holds nothing."""
 UNREADABLE = FileStamp(-1, -1)
 """Of a file or folder that is there and cannot be looked at: what it holds, and whether it changed, nobody can say."""
 NOT_FOLLOWED = FileStamp(-1, -2)
@@ -58,6 +61,13 @@ class Listing:
             return True
         parts = path.split("/")
         return any("/".join(parts[:number]) in self.unreadable for number in range(len(parts), 0, -1))
+
+    def gone(self, transcripts: Collection[str], others: Mapping[str, str]) -> set[str]:
+        """The known files that are gone, or cut to nothing. Of `others`, the digests say what they held."""
+        gone = {path for path in (*transcripts, *others) if not self.may_hold(path)}
+        empty = {path for path, stamp in self.stamps.items() if stamp.size == 0}
+        gone |= {path for path in empty if path in transcripts}
+        return gone | {path for path in empty if path in others and others[path] != EMPTY}
 
 
 _FEWEST = 3

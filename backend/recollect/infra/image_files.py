@@ -3,7 +3,14 @@
 from recollect.domain.images import images_folder, is_image_name
 from recollect.failpoints import FailPoints
 from recollect.infra.vault import Vault
-from recollect.infra.vault_read import in_thread, make_folder, name_while_written, sync, write_synced
+from recollect.infra.vault_read import (
+    in_thread,
+    make_folder,
+    name_while_written,
+    read_content,
+    sync,
+    write_synced,
+)
 
 
 class ImageFiles:
@@ -38,10 +45,8 @@ class ImageFiles:
         return self._read(_path(space, user_id, name))
 
     def _read(self, path: str) -> bytes | None:
-        try:
-            return None if self._vault.leads_away(path) else (self._vault.root / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return None
+        found = read_content(self._vault.root, path)
+        return None if found is None else found[0]
 
     @in_thread("listed", "an image")
     def names(self, space: str, user_id: str) -> set[str]:

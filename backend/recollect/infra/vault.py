@@ -272,6 +272,8 @@ class Vault:
     def remove_folder(self, path: str) -> None:
         """Remove a folder and all that is in it; one that is gone already is fine."""
         target = self.writable(path)
+        for own in [own for own in self._own if own.startswith(f"{path}/")]:
+            del self._own[own]
         if target.is_dir():
             shutil.rmtree(target)
             sync(target.parent)
@@ -294,6 +296,7 @@ class Vault:
         A version that is not ours is kept beside as a conflict file, whose path is returned.
         """
         target = self.writable(path)
+        self._own.pop(path, None)
         with suppress(FileNotFoundError):
             found = read_file(self.root, path)
             seen = found.digest if found is not None and found.digest in ours else None
@@ -323,7 +326,7 @@ class Vault:
             with suppress(FileNotFoundError):  # It was put in place just now.
                 if path.lstat().st_ctime >= before:
                     continue
-                if (saved := persons_save(path)) is not None:
+                if (saved := persons_save(self.root, path)) is not None:
                     target, digest = saved
                     self._keep_beside(path, target, digest)
                 discard(path)

@@ -107,10 +107,11 @@ _BYTE_ORDER_MARKS = {
 }
 
 
-def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | None:
-    """A file as it is now, None where none is. With `limit`, at most that many bytes of it.
+def read_content(root: Path, path: str, limit: int | None = None) -> tuple[bytes, os.stat_result] | None:
+    """The bytes of a file, one more than `limit` at most, and its status; None where no file is.
 
     There is no file, either, where a link leads elsewhere (`real_path`), or where a folder, a pipe or a device is.
+    It never waits for whoever holds the other end of a pipe.
     """
     try:
         descriptor = _open_followed(root, path)
@@ -125,7 +126,14 @@ def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | No
         os.close(descriptor)
         return None
     with os.fdopen(descriptor, "rb") as opened:
-        content = opened.read(-1 if limit is None else limit + 1)
+        return opened.read(-1 if limit is None else limit + 1), status
+
+
+def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | None:
+    """A file as it is now, None where `read_content` finds none. With `limit`, at most that many bytes of it."""
+    if (found := read_content(root, path, limit)) is None:
+        return None
+    content, status = found
     taken = content if limit is None else content[:limit]
     text, is_text = _decoded(taken, any_encoding=is_note(path))
     could_change_unseen = time.time_ns() - status.st_mtime_ns < _COARSEST_CLOCK_NS
@@ -247,7 +255,7 @@ def write_synced(file: Path, content: bytes, fail_points: FailPoints) -> None:
 
 def sync(path: Path) -> None:
     """Make a file durable, or the names in a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)
     finally:
@@ -300,12 +308,13 @@ def leftovers(folder: Path, *, below: bool = True) -> Iterator[Path]:
     return (path for path in found if _is_unfinished(path.name) or _exchanged(path.name))
 
 
-def persons_save(path: Path) -> tuple[Path, str] | None:
+def persons_save(root: Path, path: Path) -> tuple[Path, str] | None:
     """The target and the digest of what a person saved there, if a leftover is that; else None. Raises OSError."""
     found = _exchanged(path.name)
-    if found is None or path.is_symlink():
+    saved = None if path.is_symlink() else read_content(root, path.relative_to(root).as_posix())
+    if found is None or saved is None:
         return None
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256(saved[0]).hexdigest()
     return None if digest[:8] in found.groups()[1:] else (path.with_name(found[1]), digest)
 
 

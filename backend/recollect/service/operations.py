@@ -13,6 +13,7 @@ from recollect.infra.archive import pack, unpack
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.connection import copy_journal
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.ledger import LEDGER
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.models.llama_slots import LlamaSlots
@@ -134,8 +135,7 @@ def files_to_back_up(home: Path, vault: Vault) -> dict[str, Path]:
 
     Links that lead out of an owner's folder are left out, as they are everywhere.
     """
-    toml = home / TOML_NAME
-    files = [toml] if toml.is_file() else []
+    files = [path for path in (home / TOML_NAME, home / LEDGER) if path.is_file()]
     for path in vault.root.rglob("*"):
         leads_away = path.is_symlink() and vault.leads_away(path.relative_to(vault.root).as_posix())
         if path.suffix != ".tmp" and path.is_file() and not leads_away:

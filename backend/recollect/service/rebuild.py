@@ -3,17 +3,17 @@
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from recollect.domain.access import ApiKey
-from recollect.domain.forgetting import parse_tombstones
+from recollect.domain.forgetting import ForgottenNumbers, Remembered
 from recollect.domain.identity import place_of, text_digest, thread_key, turn_number
 from recollect.domain.markdown.transcript import ParsedPart, is_transcript, parse_part, render_part
 from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
-from recollect.domain.paths import is_people_file, thread_folder
+from recollect.domain.paths import copied_path, is_own_name, is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart
 from recollect.errors import HomeUnusable, RecollectError
@@ -23,25 +23,26 @@ from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
-from recollect.infra.journal.importer import SqlImporter
+from recollect.infra.journal.importer import SqlImporter, SqlLedgerOutbox
 from recollect.infra.journal.people import SqlKeyStore, SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress, now_ms
 from recollect.service.recall.indexer import Indexer
 from recollect.service.vault.entry_files import EntryFiles
-from recollect.service.vault.entry_import import import_deletions, import_entries
+from recollect.service.vault.entry_import import import_entries, read_deletions
 from recollect.service.vault.people_files import PeopleFiles
+from recollect.service.vault.reader import without_copies
+from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verification, Verifier
 from recollect.settings import MODELS, Settings
 
 _JOURNAL_ONLY = ("jobs", "receipts", "histories of entries and skills", "incognito threads", "API keys")
 
-_Tombstones = dict[tuple[str, str, str], frozenset[int]]
-"""By space, user and the key of the thread: the numbers of the turns that are forgotten."""
+_CANNOT_TELL = "the versions of files: journal and ledger are gone, so old copies can't be told from edits"
 
 
 @dataclass(slots=True)
@@ -69,6 +70,8 @@ class OpenedHome:
     threads: SqlThreadStore
     keys: SqlKeyStore
     skill_files: SqlSkillFiles
+    outbox: SqlLedgerOutbox
+    vault_sweep: VaultSweep
     transcriber: Transcriber
     people_files: PeopleFiles
     entry_files: EntryFiles
@@ -100,12 +103,23 @@ async def rebuild_home(
         vault = Vault(settings.vault_path)
         await vault.open(expected=False)
         importer = SqlImporter(database, clock=now_ms)
-        report = await rebuild(vault, importer, fail_points, progress)
+        ledger = Ledger(settings.home / LEDGER)
+        remembered = await ledger.read()
+        known = set(remembered.lines())
+        remembered.add(old.remembered or Remembered())
+        report = await rebuild(vault, importer, fail_points, progress, remembered)
         await rebuild_people(vault, SqlPresetStore(database, clock=now_ms), report)
-        report.entries, problems = await import_entries(vault, SqlEntryFileStore(database, clock=now_ms))
+        report.entries, problems = await import_entries(
+            vault, SqlEntryFileStore(database, clock=now_ms), deleted=frozenset(remembered.deletions)
+        )
         report.problems += problems
-        await import_deletions(vault, SqlEntryStore(database, clock=now_ms))
-        await importer.add_keys(old.keys, old.closed_at)
+        if not ledger.is_there() and old.remembered is None:
+            old.lost.append(_CANNOT_TELL)
+        ledger.append([line for line in remembered.lines() if line not in known])
+        closed_at = old.closed_at or (
+            now_ms() if remembered.a_key_existed and old.remembered is None else None
+        )
+        await importer.add_keys(old.keys, closed_at)
         await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
         await database.close()
         if report.turns < old.turns:
@@ -132,6 +146,8 @@ class _OldJournal:
     gone_cases: frozenset[str] = frozenset()
     """Deleted cases whose words may still be in skills."""
     turns: int = 0
+    remembered: Remembered | None = None
+    """None where it can't be read."""
     lost: list[str] = field(default_factory=lambda: list(_JOURNAL_ONLY))
 
 
@@ -141,9 +157,11 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
     try:
         async with open_home(settings) as home:
             async with home.jobs.paused():
+                await home.vault_sweep.sweep()
+                restore = home.transcriber.reports.goes_back()
                 for space in await home.coverage.spaces():
                     for thread in await home.threads.list_threads(space=space):
-                        await home.transcriber.catch_up(space, thread.thread_id)
+                        await home.transcriber.catch_up(space, thread.thread_id, restore=restore)
                         await home.transcriber.transcribe(space, thread.thread_id)
                         old.turns += 0 if thread.incognito else thread.turn_count
                 await home.people_files.settle_all()
@@ -151,6 +169,7 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
             old.keys, old.closed_at = await home.keys.list_with_hashes(), home.keys.closed_at
             old.lost.remove("API keys")
             old.gone_cases = await home.skill_files.gone_cases()
+            old.remembered = await home.outbox.remembered()
     except RecollectError as error:
         if not _is_damage(error):
             raise
@@ -212,16 +231,21 @@ async def rebuild(
     builder: SqlImporter,
     fail_points: FailPoints,
     progress: Progress = no_progress,
+    remembered: Remembered | None = None,
 ) -> RebuildReport:
-    """Read every transcript and tombstone of the vault into an empty journal."""
+    """Read every transcript, tombstone and deletion of the vault into an empty journal, after what is `remembered`."""
     report = RebuildReport()
     folders: dict[str, list[str]] = {}
-    tombstones: _Tombstones = {}
-    for path in await vault.list_files():
-        if is_transcript(path):
-            folders.setdefault(str(PurePosixPath(path).parent), []).append(path)
-        elif "/forgotten/" in path:
-            await _read_tombstones(vault, path, builder, tombstones, report)
+    remembered = Remembered() if remembered is None else remembered
+    files = await vault.list_files()
+    for path in filter(is_transcript, files):
+        folders.setdefault(str(PurePosixPath(path).parent), []).append(path)
+    report.problems += await read_deletions(vault, files, remembered)
+    await builder.add_remembered(remembered)
+    report.forgotten = len(remembered.tombstones)
+    _, copies = await without_copies(builder, files, ours=is_own_name)
+    report.problems += [f"{path}: a conflict copy of a sync tool; it was left out" for path in copies]
+    tombstones = remembered.forgotten_numbers()
     taken: set[tuple[str, str]] = set()
     misplaced: list[str] = []
     for done, folder in enumerate(folders, 1):
@@ -242,9 +266,13 @@ async def rebuild(
 
 async def rebuild_people(vault: Vault, people: SqlPresetStore, report: RebuildReport) -> None:
     """Read every preset and all preferences of the vault into an empty journal."""
-    for path in filter(is_people_file, await vault.list_files()):
+    listed, _ = await without_copies(people, await vault.list_files(), ours=is_own_name)
+    # What may be a copy comes last: it must not take the place of what it is a copy of.
+    for path in sorted(filter(is_people_file, listed), key=lambda path: copied_path(path) is not None):
         text = await vault.read(path) or ""
         try:
+            if await people.is_deleted(path, text_digest(text)):
+                raise ValueError("it was deleted; this copy was left out")
             holds, _ = read_people_file(path, text)
             if (other := await people.path_of(holds)) is not None:
                 raise ValueError(f"{other} has the same name; this one was left out")
@@ -254,18 +282,6 @@ async def rebuild_people(vault: Vault, people: SqlPresetStore, report: RebuildRe
         await people.apply_file(path, holds, text_digest(text))
         report.presets += isinstance(holds, Preset)
         report.preferences += not isinstance(holds, Preset)
-
-
-async def _read_tombstones(
-    vault: Vault, path: str, builder: SqlImporter, tombstones: _Tombstones, report: RebuildReport
-) -> None:
-    file, problems = parse_tombstones(await vault.read(path) or "")
-    report.problems += [f"{path}: {problem}" for problem in problems]
-    if file is not None:
-        report.forgotten += len(file.messages)
-        key = (file.space, file.user_id, file.thread_key)
-        tombstones[key] = tombstones.get(key, frozenset()) | {number for number, _ in file.messages}
-        await builder.add_tombstones(file)
 
 
 async def _gather(vault: Vault, folder: str, paths: list[str]) -> "_Gathered":
@@ -279,7 +295,7 @@ async def _gather(vault: Vault, folder: str, paths: list[str]) -> "_Gathered":
 async def _import_thread(
     gathered: "_Gathered",
     taken: set[tuple[str, str]],
-    tombstones: _Tombstones,
+    tombstones: ForgottenNumbers,
     builder: SqlImporter,
     report: RebuildReport,
 ) -> None:
@@ -295,7 +311,7 @@ async def _import_thread(
         return
     taken.add((thread.space, thread.thread_id))
     key = thread_key(thread.space, thread.thread_id)
-    forgotten = gathered.forget(tombstones.get((thread.space, thread.user_id, key), frozenset()))
+    forgotten = gathered.forget(tombstones.get((thread.space, thread.user_id, key), ()))
     if forgotten:
         report.problems.append(f"{folder}: {forgotten} turns were forgotten and are not brought back")
     if forgotten and not gathered.turns:
@@ -356,7 +372,7 @@ class _Gathered:
             part = replace(part, digest=None, writing=part.digest)
         self.parts.append(part)
 
-    def forget(self, numbers: frozenset[int]) -> int:
+    def forget(self, numbers: Collection[int]) -> int:
         """An old copy may hold turns that were forgotten since: they go. Returns how many."""
         gone = [turn for turn in self.turns if place_of(turn) in numbers]
         self.turns = [turn for turn in self.turns if turn not in gone]

@@ -17,6 +17,7 @@ from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
+from recollect.service.vault.reader import without_copies
 from recollect.service.vault.transcripts import Transcriber, render
 
 _LOOKS = 3
@@ -78,7 +79,16 @@ class Verifier:
                 expected |= await self._check_thread(thread, result, repair=repair)
                 progress(len(expected), max(len(files), len(expected)))
         result.problems += await self.index_problems()
-        result.notes += [_note(path) for path in files if path not in expected and _is_ours(path)]
+        listed, copies = await without_copies(self.store, files)
+        result.notes += [_note(path) for path in listed if path not in expected and _is_ours(path)]
+        result.notes += [
+            f"{path}: a conflict copy of a sync tool, which is not read; read it, then remove it"
+            for path in copies
+        ]
+        result.notes += [
+            f"{path}: an old copy came here since the start, and the current version is kept"
+            for path in dict.fromkeys(self.transcriber.reports.old_copies)
+        ]
         return result
 
     async def _check_thread(self, thread: Thread, result: Verification, *, repair: bool) -> set[str]:
@@ -184,7 +194,8 @@ async def entry_problems(store: SqlEntryFileStore, vault: Vault) -> list[str]:
     """What of the entries differs between journal and vault. What waits to be written is no problem."""
     files = {file.path for file in await store.files()}
     looked = [await _problem(store, vault, path) for path in sorted(files)]
-    there = set(filter(is_entry_path, await vault.list_files()))
+    listed, _ = await without_copies(store, await vault.list_files())
+    there = set(filter(is_entry_path, listed))
     strange = [f"{path} was not imported" for path in sorted(there - files)]
     return [problem for problem in looked if problem is not None] + strange
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.entries.entry import Deletion
+from recollect.domain.entries.entry import Deletion, EntryChange
 from recollect.domain.model import Append, NewTurn, Note, Thread
 from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.domain.vault_file import StoredPart
@@ -267,7 +267,8 @@ async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(bo
 
 
 async def test_entries_are_deleted_in_their_own_space_alone(books: Books) -> None:
-    await books.entries.add_deletions("default", ANN, [Deletion("fa-1", "facts", "c-1", ())])
+    deletions = (Deletion("fa-1", "facts", "c-1", ()),)
+    await books.entries.apply(EntryChange("default", ANN, "person", "deleted", deletions=deletions))
     assert await books.ledger.deletions("default", ["fa-1", "fa-2"]) == {"fa-1"}
     assert await books.ledger.deletions("acme", ["fa-1"]) == set()
     assert await books.ledger.deletions("default", []) == set()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from recollect.domain.entries.entry import Deletion, EntryChange, EntryJob, EntryVersion, KnownEntry
 from recollect.domain.identity import thread_key, turn_number
-from recollect.infra.journal.entry_changes import EntryWriter, record_deletions
+from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
     compared,
@@ -177,10 +177,6 @@ class SqlEntryStore(QueueingStore):
             Deletion(row["entry_id"], row["kind"], row["cell"], tuple(json.loads(row["turn_ids_json"])))
             for row in found
         ]
-
-    async def add_deletions(self, space: str, owner: str, deletions: Sequence[Deletion]) -> None:
-        """These were deleted, and are never derived again."""
-        await self._database.write(lambda connection: record_deletions(connection, space, owner, deletions))
 
     async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
         """Oldest first; empty for an entry that never changed."""

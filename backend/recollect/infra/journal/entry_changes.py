@@ -18,7 +18,7 @@ from recollect.domain.entries.entry import (
     KnownEntry,
 )
 from recollect.domain.entries.links import origin_ids
-from recollect.domain.forgetting import Derived, Task, deletions_path
+from recollect.domain.forgetting import Derived, Task, deletions_path, entry_line, entry_restored_line
 from recollect.domain.identity import turn_number
 from recollect.domain.job import DELETIONS, entries_lane
 from recollect.domain.paths import is_entry_path
@@ -36,6 +36,7 @@ from recollect.infra.journal.entry_rows import (
     stored_entry,
     version_of,
 )
+from recollect.infra.journal.files import add_to_ledger, retire_files
 from recollect.infra.journal.forget_prompts import end_quoting_epochs, settle_entries_job
 from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, rows, thread_columns
 
@@ -115,10 +116,18 @@ class EntryWriter:
         ((pk,),) = self.connection.execute(INSERT_ENTRY, row_of(known, path, self.now)).fetchall()
         put_sources(self.connection, pk, known)
         if self.change.actor in ("person", "undo"):
-            self.connection.execute(
-                "DELETE FROM buried_entries WHERE space = ? AND entry_id = ?", (known.space, known.entry_id)
-            )
+            self._undelete(known)
         self._touch(path, known)
+
+    def _undelete(self, known: KnownEntry) -> None:
+        """A person wrote again what was deleted: the lists of deletions no longer hold it."""
+        deleted = (known.space, known.entry_id)
+        found = self.connection.execute(
+            "DELETE FROM buried_entries WHERE space = ? AND entry_id = ? RETURNING owner", deleted
+        ).fetchall()
+        if found:
+            add_to_ledger(self.connection, entry_restored_line(*deleted))
+            queue_jobs(self.connection, [deletions_job(known.space, known.owner, self.now)], self.now)
 
     def _require_origins(self, known: KnownEntry) -> None:
         """What a line says may have been forgotten since its facts were read: it must not come back by the line."""
@@ -269,6 +278,7 @@ def deletions_job(space: str, owner: str, now: int) -> NewJob:
 def record_deletions(
     connection: sqlite3.Connection, space: str, owner: str, deletions: Sequence[Deletion]
 ) -> None:
+    add_to_ledger(connection, *(entry_line(space, owner, deletion) for deletion in deletions))
     connection.executemany(
         ADD_DELETION,
         [
@@ -288,7 +298,8 @@ def forget_entries_of(connection: sqlite3.Connection, space: str, owner: str) ->
 
 
 def forget_file(connection: sqlite3.Connection, path: str, *, jobs: bool = True) -> None:
-    """Nothing is known of a file any longer."""
+    """Nothing is known of a file any longer, but that none of its versions may come back."""
+    retire_files(connection, [path])
     connection.execute("DELETE FROM leaving_entries WHERE path = ?", (path,))
     connection.execute("DELETE FROM entry_files WHERE path = ?", (path,))
     if jobs:

@@ -16,12 +16,13 @@ from recollect.domain.entries.entry import (
     PastSkill,
     SeenSkill,
 )
-from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.identity import text_digest, thread_key, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.paths import file_name
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_file
+from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
+from recollect.infra.journal.files import FileVersions, record_version, retire_files
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import made, queue_jobs
 
@@ -32,7 +33,7 @@ ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, writing = NULL RETURN
 UNWRITTEN = "UPDATE entry_files SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
 
 
-class SqlEntryFileStore(QueueingStore):
+class SqlEntryFileStore(QueueingStore, FileVersions):
     """Every call is one transaction. A file that has to be written has a job that does it."""
 
     async def file(self, path: str) -> EntryFileState | None:
@@ -61,6 +62,7 @@ class SqlEntryFileStore(QueueingStore):
         self, connection: sqlite3.Connection, path: str, writing: str, filing: Mapping[str, str]
     ) -> None:
         """Before a file is put in place: if we die then, what stands there is known to be ours."""
+        record_version(connection, path, writing.rsplit(maxsplit=1)[-1])
         connection.execute("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
         connection.executemany(
             "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
@@ -101,20 +103,28 @@ class SqlEntryFileStore(QueueingStore):
         *,
         settled_at: int | None = None,
         delay_ms: int = 0,
+        leaving: Collection[str] = (),
     ) -> None:
         """What a person wrote is known, and their file is known to hold it.
 
         `filed` are the digests of its sections. The file is written in `delay_ms`, unless with this change it holds
-        all that it did not hold at the revision `settled_at`.
+        all that it did not hold at the revision `settled_at`. Sections of `leaving` ids have to go from it.
         """
 
         def record_edits(connection: sqlite3.Connection) -> int | None:
             now = self._clock()
             before = connection.execute("SELECT revision FROM entry_files WHERE path = ?", (path,)).fetchone()
             due = EntryWriter(connection, change, now, {path: delay_ms}).apply()
+            if leaving:
+                connection.executemany(
+                    "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
+                    [(path, entry_id) for entry_id in leaving],
+                )
+                connection.execute(TOUCH, (path, change.space, change.owner))
             ((revision, written),) = connection.execute(
                 TAKEN_IN, (path, change.space, change.owner, digest)
             ).fetchall()
+            record_version(connection, path, digest)
             connection.executemany(
                 "UPDATE entries SET filed = ?, filing = NULL WHERE path = ? AND entry_id = ?",
                 [(digest, path, entry_id) for entry_id, digest in filed.items()],
@@ -221,7 +231,7 @@ WHERE substr(v.path, 1, length(:below)) = :below AND EXISTS (
 _case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
 
-class SqlSkillFiles:
+class SqlSkillFiles(FileVersions):
     """One row a file: its text as it was written last, as it may have been written since, and as it was last seen."""
 
     def __init__(self, database: Database, *, clock: Callable[[], int]) -> None:
@@ -236,9 +246,11 @@ class SqlSkillFiles:
         ours: str | None = found["writing"] if found["writing"] == current else None
         return found["text"] if ours is None else ours
 
-    async def announce(self, path: str, text: str) -> None:
+    @write_transaction
+    def announce(self, connection: sqlite3.Connection, path: str, text: str) -> None:
         """Before it is written."""
-        await self._database.execute(
+        record_version(connection, path, text_digest(text))
+        connection.execute(
             "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
             " ON CONFLICT (path) DO UPDATE SET writing = excluded.writing",
             (path, text),
@@ -298,6 +310,7 @@ class SqlSkillFiles:
     @write_transaction
     def forget(self, connection: sqlite3.Connection, path: str) -> None:
         """The file and all that it held before."""
+        retire_files(connection, [path])
         for table in ("skill_files", "skill_versions"):
             connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
 

@@ -5,10 +5,21 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from recollect.domain.forgetting import NOTE, OVERWRITE, OVERWRITE_LANE, SETTLE, USER, Task, forget_lane
+from recollect.domain.forgetting import (
+    NOTE,
+    OVERWRITE,
+    OVERWRITE_LANE,
+    SETTLE,
+    USER,
+    Task,
+    Tombstone,
+    forget_lane,
+    turn_line,
+)
 from recollect.domain.job import PURGE, TRANSCRIBE, vault_lane
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import owner_folder
+from recollect.infra.journal.files import add_to_ledger
 from recollect.infra.journal.prompts import FORGOTTEN
 from recollect.infra.journal.rows import NewJob, queue_jobs
 
@@ -72,6 +83,12 @@ def end_late_epochs(connection: sqlite3.Connection, thread_pks: Sequence[int], a
     """Of these threads, whose epochs were ended at that time: those where a prompt of before was written down since."""
     late = connection.execute(LATE, {"threads": json.dumps(list(thread_pks)), "at": at})
     end_epochs(connection, [pk for (pk,) in late.fetchall()])
+
+
+def add_tombstones(connection: sqlite3.Connection, tombstones: Sequence[Tombstone]) -> None:
+    """They stay for good, in the ledger too."""
+    connection.executemany(ADD_TOMBSTONE, tombstones)
+    add_to_ledger(connection, *map(turn_line, tombstones))
 
 
 ADD_TOMBSTONE = """

@@ -4,7 +4,7 @@ import json
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from recollect.domain.forgetting import Looked, Tombstones
 from recollect.domain.identity import message_key, thread_key, turn_number
@@ -12,6 +12,7 @@ from recollect.domain.job import PURGE
 from recollect.domain.paths import file_name, linked_turn, owner_folder
 from recollect.infra.journal.database import Database, Row
 from recollect.infra.journal.entry_files import GONE_CASES
+from recollect.infra.journal.files import FileVersions
 from recollect.infra.journal.rows import rows
 
 _named = re.compile(r"\b([0-9a-f]{32}):t-([0-9]{1,18})\b").finditer
@@ -34,7 +35,7 @@ SELECT a.thread_key, a.cell, EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.s
 FROM model_answers a"""
 
 
-class SqlForgottenProof:
+class SqlForgottenProof(FileVersions):
     """Reads, and never changes anything."""
 
     def __init__(self, database: Database) -> None:
@@ -52,6 +53,14 @@ class SqlForgottenProof:
             for row in await self._database.read("SELECT space, user_id, thread_id FROM threads")
         }
         return Tombstones({key: frozenset(numbers) for key, numbers in forgotten.items()}, threads)
+
+    async def living(self, owner: str, entry_ids: Collection[str]) -> frozenset[str]:
+        """Those of these entries that an owner has now."""
+        found = await self._database.read(
+            "SELECT entry_id FROM entries WHERE owner = ? AND entry_id IN (SELECT value FROM json_each(?))",
+            (owner, json.dumps(list(entry_ids))),
+        )
+        return frozenset(row["entry_id"] for row in found)
 
     async def gone_cases(self) -> frozenset[str]:
         return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))

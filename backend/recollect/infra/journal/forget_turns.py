@@ -13,7 +13,7 @@ from recollect.domain.job import TITLE, chat_lane
 from recollect.domain.model import Turn
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.forget_entries import forget_derived
-from recollect.infra.journal.forget_prompts import ADD_TOMBSTONE, end_epochs, end_quoting_epochs, queue_purge
+from recollect.infra.journal.forget_prompts import add_tombstones, end_epochs, end_quoting_epochs, queue_purge
 from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, thread_columns, turn_of
 
 _word = re.compile(r"\w+")
@@ -198,8 +198,8 @@ def _answers_to(connection: sqlite3.Connection, thread_pk: int, row: Row) -> lis
 
 
 def _add_tombstones(connection: sqlite3.Connection, thread: _Thread, turns: Sequence[Turn]) -> None:
-    connection.executemany(
-        ADD_TOMBSTONE,
+    add_tombstones(
+        connection,
         [
             (thread.space, thread.user_id, thread.key, message_key(turn.message_id), place_of(turn))
             for turn in turns

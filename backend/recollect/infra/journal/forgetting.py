@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from recollect.domain.forgetting import Derived, Forgotten, Task
 from recollect.domain.identity import message_key, thread_key, turn_id
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
-from recollect.domain.paths import owner_folder
+from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
+from recollect.infra.journal.files import retire_files, retire_version
 from recollect.infra.journal.forget_entries import forget_derived, remove_entries
 from recollect.infra.journal.forget_prompts import (
-    ADD_TOMBSTONE,
+    add_tombstones,
     end_late_epochs,
     end_quoting_epochs,
     queue_note_purge,
@@ -63,7 +64,11 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
 def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None:
     """What is known of an owner besides their threads; their files are the caller's to remove."""
     forget_entries_of(connection, space, owner)
-    connection.execute("DELETE FROM notes WHERE owner = ?", (owner,))
+    notes = connection.execute(
+        "DELETE FROM notes WHERE owner = ? RETURNING path, digest", (owner,)
+    ).fetchall()
+    for path, digest in notes:
+        retire_version(connection, path, digest)
     lanes = [f"{name}:{owner}" for name in ("memory", "episode", "facts", "foresight", "profile")]
     marks = ",".join("?" * len(lanes))
     connection.execute(f"DELETE FROM jobs WHERE lane IN ({marks}) AND state != 'running'", lanes)
@@ -81,7 +86,9 @@ def _forget_thread(
             "SELECT message_id, position FROM turns WHERE thread_pk = ?", (pk,)
         )
     ]
-    connection.executemany(ADD_TOMBSTONE, tombstones)
+    add_tombstones(connection, tombstones)
+    parts = connection.execute("SELECT part FROM transcript_parts WHERE thread_pk = ?", (pk,)).fetchall()
+    retire_files(connection, [transcript_path(space, user_id, thread_id, part) for (part,) in parts])
     quoting = end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids, key)
     connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
     connection.execute(
@@ -177,6 +184,7 @@ class SqlForgetting(QueueingStore):
         def forget(connection: sqlite3.Connection) -> int:
             now = self._clock()
             connection.execute("DELETE FROM notes WHERE path = ?", (path,))
+            retire_version(connection, path, digest)
             end_quoting_epochs(connection, space, user_id, [], note=path)
             return queue_note_purge(connection, Task(space, user_id, "", None, at=now), path, digest, now)
 

@@ -1,24 +1,30 @@
-"""Taking whole threads into an empty journal."""
+"""Taking whole threads into an empty journal, and what one journal remembers of deletions into another."""
 
+import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 
 from recollect.domain.access import ApiKey
-from recollect.domain.forgetting import TombstoneFile
+from recollect.domain.entries.entry import Deletion
+from recollect.domain.forgetting import Remembered
 from recollect.domain.identity import looks_made, place_of, thread_key, turn_digest, turn_number
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Memcell, Thread, Turn
+from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
+from recollect.infra.journal.entry_changes import ADD_DELETION
+from recollect.infra.journal.files import FileVersions, record_version
 from recollect.infra.journal.forget_prompts import ADD_TOMBSTONE
 from recollect.infra.journal.people import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
+from recollect.infra.ledger import Ledger
 
 
-class SqlImporter:
+class SqlImporter(FileVersions):
     """What the vault holds, as rows. Tombstones come before the threads they belong to."""
 
     def __init__(self, database: Database, *, clock: Callable[[], int]) -> None:
@@ -60,6 +66,10 @@ class SqlImporter:
                 for item in parts
             ],
         )
+        for part in parts:
+            path = transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
+            if written := part.digest or part.writing:
+                record_version(connection, path, written)
         key = thread_key(thread.space, thread.thread_id)
         jobs = [
             NewJob(BOUNDARY, cells_lane(key), thread.space, thread.thread_id, now),
@@ -67,9 +77,21 @@ class SqlImporter:
         ]
         queue_jobs(connection, jobs, now)
 
-    async def add_tombstones(self, file: TombstoneFile) -> None:
-        rows = [(file.space, file.user_id, file.thread_key, key, number) for number, key in file.messages]
-        await self._database.execute_many(ADD_TOMBSTONE, rows)
+    @write_transaction
+    def add_remembered(self, connection: sqlite3.Connection, remembered: Remembered) -> None:
+        """Before all else: it says what must not be imported."""
+        connection.executemany(ADD_TOMBSTONE, sorted(remembered.tombstones))
+        connection.executemany(
+            ADD_DELETION,
+            [
+                (space, each.entry_id, owner, each.kind, each.cell, json.dumps(each.turn_ids))
+                for (space, _), (owner, each) in remembered.deletions.items()
+            ],
+        )
+        connection.executemany(
+            "INSERT INTO written_files (file, digest, number, gone) VALUES (?, ?, ?, ?)",
+            [(*version, number, gone) for number, (version, gone) in enumerate(remembered.versions.items())],
+        )
 
     async def add_keys(self, keys: list[tuple[ApiKey, str]], closed_at: int | None) -> None:
         """With their hashes, and the mark that requests without a key are refused."""
@@ -80,6 +102,49 @@ class SqlImporter:
                 connection.execute(CLOSE, (closed_at,))
 
         await self._database.write(work)
+
+
+class SqlLedgerOutbox:
+    """Brings the ledger up to the journal."""
+
+    def __init__(self, database: Database, ledger: Ledger) -> None:
+        self._database = database
+        self._ledger = ledger
+
+    async def drain(self) -> None:
+        """Every deletion that is committed is in the ledger when this returns; all of them where it was missing."""
+        waiting = await self._database.one("SELECT 1 FROM ledger_outbox LIMIT 1")
+        if waiting is not None or not self._ledger.is_there():
+            await self._take_down()
+
+    async def remembered(self) -> Remembered:
+        """All that the journal knows of what was deleted or forgotten, and of versions of files."""
+        return await self._database.query(_remembered)
+
+    @write_transaction
+    def _take_down(self, connection: sqlite3.Connection) -> None:
+        """On the writer's thread, so that no line is added twice; twice only if the process is killed before the commit."""
+        lines = [line for (line,) in connection.execute("SELECT line FROM ledger_outbox ORDER BY number")]
+        self._ledger.append(lines if self._ledger.is_there() else _remembered(connection).lines())
+        connection.execute("DELETE FROM ledger_outbox")
+
+
+def _remembered(connection: sqlite3.Connection) -> Remembered:
+    found = Remembered()
+    found.tombstones = set(
+        connection.execute("SELECT space, user_id, thread_key, message_key, number FROM tombstones")
+    )
+    for space, owner, entry_id, kind, cell, turn_ids in connection.execute(
+        "SELECT space, owner, entry_id, kind, cell, turn_ids_json FROM buried_entries"
+    ):
+        deletion = Deletion(entry_id, kind, cell, tuple(json.loads(turn_ids)))
+        found.deletions[space, entry_id] = owner, deletion
+    for file, digest, gone in connection.execute(
+        "SELECT file, digest, gone FROM written_files ORDER BY number"
+    ):
+        found.versions[file, digest] = bool(gone)
+    found.a_key_existed = connection.execute("SELECT 1 FROM api_keys LIMIT 1").fetchone() is not None
+    return found
 
 
 def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:

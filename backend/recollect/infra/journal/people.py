@@ -7,11 +7,19 @@ from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar
 
 from recollect.domain.access import ApiKey
+from recollect.domain.forgetting import KEY_LINE
 from recollect.domain.job import PEOPLE, people_lane
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
 from recollect.errors import NotFound
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.files import (
+    FileVersions,
+    add_to_ledger,
+    record_version,
+    retire_files,
+    retire_version,
+)
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import NewJob, dumped, made, queue_jobs
 
@@ -40,7 +48,7 @@ UPDATE people SET path = ?, digest = ?, written = revision, writing = NULL WHERE
 UNWRITTEN = "UPDATE people SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
 
 
-class SqlPresetStore(QueueingStore):
+class SqlPresetStore(QueueingStore, FileVersions):
     """Reading costs one indexed read. A change is durable, with the job that writes its file, when it returns."""
 
     def __init__(
@@ -114,10 +122,11 @@ class SqlPresetStore(QueueingStore):
         def delete(connection: sqlite3.Connection) -> bool:
             row = connection.execute(
                 "UPDATE people SET value_json = NULL, revision = revision + 1"
-                " WHERE space = ? AND kind = ? AND key = ? AND value_json IS NOT NULL RETURNING path",
+                " WHERE space = ? AND kind = ? AND key = ? AND value_json IS NOT NULL RETURNING path, digest",
                 (space, PRESET, key),
             ).fetchone()
             if row is not None:
+                retire_version(connection, *row)
                 _queue(connection, space, row[0], now)
             return row is not None
 
@@ -143,7 +152,9 @@ class SqlPresetStore(QueueingStore):
 
         def forget(connection: sqlite3.Connection) -> None:
             path = preferences_path(space, user_id)
-            connection.execute("DELETE FROM people WHERE path = ?", (path,))
+            sql = "DELETE FROM people WHERE path = ? RETURNING path, digest"
+            for row in connection.execute(sql, (path,)).fetchall():
+                retire_version(connection, *row)
             connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (people_lane(path),))
 
         await self._write(forget)
@@ -166,7 +177,12 @@ class SqlPresetStore(QueueingStore):
 
     async def announce(self, path: str, writing: str) -> None:
         """Before a file is put in place: if we die then, what stands there is known to be ours."""
-        await self._update("UPDATE people SET writing = ? WHERE path = ?", writing, path)
+
+        def announce(connection: sqlite3.Connection) -> None:
+            record_version(connection, path, writing.rsplit(maxsplit=1)[-1])
+            connection.execute("UPDATE people SET writing = ? WHERE path = ?", (writing, path))
+
+        await self._write(announce)
 
     async def record(self, path: str, revision: int, digest: str) -> None:
         """After it is in place."""
@@ -199,7 +215,14 @@ class SqlPresetStore(QueueingStore):
 
     async def let_go(self, path: str) -> bool:
         """A person removed the file: what it held is in force no longer. False where it has yet to be written."""
-        return await self._update("DELETE FROM people WHERE path = ? AND written = revision", path) > 0
+
+        def let_go(connection: sqlite3.Connection) -> bool:
+            sql = "DELETE FROM people WHERE path = ? AND written = revision"
+            is_gone = connection.execute(sql, (path,)).rowcount > 0
+            retire_files(connection, [path] if is_gone else [])
+            return is_gone
+
+        return await self._write(let_go)
 
     async def write_anew(self, path: str) -> None:
         """The file is gone and comes back: it has yet to be written."""
@@ -352,6 +375,7 @@ class SqlKeyStore:
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(ADD_KEY, key_row(key, secret_hash))
             connection.execute(CLOSE, (key.created,))
+            add_to_ledger(connection, KEY_LINE)
             if replaced is not None:
                 connection.execute(REPLACE_KEY, (replaced.expires, key.key_id, replaced.key_id))
 

@@ -8,17 +8,19 @@ from recollect.domain.forgetting import Looked, StoredVersion, Tombstones
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import transcript_place
-from recollect.domain.paths import linked_turn, owner_folder, owner_of_path
+from recollect.domain.paths import copied_path, linked_turn, owner_folder, owner_of_path
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.forget_proof import SqlForgottenProof
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
+from recollect.service.vault.reader import without_copies
 
 _WAIT_SECONDS = 30.0
 _MANY_JOBS = 10_000
 _anchors = re.compile(r"^## .* \^(t-[0-9]{1,18})\s*$", re.MULTILINE).findall
+_sections = re.compile(r"^## .* \^(\S+)\s*$", re.MULTILINE).findall
 _cases = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 _links = re.compile(r"\[\[([^\]\n]+#\^t-[0-9]{1,18})\]\]").findall
 
@@ -97,7 +99,9 @@ class ForgottenVerifier:
     async def _vault(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
         sections = links = wrong_sections = wrong_links = skills = wrong_skills = 0
         gone_cases = await self.proof.gone_cases()
-        for path in await self.vault.list_files():
+        files = await self.vault.list_files()
+        _, copies = await without_copies(self.proof, files)
+        for path in files:
             owner, found = owner_of_path(path), await self.vault.look(path)
             if owner is None or found is None:
                 continue
@@ -115,6 +119,26 @@ class ForgottenVerifier:
         result.add(Looked("sections of transcripts", sections, wrong_sections))
         result.add(Looked("links of memories to transcripts", links, wrong_links))
         result.add(Looked("files of skills", skills, wrong_skills))
+        result.looked_at["conflict copies of sync tools"] = len(copies)
+        for path in copies:
+            if await self._holds_gone(path, tombstones):
+                result.problems.append(
+                    f"{path}: a conflict copy that holds what was deleted or forgotten; remove it"
+                )
+
+    async def _holds_gone(self, path: str, tombstones: Tombstones) -> bool:
+        """Whether a conflict copy holds a turn or a memory that is no longer there, or a file that was deleted."""
+        owner, found = owner_of_path(path), await self.vault.look(path)
+        if found is None:
+            return False
+        names = _sections(found.text)
+        if "/threads/" in path:
+            turns = [name for name in names if turn_number(name) is not None]
+            return _forgotten_sections(path, found.text, turns, tombstones) > 0
+        is_deleted = await self.proof.is_deleted(copied_path(path) or path, found.digest)
+        return is_deleted or (
+            owner is not None and len(await self.proof.living(owner, names)) < len(set(names))
+        )
 
     async def _free_space(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
         for looked in await self.proof.free_space():

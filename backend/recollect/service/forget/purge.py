@@ -17,7 +17,7 @@ from recollect.domain.forgetting import (
 )
 from recollect.domain.identity import text_digest, thread_key
 from recollect.domain.job import Job, NotYet
-from recollect.domain.paths import forgotten_path, owner_folder, thread_folder, transcript_path
+from recollect.domain.paths import copied_path, forgotten_path, owner_folder, thread_folder, transcript_path
 from recollect.domain.recall.rows import TURN, IndexRow
 from recollect.domain.strategy import STRATEGY, ClosedCell, Tuning
 from recollect.errors import IndexUnavailable
@@ -358,7 +358,7 @@ class Purges:
 
     async def _remove_copies_of_entries(self, owner: str, ids: tuple[str, ...]) -> None:
         for path in await self.threads.vault.list_files(owner):
-            if ".conflict-" not in path.rpartition("/")[2]:
+            if ".conflict-" not in path.rpartition("/")[2] and copied_path(path) is None:
                 continue
             found = await self.threads.vault.look(path)
             if found is not None and any(entry_id in found.text for entry_id in ids):

@@ -217,6 +217,20 @@ class SkillShelf:
             if await self.vault.write_unless_foreign(path, theirs, frozenset([found.digest])) is not None:
                 raise Conflict("the skill's file is being edited; read it again")
             await self.files.see(path, theirs, actor, cause)
+            await self.files.allow(path, text_digest(theirs))
+
+    async def replace_old_copy(self, path: str, found: VaultFile) -> bool:
+        """Whether the file was a version from before its current one; that is restored. For those who hold the lock."""
+        current = next((seen.text for seen in await self.files.seen(path) if seen.path == path), None)
+        is_current = found.text in (current, await self.files.last_written(path, found.text))
+        if is_current or not await self.files.is_old_copy(path, found.digest):
+            return False
+        if current is None:
+            await self._take_away(path)
+        else:
+            await self.vault.write(path, current, frozenset([found.digest]))
+        self.reports.old_copy_replaced(path)
+        return True
 
     async def remove_file(self, path: str) -> None:
         """With the versions of a person's that were kept beside it."""
@@ -310,6 +324,8 @@ class SkillFollower:
                 found = await self.shelf.vault.look(path, SKILL_BYTES)
                 if found is None or not found.is_whole:
                     continue
+                if await self.shelf.replace_old_copy(path, found):
+                    continue
                 if parse_skill(found.text).skill is not None:
                     await self.shelf.files.see(path, found.text)
             if found.stamp is not None:
@@ -318,6 +334,9 @@ class SkillFollower:
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these, or gave them another name."""
+        if self.shelf.reports.goes_back():
+            await self.write_anew(paths)
+            return
         for path in paths:
             for seen in await self.shelf.files.seen(path):
                 await self._let_go(seen)

@@ -23,6 +23,7 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.entries import FollowUp, with_succession
 from recollect.service.sources import SourceFinder, strategy_of
+from recollect.service.vault.reader import without_copies
 from recollect.service.vault.transcripts import EditReports
 
 SETTLE_MS = 2000
@@ -111,7 +112,7 @@ class EntryTaker:
         seen: HandWritten,
     ) -> None:
         owner, finder = entry_owner(path), SourceFinder(self.store)
-        arrived, refused = await self._arrivals(path, space, seen.arrived, finder)
+        arrived, refused = await self._arrivals(path, space, found.digest, seen.arrived, finder)
         changed: list[KnownEntry] = []
         for known in seen.changed:
             if await finder.came_from_forgotten(space, owner, known.entry):
@@ -149,7 +150,7 @@ class EntryTaker:
         self._report(path, change, len(changed), len(arrived), document, refused)
 
     async def _arrivals(
-        self, path: str, space: str, written: Sequence[WrittenEntry], finder: SourceFinder
+        self, path: str, space: str, digest: str, written: Sequence[WrittenEntry], finder: SourceFinder
     ) -> tuple[list[KnownEntry], list[str]]:
         """What is new in a file, and why the rest of it is not applied."""
         leaving = await self.store.leaving(path)
@@ -157,10 +158,13 @@ class EntryTaker:
         refused: list[str] = []
         owner, kind = entry_owner(path), entry_kind_of(path)
         assert kind is not None
+        deleted = await self._deleted(space, owner) if await self.store.is_version(digest) else frozenset()
         for each in written:
             entry, known = each.entry, await self.entries.get(space, each.entry.entry_id)
             is_new = known is None and entry.entry_id not in leaving
-            if is_new and await finder.came_from_forgotten(space, owner, entry):
+            if is_new and entry.entry_id in deleted:
+                refused.append(f"{entry.entry_id} was deleted, and this is a copy of a file that held it")
+            elif is_new and await finder.came_from_forgotten(space, owner, entry):
                 refused.append(f"{entry.entry_id} {_FORGOTTEN}")
             elif is_new:
                 arrived.append(await entry_in_file(finder, space, path, each, mark=True))
@@ -174,6 +178,9 @@ class EntryTaker:
                 sources = await finder.sources(space, owner, entry, known)
                 arrived.append(replace(known, kind=kind, entry=entry, sources=sources, path=path))
         return arrived, refused
+
+    async def _deleted(self, space: str, owner: str) -> frozenset[str]:
+        return frozenset(each.entry_id for each in await self.entries.deletions(space, owner))
 
     async def _is_waiting(self, known: KnownEntry) -> bool:
         """It has yet to be written to the file that it is in now."""
@@ -205,7 +212,7 @@ class EntryTaker:
         missing = {known.entry_id: known for known in vanished}
         moved: list[KnownEntry] = []
         owner = entry_owner(path)
-        others = await self.vault.stamps(owner) if missing else {}
+        others, _ = await without_copies(self.store, await self.vault.stamps(owner) if missing else ())
         for other in filter(is_entry_path, sorted(others)):
             if other == path or not missing:
                 continue
@@ -225,7 +232,8 @@ class EntryTaker:
     async def _in_anothers_folder(self, path: str, gone: Sequence[str]) -> str | None:
         """The file of the same name that holds any of these, and says that it is this owner's: a folder was renamed."""
         owner, name = entry_owner(path), path.rpartition("/")[2]
-        for other in await self.vault.list_files() if gone else []:
+        others, _ = await without_copies(self.store, await self.vault.list_files() if gone else ())
+        for other in others:
             if other.rpartition("/")[2] != name or not is_entry_path(other) or entry_owner(other) == owner:
                 continue
             found = await self.vault.look(other, ENTRY_FILE_BYTES)

@@ -1,7 +1,6 @@
 """Files of entries: what the journal has is written to the vault, and what a person writes there is taken in."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -11,12 +10,11 @@ from recollect.domain.identity import text_digest
 from recollect.domain.job import Job, Unfinished
 from recollect.domain.markdown.entry_document import is_bare, read_document, section_digest, splice
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
-from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.service.vault.entry_edits import SETTLE_MS, EntryTaker
-from recollect.service.vault.reader import queue_changed, written_digests
+from recollect.service.vault.reader import queue_changed, without_copies, written_digests
 
-_EMPTY = hashlib.sha256(b"").hexdigest()
 _MOST_ROUNDS = 5
 
 
@@ -38,7 +36,10 @@ class EntryFiles:
         """The handler of jobs for files of entries."""
         path = str(job.payload["path"])
         if job.payload.get("gone") and await self._look(path) is None:
-            await self.taker.let_go(path)
+            if self.taker.reports.goes_back():
+                await self.write_anew([path])
+            else:
+                await self.taker.let_go(path)
             self._tell(path)
         else:
             await self.settle(path, vanished=job.payload.get("vanished"))
@@ -53,7 +54,10 @@ class EntryFiles:
         file, found = await self.taker.store.file(path), await self._look(path)
         if found is not None and _is_foreign(file, found):
             confirmed = found.digest == vanished
-            if await self.taker.apply_edits(path, file, found, confirmed=confirmed):
+            store = self.taker.store
+            if await (store.is_deleted if file is None else store.is_old_copy)(path, found.digest):
+                await self._replace_old_copy(file, path, found)
+            elif await self.taker.apply_edits(path, file, found, confirmed=confirmed):
                 self._tell(path)
             elif file is not None and not file.is_written:
                 await self._write_over(file)
@@ -63,7 +67,8 @@ class EntryFiles:
     async def settle_all(self) -> None:
         """Every file that there is or should be."""
         paths = {file.path for file in await self.taker.store.files()}
-        for path in sorted(paths | set(filter(is_entry_path, await self.taker.vault.list_files()))):
+        listed, _ = await without_copies(self.taker.store, await self.taker.vault.list_files())
+        for path in sorted(paths | set(filter(is_entry_path, listed))):
             for _ in range(_MOST_ROUNDS):
                 try:
                     await self.settle(path)
@@ -88,10 +93,26 @@ class EntryFiles:
         self.taker.vault.refuse_if_missing()
         return await self.taker.vault.look(path, ENTRY_FILE_BYTES)
 
-    async def _write(self, file: EntryFileState, found: VaultFile | None) -> None:
-        """Raises Unfinished where a person saved the file meanwhile."""
+    async def _replace_old_copy(self, file: EntryFileState | None, path: str, found: VaultFile) -> None:
+        """Bring the file back to what the journal has. Raises Unfinished where a person saved it meanwhile."""
+        if file is None and await self.taker.store.is_purging():
+            return  # The file goes with all else that was forgotten.
+        if file is None:
+            await self.taker.vault.remove_file(path, frozenset([found.digest]))
+            await self.notes.gone([path])
+            self._tell(path)
+        else:
+            await self._write(file, found, is_old=True)
+        self.taker.reports.old_copy_replaced(path)
+
+    async def _write(self, file: EntryFileState, found: VaultFile | None, *, is_old: bool = False) -> None:
+        """Raises Unfinished where a person saved the file meanwhile. Of an old copy no section stays that is gone."""
         here = await self.taker.store.entries_in(file.path)
         gone = await self.taker.store.leaving(file.path)
+        if is_old and found is not None:
+            gone |= read_document(file.path, found.text).written.keys() - {
+                each.known.entry_id for each in here
+            }
         before = None if found is None else found.text
         links = await self._links(file, here)
         kept = await self._keep_damaged(file.path, found, here, links)
@@ -186,7 +207,7 @@ class EntryFiles:
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
         return await queue_changed(
-            self.taker.store, self.taker.vault, paths, ENTRY_FILE_BYTES, ignored=[_EMPTY]
+            self.taker.store, self.taker.vault, paths, ENTRY_FILE_BYTES, self.taker.reports, ignored=[EMPTY]
         )
 
     async def let_go(self, paths: Iterable[str]) -> None:
@@ -204,7 +225,7 @@ class EntryFiles:
 
 def _is_foreign(file: EntryFileState | None, found: VaultFile) -> bool:
     """A person's version. One that was cut to nothing is none: whether it is lost is judged with all others."""
-    return found.digest != _EMPTY and (file is None or found.digest not in file.digests)
+    return found.digest != EMPTY and (file is None or found.digest not in file.digests)
 
 
 def _kind(file: EntryFileState) -> str:

@@ -1,30 +1,48 @@
 """Brings entries and deletions back into an empty journal from their files alone."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from recollect.domain.entries.entry import EntryChange
-from recollect.domain.forgetting import deletions_path, is_deletions_path, parse_deletions, render_deletions
+from recollect.domain.entries.entry import EntryChange, KnownEntry
+from recollect.domain.entries.links import origin_ids
+from recollect.domain.forgetting import (
+    Remembered,
+    deletions_path,
+    is_deletions_path,
+    parse_deletions,
+    parse_tombstones,
+    render_deletions,
+)
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
 from recollect.domain.markdown.entry_document import section_digest
-from recollect.domain.paths import ENTRY_FILE_BYTES, entry_owner, is_entry_path
+from recollect.domain.paths import ENTRY_FILE_BYTES, copied_path, entry_owner, is_entry_path, is_own_name
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
 from recollect.service.sources import SourceFinder
 from recollect.service.vault.entry_edits import entry_in_file, read_entries
+from recollect.service.vault.reader import without_copies
+
+Deleted = frozenset[tuple[str, str]]
+"""Spaces and ids of entries."""
 
 
-async def import_entries(vault: Vault, store: SqlEntryFileStore) -> tuple[int, list[str]]:
+async def import_entries(
+    vault: Vault, store: SqlEntryFileStore, deleted: Deleted = frozenset()
+) -> tuple[int, list[str]]:
     """Read every file of entries; the threads that they cite are in the journal already. Returns how many came back.
 
-    What can't be read is left in its file, and said. Of two entries with one id the first is kept.
+    What can't be read is left in its file, and said. Of two entries with one id the first is kept. What was `deleted`,
+    and lines of a profile that are made of it alone, are left out, and go from the files.
     """
     count, problems = 0, list[str]()
     finder, taken = SourceFinder(store), dict[tuple[str, str], str]()
-    for path in filter(is_entry_path, await vault.list_files()):
+    listed, _ = await without_copies(store, await vault.list_files(), ours=is_own_name)
+    # What may be a copy comes last: it must not take the place of what it is a copy of.
+    for path in sorted(filter(is_entry_path, listed), key=lambda path: copied_path(path) is not None):
         try:
-            count += await _import_file(vault, store, finder, path, taken, problems)
+            count += await _import_file(vault, store, finder, path, taken, deleted, problems)
         except ValueError as error:
             problems.append(f"{path}: {error}")
     return count, problems
@@ -36,13 +54,16 @@ async def _import_file(
     finder: SourceFinder,
     path: str,
     taken: dict[tuple[str, str], str],
+    deleted: Deleted,
     problems: list[str],
 ) -> int:
     found = await vault.look(path, ENTRY_FILE_BYTES)
     if found is None:
         return 0
+    if await store.is_deleted(path, found.digest):
+        raise ValueError("it was deleted; this copy was left out")
     space, document = await read_entries(store, path, found)
-    known = []
+    known, leaving = [], []
     for written in document.written.values():
         if not written.is_intact:
             continue
@@ -51,14 +72,26 @@ async def _import_file(
             problems.append(f"{path}: {entry.entry_id} stands in {other} too; this one was left out")
         elif await finder.came_from_forgotten(space, entry.owner, entry.entry):
             problems.append(f"{path}: {entry.entry_id} came from a forgotten message; it was left out")
+            leaving.append(entry.entry_id)
+        elif _is_deleted(entry, deleted):
+            problems.append(f"{path}: {entry.entry_id} was deleted; it was left out")
+            leaving.append(entry.entry_id)
         else:
             known.append(entry)
     change = EntryChange(space, entry_owner(path), "person", "brought back from the vault", tuple(known))
     filed = {each.entry_id: section_digest(document.written[each.entry_id].entry) for each in known}
     has_ids = all(document.written[each.entry_id].has_id for each in known)
-    await store.record_edits(path, found.digest, change, filed, settled_at=0 if has_ids else None)
+    await store.record_edits(
+        path, found.digest, change, filed, settled_at=0 if has_ids and not leaving else None, leaving=leaving
+    )
     problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
     return len(known)
+
+
+def _is_deleted(known: KnownEntry, deleted: Deleted) -> bool:
+    made_of = {(known.space, name) for name in origin_ids(known.entry)}
+    is_made_of_deleted = bool(made_of) and made_of <= deleted and not known.is_edited
+    return (known.space, known.entry_id) in deleted or is_made_of_deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +112,19 @@ class EntryDeletions:
             await self.vault.write(path, text, ours)
 
 
-async def import_deletions(vault: Vault, entries: SqlEntryStore) -> None:
-    """Read every list back into the journal."""
-    for path in filter(is_deletions_path, await vault.list_files()):
-        space, deletions = parse_deletions(await vault.read(path) or "")
-        if space is not None and deletions:
-            await entries.add_deletions(space, path.rpartition("/")[0], deletions)
+async def read_deletions(vault: Vault, paths: Iterable[str], remembered: Remembered) -> list[str]:
+    """Add what the vault says was deleted or forgotten. Returns what could not be read."""
+    found: list[str] = []
+    for path in paths:
+        if "/forgotten/" in path:
+            file, problems = parse_tombstones(await vault.read(path) or "")
+            found += [f"{path}: {problem}" for problem in problems]
+            if file is not None:
+                whose = (file.space, file.user_id, file.thread_key)
+                remembered.tombstones |= {(*whose, key, number) for number, key in file.messages}
+        elif is_deletions_path(path):
+            space, deletions = parse_deletions(await vault.read(path) or "")
+            owner = path.rpartition("/")[0]
+            if space is not None:
+                remembered.deletions |= {(space, each.entry_id): (owner, each) for each in deletions}
+    return found

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from recollect.domain.access import Caller
+from recollect.domain.identity import text_digest
 from recollect.domain.model import NOTE_BYTES, Note
 from recollect.domain.paths import (
     MARKDOWN_ENDINGS,
@@ -60,6 +61,10 @@ class NoteFollower:
         for path in asked:
             owner, found = owner_of_path(path), await self.reader.look(path, NOTE_BYTES)
             if owner is None or found is None:
+                continue
+            if await self.store.is_old_copy(path, found.digest):
+                if is_note(path):  # Any other is replaced by whoever writes it.
+                    await self.reader.drop_old_copy(self.store, self.reports, path, found.digest)
                 continue
             self._remember(path, found)
             if found.stamp is not None:
@@ -139,6 +144,8 @@ class Notes:
         path = f"{_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
         before = await self.vault.look(path)
         ours = frozenset([before.digest]) if before is not None and replace else frozenset()
+        if await self.store.is_deleted(path, text_digest(text)):
+            await self.store.allow(path, text_digest(text))
         if await self.vault.write_unless_foreign(path, text, ours) is not None:
             raise AlreadyExists(f"there is another note {name!r}", field="name")
         await self.on_written([path])

@@ -17,7 +17,7 @@ from recollect.domain.people import (
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.vault import Vault
-from recollect.service.vault.reader import queue_changed, written_digests
+from recollect.service.vault.reader import queue_changed, without_copies, written_digests
 from recollect.service.vault.transcripts import EditReports
 
 
@@ -46,26 +46,36 @@ class PeopleFiles:
             await self._write(known)
             return
         found = await self.vault.look(path, PEOPLE_BYTES)
-        if found is not None and (known is None or found.digest not in known.digests):
+        if found is None or (known is not None and found.digest in known.digests):
+            return
+        if not await (self.store.is_deleted if known is None else self.store.is_old_copy)(path, found.digest):
             await self._apply_edits(path, found)
+            return
+        if known is None:
+            await self.vault.remove_file(path, frozenset([found.digest]))
+        else:
+            await self._write(known, frozenset([found.digest]))
+        self.reports.old_copy_replaced(path)
 
     async def settle_all(self) -> None:
         """Every file that there is or should be."""
         paths = {file.path for file in await self.store.files()}
-        for path in sorted(paths | {path for path in await self.vault.list_files() if is_people_file(path)}):
+        listed, _ = await without_copies(self.store, await self.vault.list_files())
+        for path in sorted(paths | set(filter(is_people_file, listed))):
             await self.settle(path)
 
-    async def _write(self, known: PeopleFile) -> None:
-        path = known.path
+    async def _write(self, known: PeopleFile, old: frozenset[str] = frozenset()) -> None:
+        """`old` are digests of versions that the file had before."""
+        path, ours = known.path, known.digests | old
         if known.holds is None:
-            conflict = await self.vault.remove_file(path, known.digests)
+            conflict = await self.vault.remove_file(path, ours)
             await self.store.removed(path)
         else:
             text = render_people_file(known.holds)
             digest = text_digest(text)
             await self.store.announce(path, known.announcing(digest))
             await self._keep_what_is_beside(known)
-            conflict = await self.vault.write(path, text, known.digests | {digest})
+            conflict = await self.vault.write(path, text, ours | {digest})
             await self.store.record(path, known.revision, digest)
         if conflict is not None:
             self.reports.tell(path, f"was changed by hand too; that version is kept as {conflict}")
@@ -109,10 +119,13 @@ class PeopleFiles:
         return await written_digests(self.store)
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        return await queue_changed(self.store, self.vault, paths, PEOPLE_BYTES)
+        return await queue_changed(self.store, self.vault, paths, PEOPLE_BYTES, self.reports)
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these: a preset is no longer there, preferences are the defaults again."""
+        if self.reports.goes_back():
+            await self.write_anew(paths)
+            return
         for path in paths:
             if await self.store.let_go(path):
                 self.reports.tell(path, "was removed by hand, and is in force no longer")

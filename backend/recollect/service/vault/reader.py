@@ -2,16 +2,36 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
+from recollect.domain.paths import copied_path
 from recollect.domain.vault_file import FileStamp, Listing, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import FileVersions
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.vault import Vault
+from recollect.service.vault.transcripts import EditReports
 
 _log = logging.getLogger("recollect.edits")
+
+
+async def without_copies(
+    store: FileVersions, paths: Iterable[str], *, ours: Callable[[str], bool] = lambda path: False
+) -> tuple[list[str], list[str]]:
+    """The paths that are no conflict copies of sync tools, and those that are.
+
+    A name makes a conflict copy only where the file that it copies was written by us, or is `ours`, and this one was
+    not.
+    """
+    listed = list(paths)
+    copied = {path: target for path in listed if (target := copied_path(path)) is not None}
+    known = await store.were_ours({*copied, *copied.values()}) if copied else set()
+    copies = {
+        path for path, target in copied.items() if path not in known and (target in known or ours(target))
+    }
+    return [path for path in listed if path not in copies], sorted(copies)
 
 
 class VaultReader:
@@ -22,9 +42,28 @@ class VaultReader:
         self._failed: set[str] = set()
         self._unreadable: frozenset[str] = frozenset()
         self._not_followed: frozenset[str] = frozenset()
+        self._copies: set[str] = set()
 
     def reset(self) -> None:
         self._failed, self._unreadable, self._not_followed = set(), frozenset(), frozenset()
+        self._copies = set()
+
+    async def without_copies(self, store: FileVersions, paths: Iterable[str]) -> list[str]:
+        """All but conflict copies of sync tools."""
+        listed, copies = await without_copies(store, paths)
+        for path in sorted(set(copies) - self._copies):
+            _log.warning("%s is a conflict copy of a sync tool: it is not read", path)
+        self._copies.update(copies)
+        return listed
+
+    async def drop_old_copy(self, store: FileVersions, reports: EditReports, path: str, digest: str) -> bool:
+        """Remove a file that nobody has any more, if it is a version of one that was deleted or forgotten."""
+        if not await store.is_deleted(path, digest) or await store.is_purging():
+            return False
+        await self._vault.remove_file(path, frozenset([digest]))
+        await self._vault.remove_empty_folder(path.rpartition("/")[0])
+        reports.old_copy_replaced(path, "of a file that was deleted is removed")
+        return True
 
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
         """A file as it is now; None where there is none, or it cannot be read, as `failed` tells."""
@@ -60,6 +99,7 @@ class VaultReader:
             )
         self._unreadable, self._not_followed = listing.unreadable, listing.not_followed
         self._failed &= listing.stamps.keys()
+        self._copies &= listing.stamps.keys()
 
     def problem(self) -> str | None:
         """What is there and not read, in words."""
@@ -71,6 +111,9 @@ class VaultReader:
         if links:
             what = "1 link is" if links == 1 else f"{links:,} links are"
             said.append(f"{what} not followed, out of an owner's folder or in a circle")
+        if copies := len(self._copies):
+            what = "1 conflict copy is" if copies == 1 else f"{copies:,} conflict copies of sync tools are"
+            said.append(f"{what} not read ('recollect verify' lists them)")
         return f"{'; '.join(said)}: the log says which" if said else None
 
 
@@ -85,6 +128,7 @@ async def queue_changed(
     vault: Vault,
     paths: Iterable[str],
     limit: int,
+    reports: EditReports,
     *,
     ignored: Collection[str] = (),
 ) -> dict[str, FileStamp]:
@@ -99,6 +143,8 @@ async def queue_changed(
             continue
         file = await store.file(path)
         if file is None or found.digest not in file.digests:
+            if await store.is_old_copy(path, found.digest):
+                reports.see_old_copy()
             await store.queue(path)
         elif found.stamp is not None:
             stamps[path] = found.stamp

@@ -1,14 +1,14 @@
 """Hand edits: sees what people do to the files of the vault, and has it taken in, restored or asked about."""
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from recollect.domain.job import ENTRIES, PEOPLE, TRANSCRIPT_EDITS
 from recollect.domain.markdown.transcript import is_transcript, transcript_place
 from recollect.domain.paths import is_entry_path, is_markdown, is_note, transcript_path
-from recollect.domain.vault_file import FileStamp, KnownPart, Listing, loss_in_words
+from recollect.domain.vault_file import EMPTY, FileStamp, KnownPart, Listing, loss_in_words
 from recollect.errors import Unavailable
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
@@ -21,8 +21,8 @@ from recollect.service.vault.transcripts import EditReports
 
 _MANY_JOBS = 10_000
 _LONG_SWEEP_MS = 60_000
-_EMPTY = hashlib.sha256(b"").hexdigest()
 _log = logging.getLogger("recollect.edits")
+Stamps = Mapping[str, FileStamp]
 
 
 class VaultSweep:
@@ -51,6 +51,7 @@ class VaultSweep:
         self._store = store
         self._note_store = notes
         self._reader = VaultReader(vault)
+        self._drop_old_copy = partial(self._reader.drop_old_copy, store, reports)
         self._notes = NoteFollower(notes, self._reader, reports, on_notes_changed)
         self._vault = vault
         self._watcher = watcher
@@ -61,7 +62,8 @@ class VaultSweep:
         self._on_due = on_due
         self._followers = followers
         self._stamps: dict[str, FileStamp] = {}
-        """Of the files that held, when they were read, what is known of them."""
+        """Of the files that held, when they were read, what was known of them; `_held` is that, at the last sweep."""
+        self._held: Mapping[str, object] = {}
         self._places: dict[str, KnownPart] = {}
         """Which part of which thread each file is; its digests may be old."""
         self._loss: str | None = None
@@ -75,7 +77,7 @@ class VaultSweep:
 
     async def start(self) -> None:
         self._sweep_now, self._sweeping = asyncio.Event(), asyncio.Lock()
-        self._stamps, self._places = {}, {}
+        self._stamps, self._places, self._held = {}, {}, {}
         self._loss = self._failure = self._blind = self._sweeping_since = None
         self._reader.reset()
         self._tasks = [
@@ -136,7 +138,7 @@ class VaultSweep:
         if self._loss is not None:
             self._sweep_now.set()
         others: list[str] = []
-        for path in await self._files_below(paths):
+        for path in await self._reader.without_copies(self._store, await self._files_below(paths)):
             if is_transcript(path):
                 await self._look_at_transcript(path)
             else:
@@ -189,12 +191,10 @@ class VaultSweep:
     async def _look_for_gone(self, paths: Collection[str]) -> None:
         """They are let go by the sweep, too, once it has counted them; what can't be read now, it looks at again."""
         for path in paths:
-            if self._is_followed(path) and await self._reader.look(path, 1) is None:
+            followed = is_note(path) or any(follower.follows(path) for follower in self._followers)
+            if followed and await self._reader.look(path, 1) is None:
                 self._sweep_now.set()
                 return
-
-    def _is_followed(self, path: str) -> bool:
-        return is_note(path) or any(follower.follows(path) for follower in self._followers)
 
     async def _look_at_transcript(self, path: str) -> None:
         found = await self._reader.look(path)
@@ -206,18 +206,20 @@ class VaultSweep:
         place = self._places.get(path)
         if place is None and found is not None:
             place = self._learn_place(path, found.text)
+        part = None if place is None else await self._store.part(place.space, place.thread_id, place.part)
+        if part is None and found is not None and await self._drop_old_copy(path, found.digest):
+            return
         if place is None:
             # Written since the last sweep, and gone or no longer saying which it is; or nobody's: the sweep tells.
             self._sweep_now.set()
             return
-        part = await self._store.part(place.space, place.thread_id, place.part)
         if part is None or part.digest is None:
             self._places.pop(path, None)  # It was forgotten, or has yet to be written.
-        elif found is None or found.digest == _EMPTY:
+        elif found is None or found.digest == EMPTY:
             # One of many, perhaps: the sweep counts them before any is restored.
             self._sweep_now.set()
         elif found.digest not in part.digests:
-            await self._queue(place)
+            await self._queue_changed(path, found.digest, place)
 
     def _learn_place(self, path: str, text: str) -> KnownPart | None:
         if (said := transcript_place(text)) is None:
@@ -227,6 +229,11 @@ class VaultSweep:
             return None
         self._places[path] = KnownPart(thread.space, thread.user_id, thread.thread_id, part, frozenset())
         return self._places[path]
+
+    async def _queue_changed(self, path: str, digest: str, part: KnownPart) -> None:
+        if await self._store.is_old_copy(path, digest):
+            self.reports.see_old_copy()
+        await self._queue(part)
 
     async def _queue(self, part: KnownPart, *, gone: bool = False) -> None:
         now = self._clock()
@@ -257,11 +264,16 @@ class VaultSweep:
         gone_parts = gone & parts.keys()
         self._judge(len(parts), len(others), len(gone_parts), len(gone) - len(gone_parts))
         self._reader.swept(listing)
-        self._remember(parts, listing.stamps)
+        self._remember(parts, others, listing.stamps)
         await self._look_at_changed(parts, listing.stamps, gone_parts if self._loss is None else gone)
-        if self._loss is None:
-            for path in sorted(gone_parts):
-                await self._queue(parts[path], gone=True)
+        went_back = self.reports.goes_back()
+        for path in sorted(gone_parts) if went_back or self._loss is None else ():
+            await self._queue(parts[path], gone=True)
+        if went_back:
+            # What the journal holds comes back; notes are neither let go nor asked about.
+            for follower in self._followers:
+                await follower.write_anew([path for path in sorted(gone) if follower.follows(path)])
+        elif self._loss is None:
             await self._notes.let_go(note for note in notes if not listing.may_hold(note.path))
             for follower in self._followers:
                 await follower.let_go(
@@ -299,18 +311,21 @@ class VaultSweep:
         before: set[str] = set()
         while True:
             listing = await self._reader.list_all()
-            gone = await asyncio.to_thread(_gone, parts, others, listing)
+            gone = await asyncio.to_thread(listing.gone, parts, others)
             if gone == before:
                 return listing, gone
             before = gone
             await asyncio.sleep(self._settle_seconds)
 
-    def _remember(self, parts: Mapping[str, KnownPart], stamps: Mapping[str, FileStamp]) -> None:
+    def _remember(self, parts: Mapping[str, KnownPart], others: Mapping[str, str], stamps: Stamps) -> None:
         self._places.update(parts)
         for path in self._places.keys() - parts.keys() - stamps.keys():
             del self._places[path]
-        for path in self._stamps.keys() - stamps.keys():
-            del self._stamps[path]
+        held: Mapping[str, object] = {**{path: part.digests for path, part in parts.items()}, **others}
+        for path in list(self._stamps):
+            if path not in stamps or held.get(path) != self._held.get(path, held.get(path)):
+                del self._stamps[path]
+        self._held = held
 
     def _judge(self, parts: int, notes: int, gone_parts: int, gone_notes: int) -> None:
         before, self._loss = self._loss, loss_in_words(parts, notes, gone_parts, gone_notes)
@@ -320,7 +335,7 @@ class VaultSweep:
             _log.info("the files that had vanished from the vault are back")
 
     async def _look_at_changed(
-        self, parts: Mapping[str, KnownPart], stamps: Mapping[str, FileStamp], gone: Collection[str]
+        self, parts: Mapping[str, KnownPart], stamps: Stamps, gone: Collection[str]
     ) -> None:
         seen = dict(self._stamps)
         changed = await asyncio.to_thread(
@@ -330,9 +345,12 @@ class VaultSweep:
                 if path not in gone and (stamp != seen.get(path) or self._reader.failed(path))
             ]
         )
+        changed = await self._reader.without_copies(self._store, changed)
         for path in changed:
             if path in parts:
                 await self._compare(path, parts[path])
+            elif is_transcript(path) and (found := await self._reader.look(path)) is not None:
+                await self._drop_old_copy(path, found.digest)
         await self._look_at_others(changed)
 
     async def _compare(self, path: str, part: KnownPart) -> None:
@@ -340,7 +358,7 @@ class VaultSweep:
         if found is None:
             return
         if found.digest not in part.digests and not self._vault.is_own(path, found.digest):
-            await self._queue(part)
+            await self._queue_changed(path, found.digest, part)
         elif found.stamp is not None:
             self._stamps[path] = found.stamp
 
@@ -380,11 +398,3 @@ class VaultSweep:
         reason = str(error) if foreseen else f"{type(error).__name__}: see the log"
         self._failure = f"hand edits cannot be looked for: {reason}"
         _log.error("%s", self._failure, exc_info=None if foreseen else error)
-
-
-def _gone(parts: Mapping[str, KnownPart], others: Mapping[str, str], listing: Listing) -> set[str]:
-    """The known files that are gone, or cut to nothing. Of `others`, the digests say what they held."""
-    gone = {path for path in (*parts, *others) if not listing.may_hold(path)}
-    empty = {path for path, stamp in listing.stamps.items() if stamp.size == 0}
-    gone |= {path for path in empty if path in parts}
-    return gone | {path for path in empty if path in others and others[path] != _EMPTY}

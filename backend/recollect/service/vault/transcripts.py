@@ -16,9 +16,13 @@ from recollect.domain.vault_file import PlacedTurn, StoredPart, TranscriptState,
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.vault import Vault
+from recollect.service.coordination import Clock, now_ms
 
 _log = logging.getLogger("recollect.edits")
 _NEWER_TURNS = 200
+_GOING_BACK_MS = 600_000
+"""So long after an old copy was seen, files that vanish went back in time with it, and are restored."""
+_TOLD_MS = 86_400_000
 _SHOWN = 5
 
 
@@ -32,6 +36,10 @@ class EditReports:
     """Turns and files of transcripts that were removed by hand, and are back."""
     unreadable: int = 0
     """Files that held something that could not be taken in or read."""
+    old_copies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    """Paths of the last files that had an old copy in their place, which is replaced or removed."""
+    clock: Clock = now_ms
+    _went_back_at: int | None = None
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     """The last of them in words, with their paths."""
     _reported: set[tuple[str, str]] = field(default_factory=set)
@@ -44,6 +52,33 @@ class EditReports:
     def file_restored(self, path: str) -> None:
         self.restored += 1
         self.tell(path, "was removed by hand and is restored", level=logging.WARNING)
+
+    def see_old_copy(self) -> None:
+        """A file is a version that it had before: the vault, or a part of it, went back in time."""
+        self._went_back_at = self.clock()
+
+    def goes_back(self) -> bool:
+        """Whether files that are gone now went back in time with others, and nobody wanted it."""
+        return self._within(_GOING_BACK_MS)
+
+    def old_copy_replaced(self, path: str, what: str = "is replaced by the current version") -> None:
+        self.see_old_copy()
+        self.old_copies.append(path)
+        self.tell(path, f"an old copy {what}", level=logging.WARNING)
+
+    def problem(self) -> str | None:
+        """That the vault went back in time, for a day. Names no file."""
+        if not self.old_copies or not self._within(_TOLD_MS):
+            return None
+        number = len(self.old_copies)
+        copies = "1 old copy" if number == 1 else f"{number} old copies"
+        return (
+            f"{copies} of files came into the vault and went: the current versions are kept. Does a sync tool, a "
+            "backup or git write there? 'recollect verify' lists them"
+        )
+
+    def _within(self, milliseconds: int) -> bool:
+        return self._went_back_at is not None and self.clock() - self._went_back_at < milliseconds
 
     def not_read(self, path: str, why: str) -> None:
         self.unreadable += 1
@@ -151,10 +186,10 @@ class Transcriber:
             number, gone = int(job.payload["part"]), bool(job.payload.get("gone"))
             await self.look_again(job.space, job.thread_id, number, restore=gone)
 
-    async def catch_up(self, space: str, thread_id: str) -> None:
-        """Take in whatever a person changed in any file of a thread."""
+    async def catch_up(self, space: str, thread_id: str, *, restore: bool = False) -> None:
+        """Take in whatever a person changed in any file of a thread. With `restore`, missing files are restored."""
         for part in await self.store.parts(space, thread_id):
-            await self.look_again(space, thread_id, part.part, restore=False)
+            await self.look_again(space, thread_id, part.part, restore=restore)
 
     async def look_again(self, space: str, thread_id: str, number: int, *, restore: bool) -> None:
         """Take in what a person changed in one part's file. With `restore`, a missing file is restored."""
@@ -179,8 +214,11 @@ class Transcriber:
             found = await self._write(state, part, turns, ours)
             if found is None:
                 return
-            await self._apply_edits(state, part, found)
             ours |= {found.digest}
+            if await self.store.is_old_copy(_path(state, part), found.digest):
+                self.reports.old_copy_replaced(_path(state, part))
+                continue
+            await self._apply_edits(state, part, found)
             newest = await self.store.state(space, thread_id)
             if newest is None:
                 return

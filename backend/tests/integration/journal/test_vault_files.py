@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.identity import text_digest
+from recollect.domain.images import images_folder
 from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, Listing
 from recollect.errors import StorageUnavailable
+from recollect.infra.image_files import ImageFiles
 from recollect.infra.vault import Vault
 from recollect.infra.vault_read import real_path
 
@@ -168,6 +170,23 @@ async def test_what_is_no_file_is_not_waited_for_and_is_no_note(vault: Vault, no
     async with asyncio.timeout(5):
         assert (await vault.look(no_file), await vault.read(no_file)) == (None, None)
         assert no_file not in await vault.stamps()
+
+
+async def test_neither_a_leftover_nor_an_image_that_is_a_pipe_is_waited_for(vault: Vault) -> None:
+    """Each would keep a thread for good: this process must end, so a writer opens the pipe in the end."""
+    leftover = vault.root / ANN / "notes" / "own.md.00000000-11111111-22222222.tmp"
+    name = f"{'0' * 32}.png"
+    image = vault.root / images_folder("default", "ann") / name
+    image.parent.mkdir()
+    images = ImageFiles(vault)
+    for pipe in (leftover, image):
+        os.mkfifo(pipe)
+        look = vault.open(expected=True) if pipe == leftover else images.read("default", "ann", name)
+        task = asyncio.create_task(look)
+        done, _ = await asyncio.wait([task], timeout=1)
+        if not done:
+            await asyncio.to_thread(pipe.write_bytes, b"")
+        assert (done, await task) == ({task}, None)
 
 
 async def test_a_link_to_itself_is_there_and_the_error_says_that_it_was_read(vault: Vault) -> None:

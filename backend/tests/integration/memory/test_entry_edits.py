@@ -84,6 +84,8 @@ async def test_a_section_that_a_person_removed_is_gone_until_they_bring_it_back(
     assert house.read(TODAY) == rendered(fact(2).entry)
     assert await house.is_sound()
     await house.save(TODAY, whole, wait=SETTLED)
+    assert house.read(TODAY) == rendered(fact(2).entry)  # The file as it once was is an old copy.
+    await house.save(TODAY, f"{whole}\nmine\n", wait=SETTLED)
     assert (await house.got("fa-1")).entry.text == fact(1).entry.text
     assert await house.entries.deletions("default", ANN) == []
     assert await house.is_sound()

@@ -137,6 +137,27 @@ async def test_a_skill_that_is_removed_while_somebody_looks_at_it_is_not_missed(
     assert await files.seen() == []
 
 
+async def test_an_old_copy_of_a_skill_is_no_edit_and_one_of_a_removed_skill_goes(
+    files: SqlSkillFiles, vault: PersonsVault
+) -> None:
+    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
+
+    async def put_back(text: str) -> bool:
+        vault.files[PATH] = text
+        found = await vault.look(PATH)
+        assert found is not None
+        return await shelf.replace_old_copy(PATH, found)
+
+    await shelf.put(OWNER, Skill("bake", "How to bake."))
+    old = vault.files[PATH]
+    current = (await shelf.put(OWNER, Skill("bake", "How to bake bread."))).text
+    assert not await put_back(current)
+    assert (await put_back(old), dict(vault.files)) == (True, {PATH: current})
+    await shelf.remove_file(PATH)
+    assert (await put_back(current), dict(vault.files)) == (True, {})
+    assert not await put_back("A person's own.")
+
+
 async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(
     files: SqlSkillFiles, vault: PersonsVault
 ) -> None:

@@ -2,10 +2,16 @@
 
 from pathlib import Path
 
-from recollect.domain.entries.entry import Deletion
-from recollect.domain.forgetting import deletions_path, is_deletions_path, parse_deletions, render_deletions
+from recollect.domain.entries.entry import Deletion, EntryChange
+from recollect.domain.forgetting import (
+    Remembered,
+    deletions_path,
+    is_deletions_path,
+    parse_deletions,
+    render_deletions,
+)
 from recollect.domain.job import DELETIONS, Job
-from recollect.service.vault.entry_import import EntryDeletions, import_deletions
+from recollect.service.vault.entry_import import EntryDeletions, read_deletions
 from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault
 
@@ -34,10 +40,13 @@ async def test_deleted_entries_are_known_again_in_a_new_journal(
     journal: Journal, vault: PersonsVault, tmp_path: Path
 ) -> None:
     store = journal.entries
-    await store.add_deletions("default", OWNER, DELETIONS_OF_ANN)
+    deletions = tuple(DELETIONS_OF_ANN)
+    await store.apply(EntryChange("default", OWNER, "person", "deleted", deletions=deletions))
     job = Job(1, DELETIONS, "lane", "default", None, {"owner": OWNER})
     await EntryDeletions(store, vault).handle(job)
     await EntryDeletions(store, vault).handle(job)
     async with Journal(tmp_path / "anew.db") as anew:
-        await import_deletions(vault, anew.entries)
+        remembered = Remembered()
+        await read_deletions(vault, await vault.list_files(), remembered)
+        await anew.builder.add_remembered(remembered)
         assert await anew.entries.deletions("default", OWNER) == await store.deletions("default", OWNER)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.paths import file_name
+from recollect.domain.paths import copied_path, file_name
 from tests.unit.awkward_text import texts
 
 _AWKWARD = (
@@ -87,3 +87,23 @@ def test_a_name_is_one_component_that_every_system_takes(identifier: str) -> Non
     assert re.fullmatch(r"\w[^\x00-\x1f\x7f/\\:*?\"<>|\s]*(?<!\.)", name)
     assert not re.fullmatch("con|prn|aux|nul|(com|lpt)[0-9]", name.partition(".")[0].casefold())
     assert len(name.encode()) <= 200
+
+
+@pytest.mark.parametrize(
+    ("name", "copied"),
+    [
+        ("0001 (conflicted copy).md", "0001.md"),
+        ("0001 (Ann's conflicted copy 2026-05-08) (1).md", "0001.md"),
+        ("2026-05-08.sync-conflict-20260508-140300-ABCDEFG.md", "2026-05-08.md"),
+        ("2026-05-08 2.md", "2026-05-08.md"),
+        ("profile 3.md", "profile.md"),
+        ("0001.md", None),
+        ("2026-05-08-2.md", None),
+        ("0001.conflict-12345678.md", None),
+        ("in May 2026.md", None),
+    ],
+)
+def test_a_conflict_copy_of_a_sync_tool_is_told_by_its_name(name: str, copied: str | None) -> None:
+    folder = "default/users/ann/facts"
+    assert copied_path(f"{folder}/{name}") == (copied and f"{folder}/{copied}")
+    assert copied_path(f"default/users/ann/notes/{name}") is None

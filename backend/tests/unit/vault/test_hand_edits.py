@@ -88,14 +88,18 @@ async def test_title_and_tags_are_applied(house: House) -> None:
     assert await house.is_sound()
 
 
-async def test_an_older_copy_that_comes_back_is_an_edit_like_any_other(house: House) -> None:
+async def test_an_older_copy_that_comes_back_is_no_edit_and_the_current_version_is_restored(
+    house: House,
+) -> None:
     await house.talk("t1", "t2")
     saved = house.vault.files[part_of("t1")]
     house.edit(part_of("t1"), "t1 says 1", "Porto")
     await house.see(part_of("t1"))
     house.vault.files[part_of("t1")] = saved
     await house.see(part_of("t1"))
-    assert ((await house.turns())[1].content, house.conflicts) == ("t1 says 1", [])
+    assert ((await house.turns())[1].content, house.conflicts) == ("Porto", [])
+    assert "Porto" in house.vault.files[part_of("t1")]
+    assert list(house.reports.old_copies) == [part_of("t1")]
     assert await house.is_sound()
 
 

@@ -80,6 +80,7 @@ async def health(home: Home) -> JSONResponse:
         home.jobs,
         home.vault_sweep.problem,
         home.vault_sweep.notes_problem,
+        home.vault_sweep.reports.problem,
         home.watcher.problem,
         home.entry_files.problem,
         lambda: home.tuning.problem,
@@ -166,6 +167,7 @@ LINES: dict[int | str, dict[str, Any]] = {
 async def create_key(home: Home, caller: Calling, body: KeyBody, request: Request) -> answers.NewKeyAnswer:
     """Make a key. Its secret is in this answer and nowhere else."""
     key, secret = await keys.create_key(home.keys, home.clock, caller, **dict(body))
+    await home.bring_ledger_up()
     note(request, key=key.key_id, space=key.space, user=key.user_id)
     return answers.NewKeyAnswer.made(key, secret)
 
