@@ -90,6 +90,7 @@ class App(Assembly):
             self.fail_points,
             self.clock,
             strategies=lambda closed, now: self.tuning().after_cell(closed, now),
+            most_waiting=self.settings.limits.backlog,
         )
         asking: dict[str, Handler] = {
             BOUNDARY: boundaries.look,

@@ -118,8 +118,7 @@ class MemorizeSettings(_Group):
     """How conversations are divided into memcells."""
 
     mode: Literal["chat", "agent", "both"] = Field(
-        "both",
-        description="What is remembered: about the user (chat), about the agent's work (agent), or both.",
+        "both", description="What is remembered: about the user (chat), the agent's work (agent), or both."
     )
     boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every N messages.")
     pause_seconds: float = Field(
@@ -229,7 +228,7 @@ class VaultSettings(_Group):
 
 
 class LimitSettings(_Group):
-    """What one request may hold."""
+    """What one request may hold, and how much work may wait."""
 
     body_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Largest request body in bytes.")
     chat_body_bytes: int = Field(
@@ -238,6 +237,7 @@ class LimitSettings(_Group):
         description="Largest chat request in bytes, with images and resent history.",
     )
     messages: int = Field(500, ge=1, description="Most messages in one memory/add request.")
+    backlog: int = Field(2000, ge=1, description="Jobs of a user that may be overdue; then adds answer 429.")
 
 
 class Settings(BaseSettings):
