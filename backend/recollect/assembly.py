@@ -281,7 +281,7 @@ class Assembly:
             search.recall,
             QuerySimilarity(search.corpus_cache),
             AlwaysOnMemories(self.entry_store, self.THREADS),
-            breaker=new_breaker(),
+            new_breaker=new_breaker,
             clock=time.monotonic,
             deadline_seconds=settings.chat.recall_seconds,
         )
