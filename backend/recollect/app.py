@@ -37,7 +37,7 @@ from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.remember.consolidate import Cases, Remembering
-from recollect.service.remember.extract import Extractor, LivePrefix, PromptTexts
+from recollect.service.remember.extract import Extractor, LivePrefix
 from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
 from recollect.service.skills.files import SkillDeletions
@@ -96,6 +96,7 @@ class App(Assembly):
             self.fail_points,
             self.clock,
             strategies=lambda closed, now: self.tuning().after_cell(closed, now),
+            most_waiting=self.settings.limits.backlog,
         )
         asking: dict[str, Handler] = {
             BOUNDARY: boundaries.look,
@@ -135,7 +136,7 @@ class App(Assembly):
         """Without a model, only episodes are made."""
         model = self.talking.background
         model_calls = None if model is None else CachedModelCalls(model, self.model_answers, self.fail_points)
-        prompts = PromptTexts(self.vault)
+        prompts = self.prompt_texts
         extractor = Extractor(model_calls, prompts, live_prefix, self.settings.mask_secrets)
         remembering = Remembering(
             self.cell_texts,

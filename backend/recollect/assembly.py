@@ -61,6 +61,7 @@ from recollect.service.recall.search import Recall
 from recollect.service.recall.verify import IndexVerifier
 from recollect.service.recall.words import WordIndexer
 from recollect.service.remember.boundaries import QuietThreads
+from recollect.service.remember.extract import PromptTexts
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
 from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
@@ -179,6 +180,7 @@ class Assembly:
         self.audit = AuditLog(settings.home, clock)
         self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
+        self.prompt_texts = PromptTexts(self.vault)
         self.images = Images(
             ImageFiles(self.vault, fail_points=self.fail_points),
             self.THREADS,
@@ -294,7 +296,7 @@ class Assembly:
             search.recall,
             QuerySimilarity(search.corpus_cache),
             AlwaysOnMemories(self.entry_store, self.THREADS),
-            breaker=new_breaker(),
+            new_breaker=new_breaker,
             clock=time.monotonic,
             deadline_seconds=settings.chat.recall_seconds,
         )

@@ -8,6 +8,7 @@ RecollectError
 ├── NotFound                it does not exist, or not for this caller
 ├── AlreadyExists           the id is taken
 ├── Conflict                it was changed meanwhile, or is not what the request says it is
+├── TooMuchQueued           so much work of this user waits that no more is taken for now
 ├── KeyRequired             no API key, or one that is unknown or revoked
 ├── Refused                 the caller may not do this at all (host, origin, operator's work)
 ├── Unavailable             something Recollect depends on is down; trying again later makes sense
@@ -83,6 +84,14 @@ class Conflict(RecollectError):
     """It was changed meanwhile: read it again."""
 
     code = "conflict"
+
+
+class TooMuchQueued(RecollectError):
+    """Too much work of this user waits."""
+
+    code = "too_much_queued"
+    retry_after = 10.0
+    """Seconds."""
 
 
 class KeyRequired(RecollectError):

@@ -220,7 +220,7 @@ class VaultSettings(_Group):
 
 
 class LimitSettings(_Group):
-    """What one request may hold, how long it may take to arrive, and how many connections there may be."""
+    """What one request may hold, how long it may take to arrive, how many connections there may be, and how much work."""
 
     header_bytes: int = Field(65_536, ge=1024, description="Most bytes of request line and headers.")
     body_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Largest request body in bytes.")
@@ -237,6 +237,7 @@ class LimitSettings(_Group):
     connections: int = Field(1000, ge=2, description="Most connections at once.")
     unfinished: int = Field(200, ge=1, description="Most requests that have not arrived in full.")
     messages: int = Field(500, ge=1, description="Most messages in one memory/add request.")
+    backlog: int = Field(2000, ge=1, description="Jobs of a user that may be overdue; then adds answer 429.")
 
 
 class Settings(BaseSettings):

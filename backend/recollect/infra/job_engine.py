@@ -23,6 +23,8 @@ _LONGEST_OUTAGE_DELAY_MS = 5_000
 _LONGEST_WAIT_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 0.5
+_COUNT_MS = 1_000
+"""Backlogs are counted no more often: it takes as long as the queue."""
 _log = logging.getLogger("recollect.jobs")
 
 
@@ -69,6 +71,9 @@ class JobEngine:
         self._heirs: dict[int, int] = {}
         """Jobs somebody waits for that were put back and are done by their twin instead."""
         self._lost_checked = 0
+        self._counted: int | None = None
+        self._behind: set[tuple[str, str]] = set()
+        """Users with too much work waiting, when that was last counted."""
         self.finished = 0
         self.failed = 0
 
@@ -162,6 +167,14 @@ class JobEngine:
         now = self._clock()
         if await self._store.hasten(job_ids, now):
             self.notify(now)
+
+    async def is_behind(self, space: str, user_id: str, jobs: int) -> bool:
+        """Whether so many jobs or more of a user's threads are due and wait, as far as was known a second ago."""
+        now = self._clock()
+        if self._counted is None or not 0 <= now - self._counted < _COUNT_MS:
+            self._counted = now
+            self._behind = await self._store.owners_behind(now, jobs)
+        return (space, user_id) in self._behind
 
     async def oldest_wait_ms(self) -> int:
         """How long the job that has been due for longest has waited."""

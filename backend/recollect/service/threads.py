@@ -23,7 +23,7 @@ from recollect.domain.model import (
 )
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, causes_of, own_lane
-from recollect.errors import AlreadyExists, InvalidInput, NotFound
+from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooMuchQueued
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore
 from recollect.infra.journal.coverage import SqlCoverage
@@ -228,6 +228,16 @@ async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
     Raises NotFound when the thread belongs to another user than the caller names.
     """
     return await threads.append(append)
+
+
+async def refuse_backlog(threads: SqlThreadStore, jobs: JobEngine, append: Append, limit: int) -> None:
+    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait."""
+    owner = append.user_id
+    if owner is None:
+        thread = await threads.get_thread(append.thread_id, space=append.space)
+        owner = thread.user_id if thread is not None else DEFAULT_USER
+    if await jobs.is_behind(append.space, owner, limit):
+        raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
 
 
 async def get_coverage(

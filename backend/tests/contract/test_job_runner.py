@@ -198,3 +198,18 @@ async def test_what_failed_is_not_hastened(bench: Bench) -> None:
     assert before.error is not None
     await bench.runner.hasten([job_id])
     assert await bench.runner.get(job_id) == before
+
+
+async def test_users_take_turns_within_a_kind_however_much_one_of_them_has_queued(bench: Bench) -> None:
+    async with bench.runner.paused():
+        for number in range(20):
+            await bench.give(f"ann{number}", "ann")
+            await bench.queue(f"ann{number}", due=-60_000 + number)
+        for number in range(2):
+            await bench.give(f"bob{number}", "bob")
+        await bench.queue("bob0", due=-9)
+        last = await bench.queue("bob1", due=-8)
+    assert await bench.runner.wait_for(last, SOON)
+    await bench.runner.stop()
+    assert {"bob0", "bob1"} <= set(bench.seen[:5])
+    assert [name for name in bench.seen if name[:3] == "ann"][:2] == ["ann0", "ann1"]

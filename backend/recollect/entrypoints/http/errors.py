@@ -24,6 +24,7 @@ STATUS: dict[type[errors.RecollectError], int] = {
     errors.NotFound: 404,
     errors.AlreadyExists: 409,
     errors.Conflict: 409,
+    errors.TooMuchQueued: 429,
     errors.KeyRequired: 401,
     errors.Refused: 403,
     errors.Unavailable: 503,
@@ -73,7 +74,7 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
 
 def headers_of(error: errors.RecollectError) -> dict[str, str]:
     """What a client is told beside the status: how to come in, or when to come again."""
-    if isinstance(error, errors.RateLimited) and error.retry_after is not None:
+    if isinstance(error, errors.RateLimited | errors.TooMuchQueued) and error.retry_after is not None:
         return {"Retry-After": str(math.ceil(error.retry_after))}
     return {"WWW-Authenticate": "Bearer"} if status_of(error) == 401 else {}
 

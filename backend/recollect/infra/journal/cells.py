@@ -9,7 +9,8 @@ from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import BOUNDARY, FLUSH, cells_lane
 from recollect.domain.model import JsonObject, Memcell, Turn
-from recollect.domain.strategy import ClosedCell
+from recollect.domain.paths import owner_folder
+from recollect.domain.strategy import ClosedCell, memory_lane
 from recollect.errors import NotFound
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.entry_rows import queue_entry_jobs
@@ -67,6 +68,17 @@ class SqlCellStore(QueueingStore):
             (space, thread_id),
         )
         return int(row["number"])
+
+    async def memories_wait(self, space: str, thread_id: str, jobs: int) -> bool:
+        """Whether so many jobs or more are queued that make memories of the thread's owner."""
+        thread = await self._database.one(
+            "SELECT user_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
+        )
+        lane = memory_lane(owner_folder(space, thread["user_id"] if thread else ""))
+        row = await self._database.one(
+            "SELECT 1 FROM jobs WHERE lane = ? AND state = 'queued' LIMIT 1 OFFSET ?", (lane, jobs - 1)
+        )
+        return row is not None
 
     async def close(
         self,

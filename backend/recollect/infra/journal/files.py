@@ -13,7 +13,7 @@ from recollect.domain.model import Memcell, Note, Turn
 from recollect.domain.paths import is_entry_path, transcript_path
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
-from recollect.infra.journal.database import Database, write_transaction
+from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
     THREAD_COLUMNS,
@@ -22,6 +22,7 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     memcell_of,
+    named_rows,
     queue_jobs,
     thread_of,
     thread_pk,
@@ -183,11 +184,19 @@ class SqlTranscriptStore(FileVersions):
             stale_parts=tuple(made(StoredPart, row) for row in stale),
         )
 
-    async def turns(
-        self, space: str, thread_id: str, first: int, last: int | None = None, limit: int = -1
+    @read_transaction
+    def turns(
+        self,
+        connection: sqlite3.Connection,
+        space: str,
+        thread_id: str,
+        first: int,
+        last: int | None = None,
+        limit: int = -1,
     ) -> list[PlacedTurn]:
         """Turns that are final and have only final ones before them, by their places, `first` and `last` included."""
-        found = await self._database.read(
+        found = named_rows(
+            connection,
             f"{FINAL_TURNS} AND position >= :first AND position <= :last ORDER BY position LIMIT :limit",
             {
                 "space": space,

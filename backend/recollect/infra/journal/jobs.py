@@ -1,12 +1,15 @@
 """Durable jobs in the journal: leased, retried, set aside when they keep failing."""
 
+import itertools
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from recollect.domain.job import Job, JobState
+from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
 from recollect.infra.journal.database import Database, Operation, write_transaction
@@ -14,6 +17,7 @@ from recollect.infra.journal.rows import add_causes, json_or_none, made, named_r
 
 T = TypeVar("T")
 MAX_INTERRUPTIONS = 25
+_REMEMBERED_OWNERS = 10_000
 JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
 
 # A job may start when it is due and no older one of its lane waits or runs.
@@ -21,11 +25,20 @@ FIRST_IN_LANE = """NOT EXISTS (
     SELECT 1 FROM jobs older WHERE older.lane = j.lane AND older.pk < j.pk AND older.state IN ('queued', 'running')
 )"""
 
-CLAIM = f"""
-UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = :leased_until WHERE pk IN (
-    SELECT pk FROM jobs j INDEXED BY jobs_due
-    WHERE state = 'queued' AND kind = :kind AND run_at <= :now AND {FIRST_IN_LANE} ORDER BY run_at LIMIT :limit
-) RETURNING {JOB_COLUMNS}"""
+DUE = f"""
+SELECT j.pk, j.lane, j.space, h.user_id FROM jobs j INDEXED BY jobs_due
+LEFT JOIN threads h ON h.space = j.space AND h.thread_id = j.thread_id
+WHERE state = 'queued' AND kind = ? AND run_at <= ? AND {FIRST_IN_LANE} ORDER BY run_at"""
+
+CLAIM = (
+    """
+UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = ? WHERE pk = ? RETURNING """
+    + JOB_COLUMNS
+)
+
+BACKLOG = """
+SELECT h.space, h.user_id FROM jobs j JOIN threads h ON h.space = j.space AND h.thread_id = j.thread_id
+WHERE j.state = 'queued' AND j.run_at <= ? GROUP BY h.space, h.user_id HAVING count(*) >= ?"""
 
 NEXT_DUE = f"""
 SELECT run_at FROM jobs j INDEXED BY jobs_due
@@ -93,6 +106,9 @@ class SqlJobStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._started: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """By kind and owner, the number of the last claim in which the owner had a turn."""
+        self._claims = 0
 
     @write_transaction
     def shift(self, connection: sqlite3.Connection, now: int, back_ms: int | None = None) -> None:
@@ -141,19 +157,50 @@ class SqlJobStore:
         leased_until: int,
         free: Sequence[tuple[Sequence[str], int]],
     ) -> tuple[list[Job], int | None]:
-        """Start jobs that are due: of each group of kinds up to its number. Also tells when the next one is due."""
+        """Start jobs that are due: of each group of kinds up to its number. Also tells when the next one is due.
+
+        Owners take turns within a kind, whoever has waited longest for one first; an owner's jobs run oldest first.
+        """
         claimed: list[Job] = []
         due: list[int] = []
         for kinds, workers in free:
             left = workers
             for kind in kinds:
-                bound = {"now": now, "leased_until": leased_until, "limit": left, "kind": kind}
-                started = [_job_of(row) for row in named_rows(connection, CLAIM, bound)]
+                started = [
+                    _job_of(row)
+                    for job_id in self._in_turn(kind, connection.execute(DUE, (kind, now)), left)
+                    for row in named_rows(connection, CLAIM, (leased_until, job_id))
+                ]
                 claimed += started
                 left -= len(started)
                 if left > 0:
                     due += [time for (time,) in connection.execute(NEXT_DUE, (kind,))]
         return claimed, min(due, default=None)
+
+    def _in_turn(self, kind: str, due: Iterable[tuple[int, str, str, str | None]], limit: int) -> list[int]:
+        """Of the jobs of a kind that are due, oldest first, those that start now."""
+        waiting: defaultdict[str, list[int]] = defaultdict(list)
+        for job_id, lane, space, user_id in due:
+            waiting[_owner(lane, space, user_id)].append(job_id)
+        started = self._started[kind]
+        order = sorted(waiting, key=lambda owner: started.get(owner, 0))
+        rounds = itertools.zip_longest(*(waiting[owner] for owner in order))
+        turns = [
+            (owner, job_id)
+            for each in rounds
+            for owner, job_id in zip(order, each, strict=True)
+            if job_id is not None
+        ]
+        for owner, _ in turns[:limit]:
+            self._claims += 1
+            started[owner] = self._claims
+        if len(started) > _REMEMBERED_OWNERS:
+            self._started[kind] = {owner: started[owner] for owner in order if owner in started}
+        return [job_id for _, job_id in turns[:limit]]
+
+    async def owners_behind(self, now: int, jobs: int) -> set[tuple[str, str]]:
+        """Space and id of every user for whose threads so many jobs or more are due and wait."""
+        return {(row["space"], row["user_id"]) for row in await self._database.read(BACKLOG, (now, jobs))}
 
     async def complete(self, job: Job) -> bool:
         """The job is done and goes. False when its lease was lost meanwhile."""
@@ -289,6 +336,13 @@ def _leave_to_twins(connection: sqlite3.Connection, which: str) -> dict[int, int
         if causes := json.loads(payload).get(CAUSES):
             add_causes(connection, twin, causes)
     return {job: twin for job, twin, _ in found}
+
+
+def _owner(lane: str, space: str, user_id: str | None) -> str:
+    """Whose job it is: the folder of the thread's user, or the one that its lane names."""
+    if user_id is not None:
+        return owner_folder(space, user_id)
+    return "/".join(lane.partition(":")[2].split("/")[:3])
 
 
 def _job_of(row: Mapping[str, Any]) -> Job:

@@ -96,16 +96,18 @@ class RecallSource:
         similarity: QuerySimilarity,
         always_on: AlwaysOnMemories | None = None,
         *,
-        breaker: Breaker,
+        new_breaker: Callable[[], Breaker],
         clock: Callable[[], float],
         deadline_seconds: float = 1.0,
         floor: Floor | None = None,
     ) -> None:
-        """`clock` counts seconds and never goes back."""
+        """`clock` counts seconds and never goes back. An owner whose searches fail gets a breaker of its own."""
         self._recall = recall
         self._similarity = similarity
         self._always_on = always_on
-        self.breaker = breaker
+        self._new_breaker = new_breaker
+        self.breakers: dict[tuple[str, str], Breaker] = {}
+        """By space and user, of those whose last search failed."""
         self._clock = clock
         self._deadline = deadline_seconds
         self._floor = floor or Floor()
@@ -129,7 +131,7 @@ class RecallSource:
         query = query[:_LONGEST_QUERY]
         if (idle := _needless(query, max_tokens)) is not None:
             recalled = Recalled(left_out=idle)
-        elif (refused := self.breaker.refuses()) is not None:
+        elif (refused := self._refuses(thread)) is not None:
             recalled = Recalled(left_out=f"memory was not searched: {refused}")
         else:
             recalled = await self._in_time(self._found(thread, query, before, known, max_tokens, now))
@@ -144,7 +146,6 @@ class RecallSource:
 
     async def _in_time(self, search: Coroutine[None, None, Recalled]) -> Recalled:
         """A search that is late goes on alone: what it loaded, the next one finds loaded."""
-        began = self._clock()
         task = asyncio.create_task(search)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -153,30 +154,32 @@ class RecallSource:
         except asyncio.CancelledError:
             task.cancel()
             raise
-        if not task.done():
-            recalled = Recalled(
-                left_out=f"memory was not used: the search took longer than {self._deadline:g} s"
-            )
-        else:
-            recalled = task.result()
-        if recalled.left_out is None:
-            self.breaker.succeeded()
-        else:
-            self.breaker.failed(recalled.left_out, began)
-        return recalled
+        if task.done():
+            return task.result()
+        return Recalled(left_out=f"memory was not used: the search took longer than {self._deadline:g} s")
+
+    def _refuses(self, thread: Thread) -> str | None:
+        breaker = self.breakers.get((thread.space, thread.user_id))
+        return None if breaker is None else breaker.refuses()
 
     async def _found(
         self, thread: Thread, query: str, before: Exchange, known: Known, max_tokens: int, now: int
     ) -> Recalled:
+        """A search that only takes long is no failure: it may be the first, which loads the owner's rows."""
+        owner, began = (thread.space, thread.user_id), self._clock()
         try:
             async with asyncio.timeout(_STRAGGLER_SECONDS):
-                return await self._searched(thread, query, before, known, max_tokens, now)
+                recalled = await self._searched(thread, query, before, known, max_tokens, now)
+                self.breakers.pop(owner, None)
+                return recalled
         except RecollectError as error:
             problem = error.message
         except Exception as error:  # noqa: BLE001 - a turn goes on without, and the receipt says so
             _log.exception("recall for a chat turn failed")
             problem = type(error).__name__
-        return Recalled(left_out=f"memory could not be searched: {problem}")
+        left_out = f"memory could not be searched: {problem}"
+        self.breakers.setdefault(owner, self._new_breaker()).failed(left_out, began)
+        return Recalled(left_out=left_out)
 
     async def _searched(
         self, thread: Thread, query: str, before: Exchange, known: Known, max_tokens: int, now: int
@@ -191,19 +194,22 @@ class RecallSource:
         # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
         search = Search(query, selection=selection, now=now, before=before, embed_seconds=self._deadline / 2)
         found = await self._recall.search(caller, search)
-        reasons = [(hit, _why_not(hit.row, thread, known)) for hit in found.hits]
-        passed_over = Counter(reason for _, reason in reasons if reason is not None)
-        new = [hit for hit, reason in reasons if reason is None][:TOP_K]
+        new, passed_over = await asyncio.to_thread(_new, found.hits, thread, known)
         similarity = await self._alike(thread, found.vector, new)
-        near = self._near(new, query, before[0], similarity, now, passed_over)
-        words = read_query("\n".join((query, *before)), now).words
-        hits = tuple(_memory(hit, words, known, max_tokens) for hit in near)
         always_on = AlwaysOn()
         if self._always_on is not None:
             always_on = await self._always_on.of(thread, known.injected, now)
-        offered = [*always_on.corrections, *without_repeats(always_on.corrections, hits)]
-        rest = without_repeats(offered, (*always_on.due, *always_on.profile))
-        memories = _fitting(offered, rest, max_tokens, passed_over)
+
+        def chosen() -> list[Memory]:
+            near = self._near(new, query, before[0], similarity, now, passed_over)
+            words = read_query("\n".join((query, *before)), now).words
+            hits = tuple(_memory(hit, words, known, max_tokens) for hit in near)
+            offered = [*always_on.corrections, *without_repeats(always_on.corrections, hits)]
+            rest = without_repeats(offered, (*always_on.due, *always_on.profile))
+            return _fitting(offered, rest, max_tokens, passed_over)
+
+        # Texts that were found may be long: they are read off the event loop.
+        memories = await asyncio.to_thread(chosen)
         return Recalled(tuple(memories), degraded=tuple(found.degraded), passed_over=dict(passed_over))
 
     def _near(
@@ -243,6 +249,13 @@ def _needless(query: str, max_tokens: int) -> str | None:
     if not words_asked_for(query):
         return "there is nothing to look for in the message"
     return None
+
+
+def _new(hits: Sequence[Hit], thread: Thread, known: Known) -> tuple[list[Hit], Counter[str]]:
+    """The best hits that the prompt does not hold, and how many others there are, by the reason."""
+    reasons = [(hit, _why_not(hit.row, thread, known)) for hit in hits]
+    passed_over = Counter(reason for _, reason in reasons if reason is not None)
+    return [hit for hit, reason in reasons if reason is None][:TOP_K], passed_over
 
 
 def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recollect.domain import boundary
 from recollect.domain.boundary import ANSWER_SCHEMA, BoundaryRules, Cut, boundary_prompt
-from recollect.domain.job import Job, Unfinished
+from recollect.domain.job import Job, NotYet, Unfinished
 from recollect.domain.model import Memcell, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
@@ -35,6 +35,8 @@ class Boundaries:
     fail_points: FailPoints
     clock: Clock
     strategies: StrategiesOf = lambda closed, now: ()
+    most_waiting: int = 2000
+    """While so many jobs wait to make memories of the thread's owner, messages stay in the buffer."""
     _model_rests_until: int = 0
 
     async def look(self, job: Job) -> None:
@@ -52,6 +54,8 @@ class Boundaries:
         turns = await self.cells.look(space, thread_id, window)
         if not turns:
             return
+        if await self.cells.memories_wait(space, thread_id, self.most_waiting):
+            raise NotYet(f"{self.most_waiting} memories of this user wait to be made")
         cuts, decided_by = await self._decide(space, thread_id, turns)
         if rest is not None and (len(turns) < window or not cuts):
             cuts = boundary.close_all(turns, cuts, rest)

@@ -71,7 +71,9 @@ class Memories:
 
 def source(memories: Memories, clock: FakeClock | None = None, deadline: float = 5.0) -> RecallSource:
     clock, scripted = clock or FakeClock(100), cast(Any, memories)
-    return RecallSource(scripted, scripted, breaker=Breaker(clock), clock=clock, deadline_seconds=deadline)
+    return RecallSource(
+        scripted, scripted, new_breaker=lambda: Breaker(clock), clock=clock, deadline_seconds=deadline
+    )
 
 
 async def recall(
@@ -323,11 +325,34 @@ async def test_a_search_that_keeps_failing_is_left_alone_and_tried_again_later()
     refused = await recall(memories, by=by)
     assert len(memories.asked) == 3
     assert "3 times in a row" in (refused.left_out or "")
-    assert by.breaker.cause.endswith("broken")
     memories.failure = None
     clock.now += 30
     assert texts(await recall(memories, by=by)) == [MARTA]
-    assert by.breaker.state == "closed"
+    assert not by.breakers
+
+
+async def test_one_owners_failing_searches_take_nobody_elses_memory_away() -> None:
+    memories = Memories(row())
+    by = source(memories)
+    memories.failure = IndexUnavailable("broken")
+    for _ in range(3):
+        await recall(memories, by=by)
+    memories.failure = None
+    assert (await recall(memories, by=by)).memories == ()
+    assert texts(await recall(memories, by=by, thread=replace(THREAD, user_id="bob"))) == [MARTA]
+
+
+async def test_searches_that_are_only_slow_take_no_memory_away() -> None:
+    memories = Memories(row())
+    memories.held = asyncio.Event()
+    by = source(memories, deadline=0.01)
+    for _ in range(4):
+        assert "took longer" in ((await recall(memories, by=by)).left_out or "")
+    memories.held.set()
+    await eventually(lambda: memories.ended == 4)
+    await recall(memories, by=by)
+    assert len(memories.asked) == 5
+    assert not by.breakers
 
 
 async def test_what_the_search_could_not_use_is_passed_on() -> None:

@@ -1,5 +1,6 @@
 """OpenAI's protocol: any of its clients gets memory by changing its base URL."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -77,7 +78,7 @@ async def complete_chat(
     note(request, user=user_id)
     asking = _asking(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
-    resent = body.resent(asking, backend, model, home.clock())
+    resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
     live = await home.history_matching.handle(caller, resent)
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))

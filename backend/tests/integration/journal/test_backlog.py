@@ -1,0 +1,57 @@
+"""What one user may queue, and what the others notice of it."""
+
+from pathlib import Path
+
+from recollect.app import open_app
+from recollect.domain.job import BOUNDARY, TRANSCRIBE, Job
+from recollect.domain.strategy import STRATEGY
+from recollect.settings import Settings
+from tests.fakes import FakeClock
+from tests.http_client import add_one, client_of, error_of, opened
+
+MESSAGE = {"sender_id": "ann", "role": "user", "timestamp": 1, "content": "hello"}
+
+
+async def test_past_a_users_limit_adds_wait_and_nobody_elses_do(tmp_path: Path) -> None:
+    clock = FakeClock()
+    settings = Settings(
+        home=tmp_path, embedding={"kind": "none"}, llm={"discover": False}, limits={"backlog": 3}
+    )
+    async with open_app(settings, clock=clock) as app, client_of(app) as client:
+
+        async def add(thread: str, user: str) -> int:
+            clock.advance(1_000)
+            query = f"/api/v1/memory/add?user_id={user}"
+            body = {"session_id": thread, "messages": [MESSAGE]}
+            return (await client.post(query, json=body)).status_code
+
+        async with app.jobs.paused():
+            assert [await add(f"t{number}", "ann") for number in range(5)] == [202, 202, 202, 429, 429]
+            assert await add("t9", "bob") == 202
+            clock.advance(1_000)
+            refused = await add_one(client, "t0", "to a thread of hers, whose owner nobody named")
+            clock.advance(1_000)
+        assert (refused.status_code, error_of(refused)["code"]) == (429, "too_much_queued")
+        assert int(refused.headers["Retry-After"]) > 0
+        for job in await app.jobs.list_jobs(space=None):
+            if job.kind == TRANSCRIBE:
+                assert await app.jobs.wait_for(job.job_id, 10)
+        assert await add("t5", "ann") == 202
+
+
+async def test_a_long_history_is_made_into_no_more_jobs_than_may_wait(tmp_path: Path) -> None:
+    memorize = {"pause_seconds": 0, "boundary_every": 1, "max_turns": 2, "delay_ms": 0}
+    async with opened(tmp_path, memorize=memorize, limits={"backlog": 20}) as home:
+
+        async def waiting(kind: str) -> list[Job]:
+            found = await home.app.jobs.list_jobs(space=None, limit=10_000)
+            return [job for job in found if job.kind == kind]
+
+        async with home.app.jobs.paused([STRATEGY]):
+            await home.add("t", *(f"message {number}" for number in range(40)))
+            (look,) = await waiting(BOUNDARY)
+            assert not await home.app.jobs.wait_for(look.job_id, 1.5)
+            jobs = len(await waiting(STRATEGY))
+        assert 20 <= jobs < 40
+        await home.drain()
+        assert (await home.coverage())["buffered"] <= 2
