@@ -24,7 +24,7 @@ from recollect.domain.job import (
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
-from recollect.infra.journal.forget_proof import SqlForgottenProof
+from recollect.infra.journal.forget.proof import SqlForgottenProof
 from recollect.service.chat.cached_prefix import LivePrefixes
 from recollect.service.chat.followups import Summariser, Titles
 from recollect.service.chat.history_matching import HistoryMatching

@@ -25,12 +25,13 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
-from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.forget.forgetting import SqlForgetting
 from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.importer import SqlLedgerOutbox
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
-from recollect.infra.journal.people import SqlKeyStore, SqlPresetStore
+from recollect.infra.journal.keys import SqlKeyStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.metrics import Metrics

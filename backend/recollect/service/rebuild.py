@@ -25,7 +25,8 @@ from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.importer import SqlImporter, SqlLedgerOutbox
-from recollect.infra.journal.people import SqlKeyStore, SqlPresetStore
+from recollect.infra.journal.keys import SqlKeyStore
+from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.vault import Vault
@@ -41,7 +42,6 @@ from recollect.service.verify import Verification, Verifier
 from recollect.settings import MODELS, Settings
 
 _JOURNAL_ONLY = ("jobs", "receipts", "histories of entries and skills", "incognito threads", "API keys")
-
 _CANNOT_TELL = "the versions of files: journal and ledger are gone, so old copies can't be told from edits"
 
 
@@ -102,24 +102,21 @@ async def rebuild_home(
         await database.open()
         vault = Vault(settings.vault_path)
         await vault.open(expected=False)
-        importer = SqlImporter(database, clock=now_ms)
-        ledger = Ledger(settings.home / LEDGER)
+        importer, ledger = SqlImporter(database, clock=now_ms), Ledger(settings.home / LEDGER)
         remembered = await ledger.read()
         known = set(remembered.lines())
         remembered.add(old.remembered or Remembered())
         report = await rebuild(vault, importer, fail_points, progress, remembered)
         await rebuild_people(vault, SqlPresetStore(database, clock=now_ms), report)
-        report.entries, problems = await import_entries(
-            vault, SqlEntryFileStore(database, clock=now_ms), deleted=frozenset(remembered.deletions)
-        )
+        entry_files = SqlEntryFileStore(database, clock=now_ms)
+        report.entries, problems = await import_entries(vault, entry_files, frozenset(remembered.deletions))
         report.problems += problems
         if not ledger.is_there() and old.remembered is None:
             old.lost.append(_CANNOT_TELL)
         ledger.append([line for line in remembered.lines() if line not in known])
-        closed_at = old.closed_at or (
-            now_ms() if remembered.a_key_existed and old.remembered is None else None
-        )
-        await importer.add_keys(old.keys, closed_at)
+        if old.remembered is None and remembered.a_key_existed:
+            old.closed_at = now_ms()
+        await importer.add_keys(old.keys, old.closed_at)
         await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
         await database.close()
         if report.turns < old.turns:

@@ -7,7 +7,7 @@ from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, Derived, Task
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE
 from recollect.domain.model import Entry
 from recollect.domain.strategy import STRATEGY
-from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.forget.forgetting import SqlForgetting
 from tests.contract.journals import Journal
 from tests.fakes import START
 

@@ -36,8 +36,8 @@ from recollect.infra.journal.entry_rows import (
     stored_entry,
     version_of,
 )
-from recollect.infra.journal.files import add_to_ledger, retire_files
-from recollect.infra.journal.forget_prompts import end_quoting_epochs, settle_entries_job
+from recollect.infra.journal.file_versions import add_to_ledger, retire_files
+from recollect.infra.journal.forget.prompts import end_quoting_epochs, settle_entries_job
 from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, rows, thread_columns
 
 ADD_HISTORY = """

@@ -22,7 +22,7 @@ from recollect.domain.paths import file_name
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
-from recollect.infra.journal.files import FileVersions, record_version, retire_files
+from recollect.infra.journal.file_versions import FileVersions, record_version, retire_files
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import made, queue_jobs
 

@@ -16,9 +16,9 @@ from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import ADD_DELETION
-from recollect.infra.journal.files import FileVersions, record_version
-from recollect.infra.journal.forget_prompts import ADD_TOMBSTONE
-from recollect.infra.journal.people import ADD_KEY, CLOSE, key_row
+from recollect.infra.journal.file_versions import FileVersions, record_version
+from recollect.infra.journal.forget.prompts import ADD_TOMBSTONE
+from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 from recollect.infra.ledger import Ledger

@@ -9,7 +9,7 @@ from recollect.domain.images import references_in
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import read_transaction
-from recollect.infra.journal.forgetting import forget_thread
+from recollect.infra.journal.forget.forgetting import forget_thread
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     THREAD_COLUMNS,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from recollect.domain.access import DEFAULT_SPACE, SCOPES, ApiKey, Caller, default_scopes, secret_hash
 from recollect.errors import Conflict, InvalidInput, KeyRequired, Refused, Unavailable
-from recollect.infra.journal.people import SqlKeyStore
+from recollect.infra.journal.keys import SqlKeyStore
 from recollect.service.coordination import BackgroundLoop, Clock
 
 PREFIX = "rk_"

@@ -9,7 +9,7 @@ from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.forgetting import Forgotten
 from recollect.errors import NotFound, Unavailable
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.forget.forgetting import SqlForgetting
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import BackgroundLoop, Clock

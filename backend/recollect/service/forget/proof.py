@@ -12,7 +12,7 @@ from recollect.domain.paths import copied_path, linked_turn, owner_folder, owner
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.forget_proof import SqlForgottenProof
+from recollect.infra.journal.forget.proof import SqlForgottenProof
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.vault.reader import without_copies

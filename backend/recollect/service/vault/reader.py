@@ -9,7 +9,7 @@ from recollect.domain.paths import copied_path
 from recollect.domain.vault_file import FileStamp, Listing, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.entry_files import SqlEntryFileStore
-from recollect.infra.journal.files import FileVersions
+from recollect.infra.journal.file_versions import FileVersions
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.vault import Vault
 from recollect.service.vault.transcripts import EditReports

@@ -7,7 +7,7 @@ import pytest
 
 from recollect.domain.access import ApiKey, Caller, secret_hash
 from recollect.errors import NotFound
-from recollect.infra.journal.people import SqlKeyStore
+from recollect.infra.journal.keys import SqlKeyStore
 from recollect.service.access.keys import create_key, ending_with_key, identify, list_keys, revoke_key
 from recollect.service.coordination import now_ms
 from tests.contract.journals import Journal

@@ -19,7 +19,7 @@ from recollect.domain.forgetting import (
 from recollect.domain.job import PURGE, TRANSCRIBE, vault_lane
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import owner_folder
-from recollect.infra.journal.files import add_to_ledger
+from recollect.infra.journal.file_versions import add_to_ledger
 from recollect.infra.journal.prompts import FORGOTTEN
 from recollect.infra.journal.rows import NewJob, queue_jobs
 

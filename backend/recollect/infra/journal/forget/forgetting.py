@@ -12,9 +12,9 @@ from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
-from recollect.infra.journal.files import retire_files, retire_version
-from recollect.infra.journal.forget_entries import forget_derived, remove_entries
-from recollect.infra.journal.forget_prompts import (
+from recollect.infra.journal.file_versions import retire_files, retire_version
+from recollect.infra.journal.forget.entries import forget_derived, remove_entries
+from recollect.infra.journal.forget.prompts import (
     add_tombstones,
     end_late_epochs,
     end_quoting_epochs,
@@ -24,7 +24,7 @@ from recollect.infra.journal.forget_prompts import (
     queue_user_purge,
     settle_job,
 )
-from recollect.infra.journal.forget_turns import clear_title, forget_some, title_job, to_forget, whose_prompts
+from recollect.infra.journal.forget.turns import clear_title, forget_some, title_job, to_forget, whose_prompts
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns
 

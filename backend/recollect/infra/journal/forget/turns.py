@@ -12,8 +12,8 @@ from recollect.domain.identity import message_key, place_of, thread_key, turn_di
 from recollect.domain.job import TITLE, chat_lane
 from recollect.domain.model import Turn
 from recollect.errors import Conflict, NotFound
-from recollect.infra.journal.forget_entries import forget_derived
-from recollect.infra.journal.forget_prompts import add_tombstones, end_epochs, end_quoting_epochs, queue_purge
+from recollect.infra.journal.forget.entries import forget_derived
+from recollect.infra.journal.forget.prompts import add_tombstones, end_epochs, end_quoting_epochs, queue_purge
 from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, thread_columns, turn_of
 
 _word = re.compile(r"\w+")

@@ -12,7 +12,7 @@ from recollect.domain.job import PURGE
 from recollect.domain.paths import file_name, linked_turn, owner_folder
 from recollect.infra.journal.database import Database, Row
 from recollect.infra.journal.entry_files import GONE_CASES
-from recollect.infra.journal.files import FileVersions
+from recollect.infra.journal.file_versions import FileVersions
 from recollect.infra.journal.rows import rows
 
 _named = re.compile(r"\b([0-9a-f]{32}):t-([0-9]{1,18})\b").finditer

@@ -1,0 +1,111 @@
+"""The versions of vault files that are ours, so that an old copy is told from an edit; and what the ledger still lacks."""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable
+
+from recollect.domain.forgetting import file_line, file_restored_line
+from recollect.domain.identity import file_key
+from recollect.domain.job import PURGE
+from recollect.domain.markdown.transcript import is_transcript
+from recollect.domain.paths import is_entry_path
+from recollect.infra.journal.database import Database
+
+_MOST_VERSIONS = 1000
+"""Of each file; the oldest go. Only a page that is written for ever, as a profile, reaches it."""
+_DIGITS = 32
+"""Of a digest, which is enough to tell versions apart."""
+
+ADD_VERSION = """
+INSERT INTO written_files (file, digest, number) VALUES (?, ?, ?)
+ON CONFLICT (file, digest) DO UPDATE SET number = excluded.number, gone = 0"""
+
+IS_OLD = """
+SELECT 1 FROM written_files w JOIN written_files n ON n.file = w.file AND n.number > w.number
+WHERE w.file = ? AND w.digest = ?"""
+
+IS_DELETED = """
+SELECT min(CASE WHEN file = :file OR :anywhere THEN gone ELSE 1 END) AND max(file = :file OR :anywhere) AS is_deleted
+FROM written_files WHERE digest = :digest"""
+
+
+def record_version(connection: sqlite3.Connection, path: str, digest: str) -> None:
+    """This version of a file is ours and the current one; those before it are old."""
+    version = (file_key(path), digest[:_DIGITS])
+    (newest,) = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM written_files WHERE file = ?", version[:1]
+    ).fetchone()
+    if connection.execute(
+        "SELECT 1 FROM written_files WHERE file = ? AND digest = ? AND gone", version
+    ).fetchone():
+        add_to_ledger(connection, file_restored_line(*version))
+    connection.execute(ADD_VERSION, (*version, newest + 1))
+    connection.execute(
+        "DELETE FROM written_files WHERE file = ? AND number <= ?", (version[0], newest + 1 - _MOST_VERSIONS)
+    )
+
+
+def retire_files(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+    """These files were deleted or forgotten: no version of them may come back."""
+    for file in map(file_key, paths):
+        found = connection.execute(
+            "UPDATE written_files SET gone = 1 WHERE file = ? AND NOT gone RETURNING digest", (file,)
+        ).fetchall()
+        if found:
+            add_to_ledger(connection, file_line(file, [digest for (digest,) in found]))
+
+
+def retire_version(connection: sqlite3.Connection, path: str, digest: str | None) -> None:
+    """As `retire_files`, for a file that may be a person's: this version of it does not come back either."""
+    if digest is not None:
+        record_version(connection, path, digest)
+    retire_files(connection, [path])
+
+
+def add_to_ledger(connection: sqlite3.Connection, *lines: str) -> None:
+    """They are taken down after the transaction, and not if it is undone."""
+    connection.executemany("INSERT INTO ledger_outbox (line) VALUES (?)", [(line,) for line in lines])
+
+
+class FileVersions:
+    """The versions of files that we wrote or took in. Mixin of stores of files."""
+
+    _database: Database
+
+    async def is_old_copy(self, path: str, digest: str) -> bool:
+        """Whether this is a version that the file had before its current one, or of a file that is deleted."""
+        version = (file_key(path), digest[:_DIGITS])
+        return await self._database.one(IS_OLD, version) is not None or await self.is_deleted(path, digest)
+
+    async def is_deleted(self, path: str, digest: str) -> bool:
+        """Whether this is a version of a file that was deleted or forgotten.
+
+        What transcripts and entries hold is deleted wherever it lies; anything else may be put elsewhere again.
+        """
+        anywhere = is_entry_path(path) or is_transcript(path)
+        bound = {"file": file_key(path), "digest": digest[:_DIGITS], "anywhere": anywhere}
+        found = await self._database.one(IS_DELETED, bound)
+        return found is not None and bool(found["is_deleted"])
+
+    async def is_purging(self) -> bool:
+        """Whether files of what was forgotten are still being removed."""
+        sql = "SELECT 1 FROM jobs WHERE kind = ? AND state IN ('queued', 'running') LIMIT 1"
+        return await self._database.one(sql, (PURGE,)) is not None
+
+    async def is_version(self, digest: str) -> bool:
+        """Whether any file ever was like this."""
+        found = await self._database.one("SELECT 1 FROM written_files WHERE digest = ?", (digest[:_DIGITS],))
+        return found is not None
+
+    async def were_ours(self, paths: Collection[str]) -> set[str]:
+        """Those of these files that we wrote or took in at some time."""
+        keys = {file_key(path): path for path in paths}
+        found = await self._database.read(
+            "SELECT DISTINCT file FROM written_files WHERE file IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(keys)),),
+        )
+        return {keys[row["file"]] for row in found}
+
+    async def allow(self, path: str, digest: str) -> None:
+        """A person puts this there through the API, whatever was there before."""
+        await self._database.write(lambda connection: record_version(connection, path, digest))
