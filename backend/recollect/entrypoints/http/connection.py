@@ -91,7 +91,10 @@ class Connection(HttpToolsProtocol):
             self._arriving = "head"
         self._fed += len(data)
         super().data_received(data)
-        self._look()
+        if self._arriving is None:
+            self._shared.unfinished.pop(self, None)
+        else:
+            self._look()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -139,12 +142,10 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        """What is to be done about what has arrived so far."""
+        """What is to be done about a request that has not arrived in full."""
         if self._is_refused:
             return
-        if self._arriving is None:
-            self._stop_waiting()
-        elif self._arriving == "head" and self._fed > self._limits.header_bytes:
+        if self._arriving == "head" and self._fed > self._limits.header_bytes:
             self._refuse(*self._too_large_head())
         elif self._arriving == "body" and self._is_endless():
             self._refuse(413, "too_large", "the body is larger than any that is taken")
