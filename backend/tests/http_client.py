@@ -1,6 +1,9 @@
 """Speaking Recollect's HTTP API in tests: to a home in this process, or to a server."""
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -109,6 +112,28 @@ async def client_of(app: App, **headers: str) -> AsyncIterator[httpx2.AsyncClien
         transport=transport, base_url=ADDRESS, headers=headers, timeout=60
     ) as client:
         yield client
+
+
+async def longest_pause(request: Coroutine[Any, Any, httpx2.Response]) -> tuple[httpx2.Response, float]:
+    """The answer, and the longest that one step on the event loop took meanwhile, in seconds of processor time."""
+    longest, run = 0.0, asyncio.Handle._run
+
+    def measured(handle: asyncio.Handle) -> None:
+        nonlocal longest
+        began = time.thread_time()
+        run(handle)
+        longest = max(longest, time.thread_time() - began)
+
+    gc.collect()
+    gc.disable()  # What other tests left would be counted.
+    asyncio.Handle._run = measured  # type: ignore[method-assign]
+    try:
+        # In a task of its own: what the request does before it first waits counts too.
+        answer = await asyncio.create_task(request)
+        return answer, longest
+    finally:
+        asyncio.Handle._run = run  # type: ignore[method-assign]
+        gc.enable()
 
 
 async def add_one(client: httpx2.AsyncClient, session: str, text: str, **fields: Any) -> httpx2.Response:

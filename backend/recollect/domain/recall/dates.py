@@ -1,6 +1,7 @@
 """Times in a query: "8 May 2023", "2023-05-08", "in July", "yesterday", "last Tuesday", "3 weeks ago"."""
 
 import calendar
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from recollect.domain.recall.words import normal
 
 DAY_MS = 86_400_000
+_MOST_SPANS = 32
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -69,8 +71,9 @@ class _Phrase:
 
 
 def spans_in(query: str, now: int) -> tuple[Span, ...]:
-    """The times that a query names, in their order."""
-    return tuple(span for phrase in _phrases(_plain(query), now) for span in phrase.spans)
+    """The times that a query names, in their order; each once, and no more than a person would name."""
+    named = dict.fromkeys(span for phrase in _phrases(_plain(query), now) for span in phrase.spans)
+    return tuple(itertools.islice(named, _MOST_SPANS))
 
 
 def without_times(query: str, now: int) -> str:

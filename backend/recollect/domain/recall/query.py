@@ -84,12 +84,13 @@ def read_query(text: str, now: int, before: Exchange = ("", "")) -> Query:
     focus = _focus(text)
     words = _telling(focus)
     timeless = _without_stop_words(without_times(focus, now)) or words
+    kept = frozenset(timeless)
     return Query(
         text=text,
         focus=focus,
         words=timeless,
         spans=spans_in(text, now),
-        day_words=tuple(word for word in words if word not in timeless),
+        day_words=tuple(word for word in words if word not in kept),
         wants_summary=_summary(text) is not None,
         wants_order=_order(text) is not None,
         about_a_past=_lasting(focus) is not None,

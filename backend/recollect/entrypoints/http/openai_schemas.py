@@ -72,7 +72,9 @@ class Metadata(Lenient):
 class CompletionBody(Lenient):
     model: Id | None = Field(None, description="One of /v1/models; unset, or `recollect`: the default.")
     messages: Annotated[list[CompletionMessage], FailFast()] = Field(
-        min_length=1, max_length=20_000, description="The history as the client knows it, and what is new."
+        min_length=1,
+        max_length=5_000,
+        description="The history as the client knows it, and what is new; at most 5,000.",
     )
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None

@@ -10,7 +10,7 @@ from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, Turn
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
-from recollect.infra.journal.database import Database, write_transaction
+from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
     THREAD_COLUMNS,
@@ -19,6 +19,7 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     memcell_of,
+    named_rows,
     queue_jobs,
     thread_of,
     thread_pk,
@@ -80,11 +81,19 @@ class SqlTranscriptStore:
             stale_parts=tuple(made(StoredPart, row) for row in stale),
         )
 
-    async def turns(
-        self, space: str, thread_id: str, first: int, last: int | None = None, limit: int = -1
+    @read_transaction
+    def turns(
+        self,
+        connection: sqlite3.Connection,
+        space: str,
+        thread_id: str,
+        first: int,
+        last: int | None = None,
+        limit: int = -1,
     ) -> list[PlacedTurn]:
         """Turns that are final and have only final ones before them, by their places, `first` and `last` included."""
-        found = await self._database.read(
+        found = named_rows(
+            connection,
             f"{FINAL_TURNS} AND position >= :first AND position <= :last ORDER BY position LIMIT :limit",
             {
                 "space": space,

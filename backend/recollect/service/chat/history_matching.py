@@ -5,6 +5,7 @@
 3. Where nothing is, a new thread is opened, and the history stored in it first.
 """
 
+import asyncio
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -74,11 +75,11 @@ class HistoryMatching:
     async def handle(self, caller: Caller, resent: ResentHistory) -> LiveTurn:
         """Durable, in its place and on its way when this returns. Raises NotFound for another user's thread."""
         user_id = caller.acting_for(resent.request.user_id)
-        told = _Told.of(resent.messages)
+        told = await asyncio.to_thread(_Told.of, resent.messages)
         messages = told.messages
         if not messages:
             raise InvalidInput("messages: nothing was said", field="messages")
-        digest = all_digest(messages)
+        digest = await asyncio.to_thread(all_digest, messages)
         if resent.thread_id is not None:
             thread = await self.threads.get_thread(resent.thread_id, space=caller.space)
             if thread is not None:
@@ -106,7 +107,8 @@ class HistoryMatching:
 
     async def _refuse_orphans(self, owner: _Owner, placed: ChatRequest, resent: ResentHistory) -> None:
         """A tool's result whose call nobody knows could not be shown to the model: its client must hear of it."""
-        orphans = [n for n in _orphaned_results(resent.messages) if _is_among(resent.messages[n], placed)]
+        new = {id(turn) for turn in (*placed.earlier, *placed.turns)}
+        orphans = [n for n in _orphaned_results(resent.messages) if id(resent.messages[n]) in new]
         if not orphans:
             return
         known = await self.threads.get_history(placed.thread_id, space=owner.space)
@@ -207,10 +209,6 @@ def _orphaned_results(messages: Sequence[NewTurn]) -> list[int]:
 
 def _called(turn: Turn | NewTurn) -> set[str]:
     return {str(call.get("id")) for call in turn.tool_calls or ()}
-
-
-def _is_among(message: NewTurn, placed: ChatRequest) -> bool:
-    return any(message is each for each in (*placed.earlier, *placed.turns))
 
 
 def _shows_more_than_text(message: NewTurn) -> bool:

@@ -253,7 +253,9 @@ class CorpusCache:
         """What the journal has of a thread from a position on."""
         thread = progress.thread
         placed = await self._turns.turns(thread.space, thread.thread_id, first, progress.last_position)
-        return [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
+        return await asyncio.to_thread(
+            lambda: [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
+        )
 
     async def _stored(self, generation: str, owner: str, space: str, user_id: str) -> StoredRows:
         """The rows of the index; none, and a repair under way, where they are not what the ledger says."""

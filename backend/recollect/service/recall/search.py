@@ -25,6 +25,8 @@ from recollect.service.threads import DEFAULT_USER, owned_thread
 
 _FEW_ROWS, _FEW_CHARACTERS = 2_000, 200_000
 """Rows, and characters in them, that are ranked in less time than it takes to ask another thread."""
+_SHORT_QUERY, _FEW_WORDS = 300, 60
+"""Characters of a query that is read, and words that are looked for, in as little time."""
 _RANKING_THREADS = 2
 _PLACES_AT_ONCE = 1_000
 
@@ -99,7 +101,9 @@ class Recall:
             await owned_thread(self._threads, caller, thread_id, user_id)
         started = time.perf_counter()
         now = self._clock() if search.now is None else search.now
-        query = read_query(search.query, now, search.before)
+        reading = partial(read_query, search.query, now, search.before)
+        is_short = len(search.query) + sum(map(len, search.before)) <= _SHORT_QUERY
+        query = reading() if is_short else await self._in_thread(reading)
         found = Found()
         vector = found.vector = await self._vector(query, search, found)
         embedded_at = time.perf_counter()
@@ -122,7 +126,7 @@ class Recall:
         found.paths = await self._paths(caller.space, user_id, found.hits)
         left = await self._add_neighbours(caller.space, user_id, search, found)
         if left is not None:
-            await self._run(ranked.corpus, partial(lengthen, found.hits, ranked.words, left))
+            await self._run(ranked.corpus, ranked.words, partial(lengthen, found.hits, ranked.words, left))
         found.timing = {
             "embed_ms": _ms(started, embedded_at),
             "load_ms": _ms(embedded_at, loaded_at),
@@ -173,13 +177,17 @@ class Recall:
         found.rows, found.embedded = view.content.count, int(view.embedded.sum())
         if search.selection.mode == "vector":
             query = replace(query, words=(), day_words=())
-        scores = await self._run(corpus, partial(scored, corpus, view, query, vector))
+        asked = query.words + query.day_words + query.asked_before + query.answered_before
+        scores = await self._run(corpus, asked, partial(scored, corpus, view, query, vector))
         return Ranked(corpus, view, scores, query.words)
 
-    async def _run(self, corpus: Corpus, work: Callable[[], T]) -> T:
-        """Off the event loop, unless there is so little to look at that this would take longer."""
-        if len(corpus) <= _FEW_ROWS and corpus.characters <= _FEW_CHARACTERS:
+    async def _run(self, corpus: Corpus, words: Sequence[str], work: Callable[[], T]) -> T:
+        """Off the event loop, unless there is so little to look at and for that this would take longer."""
+        if len(corpus) <= _FEW_ROWS and corpus.characters <= _FEW_CHARACTERS and len(words) <= _FEW_WORDS:
             return work()
+        return await self._in_thread(work)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._ranking, work)
 
     async def _choose(self, space: str, user_id: str, ranked: Ranked, selection: Selection) -> Chosen:
@@ -190,7 +198,9 @@ class Recall:
         """
         forgotten: set[int] = set()
         while True:
-            chosen = await self._run(ranked.corpus, partial(ranked.choose, selection, forgotten))
+            chosen = await self._run(
+                ranked.corpus, ranked.words, partial(ranked.choose, selection, forgotten)
+            )
             places = [place for hit in chosen.hits for place in hit.places]
             shown = ranked.turns_at(places)
             gone = await self._forgotten(space, user_id, shown)
@@ -200,7 +210,7 @@ class Recall:
             forgotten |= deleted
             # All of the thread: it would take many rounds to find it gone, some hits at a time.
             threads = {shown[place][0] for place in gone}
-            of_thread = await self._run(ranked.corpus, partial(ranked.turns_of, threads))
+            of_thread = await self._run(ranked.corpus, ranked.words, partial(ranked.turns_of, threads))
             forgotten |= gone | await self._forgotten(space, user_id, of_thread)
 
     async def _deleted(self, space: str, entries: Mapping[int, str]) -> set[int]:

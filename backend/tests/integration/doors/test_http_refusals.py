@@ -301,7 +301,7 @@ class TestQueries:
 async def test_a_body_with_very_many_mistakes_is_refused_at_once(home: Home, path: str, body: str) -> None:
     started = time.process_time()
     answer = await home.client.post(f"/api/v1/{path}", content=body, headers=AS_JSON)
-    assert answer.status_code == 422
+    assert answer.status_code in (413, 422)
     assert time.process_time() - started < 2
 
 

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from recollect.entrypoints.http import chat_schemas as schemas
 from recollect.entrypoints.http import sse
 from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
+from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import body_of, documented, headers_of, status_of
 from recollect.entrypoints.http.requests import Id
 from recollect.entrypoints.http.sse import WhileConnected
@@ -17,7 +18,7 @@ from recollect.service.chat import receive_stream as prompts
 from recollect.service.chat.stream import LiveTurn, Offset
 from recollect.service.threads import owned_thread
 
-router = APIRouter(prefix="/api/v1/threads", tags=["chat"])
+router = APIRouter(prefix="/api/v1/threads", tags=["chat"], route_class=BodyRoute)
 _STOP_SECONDS = 5.0
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its events."}

@@ -11,13 +11,14 @@ from recollect.domain.model import MAX_TIMESTAMP
 from recollect.entrypoints.http import entry_schemas as schemas
 from recollect.entrypoints.http.answers import next_page
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id
 from recollect.errors import InvalidInput
 from recollect.service.entries import Entries, EntryFilter
 from recollect.service.skills.view import SkillEntries
 
-router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
+router = APIRouter(prefix="/api/v1/memory", tags=["memory"], route_class=BodyRoute)
 PAGE = 100
 Moment = Annotated[int, Field(ge=0, le=MAX_TIMESTAMP)]
 """UTC milliseconds, out of a query."""

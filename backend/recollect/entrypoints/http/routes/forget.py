@@ -6,11 +6,12 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery
+from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.entry_schemas import NamedEntry
 from recollect.entrypoints.http.errors import documented
 from recollect.service.forget import forget
 
-router = APIRouter(prefix="/api/v1", tags=["forgetting"])
+router = APIRouter(prefix="/api/v1", tags=["forgetting"], route_class=BodyRoute)
 _MOST_NAMED = 100
 WithAnswers = Annotated[
     bool, Query(description="With what assistant and tools answered to it, in every branch.")

@@ -6,14 +6,14 @@ from recollect.domain.model import Append, Receipt
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
-from recollect.entrypoints.http.direct_route import DirectRoute
+from recollect.entrypoints.http.direct_route import BodyRoute, DirectRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBody, SearchBody
 from recollect.errors import TooLarge
 from recollect.service.forget.forget import forget_note
-from recollect.service.threads import flush_thread, memorize
+from recollect.service.threads import flush_thread, memorize, refuse_backlog
 
-router = APIRouter(prefix="/api/v1/memory", tags=["memory"])
+router = APIRouter(prefix="/api/v1/memory", tags=["memory"], route_class=BodyRoute)
 
 
 async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> answers.AddAnswer:
@@ -32,6 +32,7 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> a
         tags=tuple(body.tags),
     )
     note(request, thread=body.session_id, user=append.user_id)
+    await refuse_backlog(home.THREADS, home.jobs, append, home.settings.limits.backlog)
     receipts = await memorize(home.THREADS, append)
     home.metrics.observe_messages(receipt.status for receipt in receipts)
     note(request, turn=_turns_named(receipts))
@@ -51,7 +52,7 @@ router.add_api_route(
     add,
     methods=["POST"],
     status_code=202,
-    responses=documented(404),
+    responses=documented(404, 429),
     route_class_override=DirectRoute,
 )
 

@@ -1,5 +1,6 @@
 """OpenAI's protocol: any of its clients gets memory by changing its base URL."""
 
+import asyncio
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -77,7 +78,7 @@ async def complete_chat(
     """One chat turn of a client that keeps its history itself."""
     asking = _asking(request.headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
-    resent = body.resent(asking, backend, model, home.clock())
+    resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
     note(request, user=resent.request.user_id)
     live = await home.history_matching.handle(caller, resent)
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)

@@ -16,6 +16,7 @@ from recollect.domain.job import WRITES_FILES
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import body_of, documented
 from recollect.entrypoints.http.requests import Id, KeyBody, VerifyBody
 from recollect.errors import RecollectError, Refused
@@ -26,7 +27,7 @@ from recollect.service.operations import backup, check_health, list_jobs, look_a
 from recollect.service.recall.verify import index_problem, meaning_problem
 from recollect.service.threads import get_coverage
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=BodyRoute)
 LARGEST_ID = 2**62
 
 
@@ -163,7 +164,7 @@ async def _observe_search(home: App) -> None:
         metrics.hand_edits.labels(outcome).set(number)
 
 
-operator_router = APIRouter(prefix="/api/v1", tags=["operator"])
+operator_router = APIRouter(prefix="/api/v1", tags=["operator"], route_class=BodyRoute)
 LINES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/x-ndjson": {}}, "description": "Progress lines, then the result."}
 }

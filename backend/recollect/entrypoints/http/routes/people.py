@@ -8,13 +8,14 @@ from pydantic import BaseModel, Field
 from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.answers import next_page
 from recollect.entrypoints.http.deps import Calling, Home, PathId
+from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.entry_schemas import EntryAnswer, ProfileAnswer
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id
 from recollect.service import people
 from recollect.service.threads import DEFAULT_USER
 
-router = APIRouter(prefix="/api/v1", tags=["people"])
+router = APIRouter(prefix="/api/v1", tags=["people"], route_class=BodyRoute)
 PAGE = 100
 
 

@@ -9,6 +9,7 @@ from recollect.domain.images import media_type
 from recollect.domain.model import Thread, ThreadCursor, Turn
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
+from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
 from recollect.errors import InvalidInput
@@ -17,7 +18,7 @@ from recollect.service.forget import forget
 from recollect.service.threads import Stretch
 from recollect.service.vault.images import add_turn_with_images
 
-router = APIRouter(prefix="/api/v1/threads", tags=["threads"])
+router = APIRouter(prefix="/api/v1/threads", tags=["threads"], route_class=BodyRoute)
 PAGE = 100
 MOST = 2**62
 """More than any thread has, and little enough for the journal to count with."""
