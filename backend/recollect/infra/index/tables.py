@@ -235,8 +235,11 @@ class OwnerTable:
         self._connection.create_table(self._being_made.stem, rows, on_bad_vectors="null")
         _sync({path for path in self._being_made.rglob("*") if path.is_file()})
         sync(self._being_made)
+        if self._path.is_dir():
+            self._path.rename(self._being_dropped)
         self._being_made.rename(self._path)
         sync(self._folder)
+        self._remove_leftovers()
         self._open()
 
     def _merge(self, rows: pa.Table, *, insert: bool) -> None:
@@ -265,12 +268,21 @@ class OwnerTable:
             if not self._old_versions():
                 break  # A version that is no older than _OLD has to wait for the next round.
         else:
-            raise RuntimeError("old versions cannot be removed; was the clock set back?")
+            self._make_anew()
         self._sync_new_files()
         self._fail_points.reach("index.compacted")
         self._compact_above = 0
         self._upkeep.succeeded(self._path)
         return_free_memory()
+
+    def _make_anew(self) -> None:
+        """Put a copy in the table's place: after the clock was set back, old versions are dated in the future, and LanceDB
+        keeps them. A kill in between leaves no table, and the rows are put again.
+        """
+        rows = self._table.to_arrow()
+        self._table = None
+        self._connection = lancedb.connect(self._folder, session=lancedb.Session(**_CACHES))
+        self._create(rows)
 
     def _sync_new_files(self) -> int:
         files = set(self._all_files())
