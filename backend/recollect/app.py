@@ -35,7 +35,7 @@ from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.remember.consolidate import Cases, Remembering
-from recollect.service.remember.extract import Extractor, LivePrefix, PromptTexts
+from recollect.service.remember.extract import Extractor, LivePrefix
 from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
 from recollect.service.skills.files import SkillDeletions
@@ -114,7 +114,7 @@ class App(Assembly):
         """Without a model, only episodes are made."""
         model = self.talking.background
         model_calls = None if model is None else CachedModelCalls(model, self.model_answers, self.fail_points)
-        prompts = PromptTexts(self.vault)
+        prompts = self.prompt_texts
         extractor = Extractor(model_calls, prompts, live_prefix)
         remembering = Remembering(
             self.cell_texts,

@@ -56,6 +56,7 @@ from recollect.service.recall.search import Recall
 from recollect.service.recall.verify import IndexVerifier
 from recollect.service.recall.words import WordIndexer
 from recollect.service.remember.boundaries import QuietThreads
+from recollect.service.remember.extract import PromptTexts
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
 from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
@@ -171,6 +172,7 @@ class Assembly:
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.keys = SqlKeyStore(self.database)
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
+        self.prompt_texts = PromptTexts(self.vault)
         self.images = Images(
             ImageFiles(self.vault, fail_points=self.fail_points),
             self.THREADS,

@@ -207,7 +207,8 @@ async def test_users_take_turns_within_a_kind_however_much_one_of_them_has_queue
             await bench.queue(f"ann{number}", due=-60_000 + number)
         for number in range(2):
             await bench.give(f"bob{number}", "bob")
-            last = await bench.queue(f"bob{number}", due=number - 9)
+        await bench.queue("bob0", due=-9)
+        last = await bench.queue("bob1", due=-8)
     assert await bench.runner.wait_for(last, SOON)
     await bench.runner.stop()
     assert {"bob0", "bob1"} <= set(bench.seen[:5])

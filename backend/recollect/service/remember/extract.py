@@ -35,10 +35,24 @@ class PromptTexts:
 
     vault: Vault
     _shipped: dict[str, str] = field(default_factory=dict)
+    _problems: dict[str, str] = field(default_factory=dict)
+
+    def problem(self) -> str | None:
+        """Which files can't be used, and why; None where all that were last read can."""
+        told = "; ".join(self._problems.values())
+        return f"memories wait for prompts in the vault to be mended: {told}" if told else None
 
     async def text(self, space: str, name: str) -> str:
         """Raises InvalidInput, with the name of the file, where a person's prompt can't be used."""
         path = f"{file_name(space)}/prompts/{name}.md"
+        self._problems.pop(path, None)
+        try:
+            return await self._text(path, name)
+        except InvalidInput as error:
+            self._problems[path] = error.message
+            raise
+
+    async def _text(self, path: str, name: str) -> str:
         own = await self.vault.look(path, _MOST_BYTES)
         if own is None or not own.text.strip():
             if name not in self._shipped:

@@ -23,9 +23,10 @@ def put_prompt(home: Path, written: bytes, name: str = "memcell") -> None:
         (b"{{messages}} {{sender}}", "the prompt has the placeholder {{sender}}, which is none of"),
         (b"caf\xe9 {{messages}}", "the prompt is not UTF-8"),
         (b"x" * 7_000 + b"{{messages}}", "the prompt has more than 6,000 characters"),
+        (b"x" * 50_000_000, "the prompt is not UTF-8, or longer than 64000 bytes"),
     ],
 )
-async def test_a_prompt_that_cannot_be_used_is_named_in_the_receipt(
+async def test_a_prompt_that_cannot_be_used_is_named_in_the_receipt_and_on_health(
     tmp_path: Path, written: bytes, problem: str
 ) -> None:
     put_prompt(tmp_path, written)
@@ -33,8 +34,10 @@ async def test_a_prompt_that_cannot_be_used_is_named_in_the_receipt(
         async with remembering(tmp_path, model) as home:
             await tell(home, "t1", said())
             told: Json = states(await flush(home, "t1", timeout=1))["episode"]
+            degraded = (await home.client.get("/health")).json()["degraded"]
     assert told["state"] == "waiting"
     assert f"default/prompts/memcell.md: {problem}" in told["detail"]["error"]
+    assert [each for each in degraded if f"default/prompts/memcell.md: {problem}" in each]
 
 
 async def test_a_prompt_of_the_space_is_what_the_model_is_asked_with(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
 """The HTTP door: every route and its shapes. In this process, without a socket."""
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.http_client import START, Home, add_one, error_of, message
@@ -195,6 +199,23 @@ class TestOperations:
         assert health["status"] == "degraded"
         assert "vault" in health["degraded"][0]
         assert (await home.client.get("/health/live")).status_code == 200
+
+    async def test_metrics_do_not_mind_that_an_index_goes_while_it_is_measured(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone = home.app.settings.index_path / "g000000"
+        gone.mkdir(parents=True)
+        scan = os.scandir
+
+        def vanishing(path: str | Path = ".") -> Iterator[os.DirEntry[str]]:
+            if Path(path) == gone:
+                gone.rmdir()
+            return scan(path)
+
+        monkeypatch.setattr(os, "scandir", vanishing)
+        answer = await home.client.get("/metrics")
+        assert not gone.exists()
+        assert answer.status_code == 200, answer.text
 
     async def test_metrics_are_prometheus_text(self, home: Home) -> None:
         await home.add("t1", "one")

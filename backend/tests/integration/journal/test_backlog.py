@@ -1,6 +1,5 @@
 """What one user may queue, and what the others notice of it."""
 
-import asyncio
 from pathlib import Path
 
 from recollect.app import open_app
@@ -48,15 +47,10 @@ async def test_a_long_history_is_made_into_no_more_jobs_than_may_wait(tmp_path: 
             found = await home.app.jobs.list_jobs(space=None, limit=10_000)
             return [job for job in found if job.kind == kind]
 
-        async def is_held() -> bool:
-            """Told to come back later, rather than done or just begun."""
-            looks = await waiting(BOUNDARY)
-            return not looks or (looks[0].claims > 1 and looks[0].run_at > home.app.clock())
-
         async with home.app.jobs.paused([STRATEGY]):
             await home.add("t", *(f"message {number}" for number in range(40)))
-            while not await is_held():
-                await asyncio.sleep(0)
+            (look,) = await waiting(BOUNDARY)
+            assert not await home.app.jobs.wait_for(look.job_id, 1.5)
             jobs = len(await waiting(STRATEGY))
         assert 20 <= jobs < 40
         await home.drain()

@@ -84,6 +84,7 @@ async def health(home: Home) -> JSONResponse:
         home.vault_sweep.notes_problem,
         home.watcher.problem,
         home.entry_files.problem,
+        home.prompt_texts.problem,
         lambda: home.tuning.problem,
         lambda: index_problem(indexer),
         lambda: meaning_problem(indexer),
