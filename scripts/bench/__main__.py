@@ -55,6 +55,25 @@ def measure_add(folder: Path, rounds: int, requests: int) -> list[dict[str, Any]
     return rows
 
 
+def measure_lag(folder: Path, requests: int) -> list[dict[str, Any]]:
+    """How long after the last of many adds all of them are found, with the limit on the backlog that ships."""
+    settings = {**servers.real_embedder(), "RECOLLECT_LIMITS__BACKLOG": "2000"}
+    with servers.recollect(folder / "lag", settings) as (port, _pid, _ready):
+        load(port, ADD, 16, requests, "lag")
+        ended = time.perf_counter()
+        lags: dict[str, float] = {}
+        while len(lags) < 2:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/coverage") as answer:
+                covered = json.load(answer)
+            for stage in ("indexed", "embedded"):
+                if covered[stage] == covered["messages"]:
+                    lags.setdefault(stage, time.perf_counter() - ended)
+            time.sleep(0.1)
+    words, meaning = lags["indexed"], lags["embedded"]
+    title = f"s behind 16 clients after {requests:,} adds, search by words / by meaning"
+    return [row(title, words, meaning, words / meaning, "", None)]
+
+
 def compare(
     name: str, ours: list[dict[str, float]], theirs: list[dict[str, float]], clients: int
 ) -> list[dict[str, Any]]:
@@ -176,7 +195,18 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
         "--only",
-        choices=["add", "growth", "start", "search", "memory", "soak", "gateway", "caching", "remembering"],
+        choices=[
+            "add",
+            "lag",
+            "growth",
+            "start",
+            "search",
+            "memory",
+            "soak",
+            "gateway",
+            "caching",
+            "remembering",
+        ],
         help="measure only this",
     )
     arguments = parser.parse_args()
@@ -187,6 +217,8 @@ def main() -> int:
             rows += measure_start_and_memory(folder)
         if arguments.only in (None, "add"):
             rows += measure_add(folder, 3 if arguments.quick else 7, 1000 if arguments.quick else 3000)
+        if arguments.only in (None, "lag"):
+            rows += measure_lag(folder, 2_000 if arguments.quick else 20_000)
         if arguments.only in (None, "growth"):
             rows += measure_growth(
                 folder, 10_000 if arguments.quick else 100_000, 5 if arguments.quick else 11

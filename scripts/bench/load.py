@@ -60,7 +60,7 @@ async def _client(
 async def exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, path: str, body: bytes, status: int
 ) -> bytes:
-    """POST a body and return the answer's; RuntimeError if its status is another."""
+    """POST a body and return the answer's; RuntimeError if its status is another. Comes back later if told to."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -70,6 +70,11 @@ async def exchange(
     lines = answer.lower().split(b"\r\n")
     length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
     content = await reader.readexactly(length)
+    if b" 429 " in lines[0]:
+        await asyncio.sleep(
+            next(int(line.split(b":")[1]) for line in lines if line.startswith(b"retry-after"))
+        )
+        return await exchange(reader, writer, port, path, body, status)
     if f" {status} ".encode() not in lines[0]:
         raise RuntimeError(f"{lines[0].decode()}: {content.decode()}")
     return content
