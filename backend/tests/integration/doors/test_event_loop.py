@@ -1,4 +1,4 @@
-"""No request keeps the event loop, and with it everybody else, waiting for longer than 20 ms."""
+"""Long queries, many values and long histories keep the event loop, and so everybody else, for 20 ms at most."""
 
 import json
 import random
