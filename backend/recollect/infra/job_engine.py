@@ -168,13 +168,13 @@ class JobEngine:
         if await self._store.hasten(job_ids, now):
             self.notify(now)
 
-    async def is_behind(self, space: str, user_id: str, jobs: int) -> bool:
-        """Whether so many jobs or more of a user's threads are due and wait, as far as was known a second ago."""
+    async def owners_behind(self, jobs: int) -> set[tuple[str, str]]:
+        """Space and id of every user for whose threads so many jobs or more are due and wait, a second ago at most."""
         now = self._clock()
         if self._counted is None or not 0 <= now - self._counted < _COUNT_MS:
             self._counted = now
             self._behind = await self._store.owners_behind(now, jobs)
-        return (space, user_id) in self._behind
+        return self._behind
 
     async def oldest_wait_ms(self) -> int:
         """How long the job that has been due for longest has waited."""

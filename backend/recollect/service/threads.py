@@ -232,11 +232,14 @@ async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
 
 async def refuse_backlog(threads: SqlThreadStore, jobs: JobEngine, append: Append, limit: int) -> None:
     """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait."""
+    behind = await jobs.owners_behind(limit)
+    if not behind:
+        return
     owner = append.user_id
     if owner is None:
         thread = await threads.get_thread(append.thread_id, space=append.space)
         owner = thread.user_id if thread is not None else DEFAULT_USER
-    if await jobs.is_behind(append.space, owner, limit):
+    if (append.space, owner) in behind:
         raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
 
 
