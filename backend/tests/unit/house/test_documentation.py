@@ -336,8 +336,8 @@ def anchors(text: str) -> set[str]:
 
 def test_a_link_that_leads_nowhere_is_noticed() -> None:
     readme = REPOSITORY / "README.md"
-    assert leads_somewhere(readme, "docs/operations.md#security")
-    assert not leads_somewhere(readme, "docs/operations.md#safety")
+    assert leads_somewhere(readme, "docs/security.md#limits")
+    assert not leads_somewhere(readme, "docs/security.md#safety")
     assert not leads_somewhere(readme, "docs/nowhere.md")
 
 
