@@ -228,7 +228,7 @@ Asked = tuple[dict[str, str], str, Json]
 
 
 def signed(
-    user: str | None, *, seconds: float = 300, secret: str = SIGNING, alg: str = "HS256"
+    user: str | None, *, seconds: float = 86_400, secret: str = SIGNING, alg: str = "HS256"
 ) -> dict[str, str]:
     """As Open WebUI sends it."""
     claims = {"sub": user, "iss": "open-webui", "exp": int(time.time() + seconds)}
