@@ -218,13 +218,14 @@ def test_an_edit_far_from_the_beginning_branches_where_the_message_stands(
 ) -> None:
     """With no earlier turn at hand the page knows all the same what the message follows."""
     site.talk("farah", "far-1", 40)
+    model.control(answer="Answered there.", only="chat")
     page = visit(site, "farah", viewport={"width": 1280, "height": 500}).open("chat", "far-1")
     first = page.get_by_role("article", name=re.compile("^You")).first
     expect(first).to_contain_text("turn number 21.")
     page.evaluate("document.querySelectorAll('[aria-label=\"Edit message\"]')[0].click()")
     page.get_by_role("textbox", name="Edit message").fill("Edited here")
     page.get_by_role("textbox", name="Edit message").press("Enter")
-    expect(page.get_by_role("log")).to_contain_text("Edited here")
+    expect(page.get_by_role("log")).to_contain_text("Answered there.")
     (edited,) = [
         turn
         for turn in site.get("threads/far-1/turns", user_id="farah", max_turns=2)["turns"]

@@ -10,6 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from recollect.app import App
 from recollect.domain.access import ADMIN, DELETE, READ, WRITE, Caller
 from recollect.domain.entries.entry import owner_words
+from recollect.domain.identity import thread_key
 from recollect.errors import OverQuota
 from recollect.service.access.keys import require_scopes
 
@@ -79,7 +80,8 @@ def audited(scope: Scope, send: Send) -> Send:
             app: App = scope["recollect.app"]
             route = getattr(scope.get("route"), "path", "unmatched")
             told = {"method": scope["method"], "route": route, "status": message["status"]}
-            await app.audit.write(scope[CALLER], rule.audited or "", **scope["recollect"], **told)
+            ids = _without_words(scope["recollect"], scope[CALLER].space)
+            await app.audit.write(scope[CALLER], rule.audited or "", **ids, **told)
         await send(message)
 
     return send_audited
@@ -133,6 +135,11 @@ def count_arriving(scope: Scope, receive: Receive) -> Receive:
         return message
 
     return counting
+
+
+def _without_words(ids: Mapping[str, str], space: str) -> dict[str, str]:
+    """Names the thread by its key: its id may be a person's words, which forgetting could not take out of the log."""
+    return {name: thread_key(space, value) if name == "thread" else value for name, value in ids.items()}
 
 
 async def admit(scope: Scope, caller: Caller, named: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Keys over HTTP: a server that stays closed, expiry, scopes, last use, rotation, streams, and the audit log."""
 
 import asyncio
+import hashlib
 import json
 import logging
 import stat
@@ -14,6 +15,7 @@ import pytest
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
+from recollect.domain.identity import thread_key
 from recollect.entrypoints.http.server import private_socket
 from recollect.service.access.audit import AuditLog
 from recollect.settings import Settings
@@ -276,13 +278,30 @@ class TestAudit:
             await home.client.request(method, path, json=body, headers=bearer(key["secret"]))
         lines = [line for line in audit_of(home) if line["what"] in ("read", "deleted")]
         assert [told(line, "user", "thread", "entry") for line in lines] == [
-            [one, "read", "ann", "t1", None, 200],
+            [one, "read", "ann", thread_key("default", "t1"), None, 200],
             [one, "read", "ann", None, None, 200],
             [two, "deleted", "ann", None, "fa-none", 404],
-            [one, "deleted", "ann", "t1", None, 200],
+            [one, "deleted", "ann", thread_key("default", "t1"), None, 200],
         ]
         assert lines[0]["route"] == "/api/v1/threads/{thread_id}/turns"
         assert "private word" not in (home.app.settings.home / "audit.log").read_text()
+
+    async def test_a_thread_is_named_by_its_key_so_forgetting_leaves_nothing_of_its_id(
+        self, home: Home
+    ) -> None:
+        await home.add("my quixel plans", "x", user_id="ann")
+        key = bearer((await home.new_key())["secret"])
+        path = thread_path("my quixel plans")
+        search = {"user_id": "ann", "thread_id": "my quixel plans", "query": "x"}
+        await home.client.get(f"{path}/turns", headers=key)
+        await home.client.post("/api/v1/memory/search", json=search, headers=key)
+        await home.client.delete(path, headers=key)
+        lines = [line for line in audit_of(home) if "thread" in line]
+        named = hashlib.sha256(b'["default","my quixel plans"]').hexdigest()[:32]
+        assert [(line["what"], line["thread"]) for line in lines] == [
+            ("read", named), ("read", named), ("deleted", named)
+        ]  # fmt: skip
+        assert "quixel" not in (home.app.settings.home / "audit.log").read_text()
 
     async def test_it_tells_what_the_operator_did_with_keys_and_backups(self, home: Home) -> None:
         old = await home.new_key(user_id="ann")
