@@ -15,7 +15,7 @@ from recollect.service.coordination import now_ms
 from recollect.settings import Settings
 from tests.http_client import Home, add_one, bearer, client_of, error_of, message, opened
 from tests.processes import Server, StandInModel
-from tests.remembering import entries, flush, polite_model, said, tell
+from tests.remembering import entries, flush, said, tell
 from tests.talking import talking
 
 MEBIBYTE = 1024 * 1024
@@ -222,6 +222,8 @@ class TestDisk:
             assert (refused.status_code, error_of(refused)["code"]) == (429, "disk_quota_used")
             assert "delete something first" in error_of(refused)["message"]
             assert 0 < int(refused.headers["Retry-After"]) <= 30
+            note = {"name": "stored-after", "text": "x"}
+            assert (await ann.post("/api/v1/memory/notes", json=note)).status_code == 429
             assert (await ann.get("/api/v1/threads/t1")).json()["turn_count"] == 1
             assert (await search(ann, "ann")).status_code == 200
             assert (await ann.post("/api/v1/threads/t1/cancel")).status_code == 200
@@ -289,13 +291,14 @@ class TestChat:
 
 
 async def test_past_the_quota_of_model_calls_a_users_memories_wait_and_others_are_made(
-    tmp_path: Path,
+    tmp_path: Path, model: StandInModel
 ) -> None:
+    model.control(only="boundaries", answer={"reasoning": "", "boundaries": [], "should_wait": True})
     later = 0
     settings = Settings(
         home=tmp_path / "home",
         embedding={"kind": "none"},
-        llm={"base_url": polite_model().base_url, "model": "stand-in"},
+        llm={"base_url": model.base_url, "model": "stand-in"},
         quotas={"user_model_calls": 20},
     )
     async with open_app(settings, clock=lambda: now_ms() + later) as app, client_of(app) as client:

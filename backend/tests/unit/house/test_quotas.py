@@ -12,7 +12,8 @@ from recollect.errors import DiskQuotaUsed, OverQuota
 from recollect.infra.metrics import Metrics
 from recollect.quota_settings import DEFAULTS, QuotaSettings
 from recollect.service.access import quotas as module
-from recollect.service.access.quotas import MOST_NAMES, Buckets, Quotas
+from recollect.service.access.quotas import MOST_NAMES, Buckets, DiskUse, Quotas
+from tests.eventually import eventually
 
 
 class Seconds:
@@ -152,3 +153,20 @@ async def test_a_user_is_full_by_what_was_measured_and_no_longer_after_something
     await quotas.measure(tmp_path)
     quotas.check_disk("default", "ann")
     assert not quotas.full
+
+
+async def test_what_users_store_is_measured_while_the_server_runs(
+    clock: Seconds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MEASURE_SECONDS", 0.01)
+    quotas = made(clock, user_disk_mb=1)
+    file = tmp_path / "default/users/ann/notes/long.md"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"x" * 1_100_000)
+    measuring = DiskUse(quotas, tmp_path)
+    measuring.start("measuring")
+    quotas.disk_changes("default", "ann")
+    await eventually(lambda: ("default", "ann") in quotas.full)
+    file.unlink()
+    await eventually(lambda: not quotas.full)
+    await measuring.stop()
