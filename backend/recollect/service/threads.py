@@ -232,19 +232,19 @@ async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
 
 
 async def refuse_backlog(
-    threads: SqlThreadStore, jobs: JobEngine, quotas: Quotas, append: Append, limit: int
+    threads: SqlThreadStore, jobs: JobEngine, quotas: Quotas, append: Append, size: int, limit: int
 ) -> None:
     """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait, DiskQuotaUsed where the
-    owner's space is used up.
+    owner's space is used up. `size` is that of the request in bytes.
     """
     behind = await jobs.owners_behind(limit)
-    if not behind and not quotas.full:
+    if not behind and not quotas.disk_mb:
         return
     owner = append.user_id
     if owner is None:
         thread = await threads.get_thread(append.thread_id, space=append.space)
         owner = thread.user_id if thread is not None else DEFAULT_USER
-    quotas.check_disk(append.space, owner)
+    quotas.count_disk(append.space, owner, size)
     if (append.space, owner) in behind:
         raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
 

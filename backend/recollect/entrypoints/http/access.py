@@ -106,15 +106,13 @@ def counted(scope: Scope, caller: Caller, size: int | None) -> Caller:
         rule: Rule = scope.get(_RULE) or rule_for(scope["method"], scope["path"])
         try:
             if rule.fills_disk:
-                app.quotas.check_disk(caller.space, user_id)
+                app.quotas.count_disk(caller.space, user_id, scope[BODY_BYTES])
             if not caller.local_operator:
                 app.quotas.count("user", (caller.space, user_id), scope[BODY_BYTES])
         except OverQuota:
             if not caller.local_operator:
                 app.quotas.take_back(key)
             raise
-        if rule.fills_disk or DELETE in rule.scopes:
-            app.quotas.disk_changes(caller.space, user_id)
 
     caller = replace(caller, on_acting=count_user)
     if caller.user_id is not None and size is not None:
@@ -151,11 +149,11 @@ async def admit(scope: Scope, caller: Caller, named: Mapping[str, str]) -> dict[
     rule: Rule = scope[_RULE]
     require_scopes(caller, rule.scopes)
     app: App = scope["recollect.app"]
-    if app.quotas.full and rule.fills_disk and caller.user_id is None and "thread_id" in named:
+    if app.quotas.disk_mb and rule.fills_disk and caller.user_id is None and "thread_id" in named:
         # The request may not name whose it is.
         thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
         if thread is not None:
-            app.quotas.check_disk(caller.space, thread.user_id)
+            app.quotas.count_disk(caller.space, thread.user_id, scope[BODY_BYTES])
     if caller.user_id is not None or not _is_recorded(scope):
         return {}
     if "thread_id" in named:

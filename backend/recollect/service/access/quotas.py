@@ -20,6 +20,8 @@ MEASURE_SECONDS = 30.0
 _MINUTE, _DAY = 60.0, 86_400.0
 _MEBIBYTE = 1024 * 1024
 _ROUNDING = 0.001
+_GROWTH = 4
+"""Files take up at most so many times what was sent: the transcript, and what is made of it."""
 Whose = Literal["user", "key"]
 _WORDS = {
     "user_requests": "{} requests a minute are allowed for this user",
@@ -97,8 +99,10 @@ class Quotas:
             metrics.quotas.labels(name).set(limit(name))
         self.full: Mapping[tuple[str, str], float] = {}
         """Users whose disk quota was used up when it was last measured, and when it is measured next."""
+        self._room: dict[tuple[str, str], int] = {}
+        """Bytes that users had left then, less what they may have stored since."""
         self.unmeasured: set[tuple[str, str]] = set()
-        """Users who may have stored or deleted something since then."""
+        """Users who may have none left, or whose files were not measured yet."""
 
     def count(self, whose: Whose, name: Hashable, size: int) -> None:
         """Count a request with so many bytes in its body. Raises OverQuota."""
@@ -128,24 +132,28 @@ class Quotas:
             raise self._refusal("user_model_calls", wait)
         return lambda: calls.take(name, 1, self._clock())
 
-    def check_disk(self, space: str, user_id: str) -> None:
-        """Raises DiskQuotaUsed, with the time of the next measurement."""
-        if (next_at := self.full.get((space, user_id))) is not None:
+    def count_disk(self, space: str, user_id: str, size: int) -> None:
+        """So many bytes are to be stored. Raises DiskQuotaUsed, with the time of the next measurement."""
+        if not self.disk_mb:
+            return
+        user = space, user_id
+        if (next_at := self.full.get(user)) is not None:
             raise self._refusal("user_disk_mb", max(1.0, next_at - self._clock()))
-
-    def disk_changes(self, space: str, user_id: str) -> None:
-        """A request of this user may store or delete something."""
-        if self.disk_mb and len(self.unmeasured) < MOST_NAMES:
-            self.unmeasured.add((space, user_id))
+        if user in self._room:
+            self._room[user] -= _GROWTH * size
+        if self._room.get(user, 0) <= 0 and len(self.unmeasured) < MOST_NAMES:
+            self.unmeasured.add(user)
 
     async def measure(self, vault: Path) -> None:
-        """Measure the files of users who may have changed some, and of those without space left."""
+        """Measure the files of users who may have no space left."""
         users, self.unmeasured = {*self.full, *self.unmeasured}, set()
         used = await asyncio.to_thread(
             lambda: {user: bytes_below(vault / owner_folder(*user)) for user in users}
         )
         next_at = self._clock() + MEASURE_SECONDS
-        self.full = {user: next_at for user, size in used.items() if size > self.disk_mb * _MEBIBYTE}
+        room = {user: self.disk_mb * _MEBIBYTE - size for user, size in used.items()}
+        self.full = {user: next_at for user, left in room.items() if left < 0}
+        self._room = room if len(self._room) > MOST_NAMES else self._room | room
 
     def _refusal(self, name: str, wait: float) -> OverQuota:
         self._refused.labels(name).inc()
@@ -158,7 +166,7 @@ class Quotas:
 
 
 class DiskUse(BackgroundLoop):
-    """Measures what users store, once every MEASURE_SECONDS, where there is a quota for it."""
+    """Measures what users store, where there is a quota for it."""
 
     def __init__(self, quotas: Quotas, vault: Path) -> None:
         self._quotas = quotas

@@ -63,7 +63,7 @@ async def fill(home: Home, user: str, size: int) -> Path:
     file = home.app.settings.vault_path / owner_folder("default", user) / "images" / "large"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"x" * size)
-    home.app.quotas.disk_changes("default", user)
+    home.app.quotas.count_disk("default", user, MEBIBYTE)
     await home.app.quotas.measure(home.app.settings.vault_path)
     return file
 
@@ -253,6 +253,9 @@ class TestDisk:
             for user in ("ann", "bob"):
                 thread = {"thread_id": "t1" if user == "ann" else "t2", "user_id": user}
                 (await home.client.post("/api/v1/threads", json=thread)).raise_for_status()
+            home.app.quotas.unmeasured.clear()
+            assert (await home.client.post(f"/api/v1/{path}", json=body)).status_code in (201, 202)
+            assert home.app.quotas.unmeasured == {("default", "ann")}
             await fill(home, "ann", 2 * MEBIBYTE)
             assert (await home.client.post(f"/api/v1/{path}", json=body)).status_code == 429
             others = {**body, "session_id": "t2"} if "session_id" in body else body

@@ -141,18 +141,31 @@ async def test_a_user_is_full_by_what_was_measured_and_no_longer_after_something
     file = tmp_path / "default/users/ann/images/large.png"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"x" * 1_100_000)
-    quotas.check_disk("default", "ann")
-    quotas.disk_changes("default", "ann")
-    quotas.disk_changes("default", "bob")
+    quotas.count_disk("default", "ann", 1_000)
+    quotas.count_disk("default", "bob", 1_000)
     await quotas.measure(tmp_path)
-    quotas.check_disk("default", "bob")
+    quotas.count_disk("default", "bob", 1_000)
     with pytest.raises(DiskQuotaUsed, match="RECOLLECT_QUOTAS__USER_DISK_MB") as caught:
-        quotas.check_disk("default", "ann")
+        quotas.count_disk("default", "ann", 1_000)
     file.unlink()
     clock.now += math.ceil(caught.value.retry_after)
     await quotas.measure(tmp_path)
-    quotas.check_disk("default", "ann")
+    quotas.count_disk("default", "ann", 1_000)
     assert not quotas.full
+
+
+async def test_files_are_measured_only_where_what_was_sent_may_have_filled_the_space(
+    clock: Seconds, tmp_path: Path
+) -> None:
+    quotas = made(clock, user_disk_mb=1)
+    quotas.count_disk("default", "ann", 10)
+    assert quotas.unmeasured == {("default", "ann")}
+    await quotas.measure(tmp_path)
+    for _ in range(100):
+        quotas.count_disk("default", "ann", 2_000)
+    assert quotas.unmeasured == set()
+    quotas.count_disk("default", "ann", 100_000)
+    assert quotas.unmeasured == {("default", "ann")}
 
 
 async def test_what_users_store_is_measured_while_the_server_runs(
@@ -165,7 +178,7 @@ async def test_what_users_store_is_measured_while_the_server_runs(
     file.write_bytes(b"x" * 1_100_000)
     measuring = DiskUse(quotas, tmp_path)
     measuring.start("measuring")
-    quotas.disk_changes("default", "ann")
+    quotas.count_disk("default", "ann", 1_000)
     await eventually(lambda: ("default", "ann") in quotas.full)
     file.unlink()
     await eventually(lambda: not quotas.full)
