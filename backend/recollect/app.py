@@ -70,6 +70,7 @@ class App(Assembly):
             self.incognito.start("incognito-ends")
             self.quiet_threads.start("quiet-threads")
             self.key_uses.start("key-uses")
+            self.disk_use.start("disk-use")
         except BaseException:
             await self._close()
             raise
@@ -216,6 +217,7 @@ class App(Assembly):
             await self.incognito.stop()
             await self.quiet_threads.stop()
             await self.key_uses.stop()
+            await self.disk_use.stop()
             await self.vault_sweep.stop()
             await self.chat.stop()
             self.talking.gate.shut()

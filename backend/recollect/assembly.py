@@ -1,6 +1,7 @@
 """Builds the objects of a home. What starts and stops them is the App."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,7 +9,7 @@ from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import EntryChange, EntryJob
 from recollect.failpoints import FailPoints
-from recollect.infra.addresses import Addresses
+from recollect.infra.addresses import Addresses, is_loopback
 from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.local_model import LocalModel
 from recollect.infra.embedders.configured import embedder_of
@@ -39,6 +40,7 @@ from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
 from recollect.service.access.audit import AuditLog
 from recollect.service.access.keys import KeyUses
+from recollect.service.access.quotas import DiskUse, Quotas
 from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.prompt import PromptMaker
@@ -179,6 +181,9 @@ class Assembly:
         self.keys = SqlKeyStore(self.database)
         self.key_uses = KeyUses(self.keys)
         self.audit = AuditLog(settings.home, clock)
+        self.metrics = Metrics()
+        self.quotas = Quotas(settings.quotas, self.metrics, on_loopback=is_loopback(settings.host))
+        self.disk_use = DiskUse(self.quotas, settings.vault_path)
         self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.prompt_texts = PromptTexts(self.vault)
@@ -249,7 +254,6 @@ class Assembly:
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()
-        self.metrics = Metrics()
         self.talking: Talking = self.build_talking()
 
     def build_search(self) -> Search:
@@ -328,8 +332,14 @@ class Assembly:
                 answer_seconds=answering,
                 patience_seconds=waiting,
                 on_own_prompt=slots.disturbed,
+                admit=self._model_call,
             )
         return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
+
+    async def _model_call(self, space: str, thread_id: str) -> Callable[[], None]:
+        """Raises OverQuota where the thread's owner may have no more made; else returns what counts a call."""
+        thread = await self.THREADS.get_thread(thread_id, space=space)
+        return (lambda: None) if thread is None else self.quotas.model_call(space, thread.user_id)
 
     async def _derived_problems(self) -> list[str]:
         """What of the entries and of the index is not as journal and vault have it."""

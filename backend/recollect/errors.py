@@ -9,6 +9,8 @@ RecollectError
 ├── AlreadyExists           the id is taken
 ├── Conflict                it was changed meanwhile, or is not what the request says it is
 ├── TooMuchQueued           so much work of this user waits that no more is taken for now
+├── OverQuota               a quota of this user or key is used up; `retry_after` says for how long
+│   └── DiskQuotaUsed       the user's files take up what they may; waiting alone does not help
 ├── KeyRequired             no API key, or one that is unknown or revoked
 ├── Refused                 the caller may not do this at all (host, origin, operator's work)
 ├── Unavailable             something Recollect depends on is down; trying again later makes sense
@@ -92,6 +94,23 @@ class TooMuchQueued(RecollectError):
     code = "too_much_queued"
     retry_after = 10.0
     """Seconds."""
+
+
+class OverQuota(RecollectError):
+    """A quota of this user or key is used up."""
+
+    code = "over_quota"
+
+    def __init__(self, message: str | None = None, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds."""
+
+
+class DiskQuotaUsed(OverQuota):
+    """This user's files take up as much as they may."""
+
+    code = "disk_quota_used"
 
 
 class KeyRequired(RecollectError):

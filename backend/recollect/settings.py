@@ -25,6 +25,7 @@ from pydantic_settings import (
 
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
+from recollect.quota_settings import QuotaSettings
 
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
@@ -287,6 +288,7 @@ class Settings(BaseSettings):
     index: IndexSettings = IndexSettings()
     vault: VaultSettings = VaultSettings()
     limits: LimitSettings = LimitSettings()
+    quotas: QuotaSettings = QuotaSettings()
     fail_point: str | None = Field(
         None,
         description="For crash tests: kill the process at this step, or when it is reached the n-th time (name:n).",

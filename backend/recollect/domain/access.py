@@ -4,7 +4,8 @@ import base64
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from recollect.errors import KeyRequired, Refused
 
@@ -52,6 +53,8 @@ class Caller:
     scopes: tuple[str, ...] = SCOPES
     is_hint: bool = False
     """A header named the user: an explicit `user_id` takes precedence."""
+    on_acting: Callable[[str], None] = field(default=lambda user_id: None, compare=False, repr=False)
+    """Told whom the request is for, each time that is decided; it may refuse."""
 
     def acting_for(self, user_id: str | None, *hints: str | None) -> str | None:
         """The user a request is about; None: nobody was named, so it is the operator.
@@ -59,11 +62,14 @@ class Caller:
         The key's user, or the signed one. Else the first that was named: `user_id`, the header's, one of `hints`.
         Raises Refused where `user_id` is another than the key's, the signed one or the query's.
         """
-        if self.user_id is None or (self.is_hint and user_id):
-            return next((name for name in (user_id, *hints) if name), None)
-        if user_id not in (None, self.user_id):
+        acting = self.user_id
+        if acting is None or (self.is_hint and user_id):
+            acting = next((name for name in (user_id, *hints) if name), None)
+        elif user_id not in (None, acting):
             raise Refused("the request is for another user than its key or query names", field="user_id")
-        return self.user_id
+        if acting is not None:
+            self.on_acting(acting)
+        return acting
 
 
 def signed_user(token: str, secret: str, now: int) -> str:

@@ -1,4 +1,4 @@
-"""Whether a URL leads out of this machine and its network."""
+"""Whether an address leads out of this machine, or out of its network."""
 
 import asyncio
 import ipaddress
@@ -102,3 +102,13 @@ def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.IPv6Address(host) if ":" in host else ipaddress.IPv4Address(socket.inet_aton(host))
     except (OSError, ValueError):
         return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether listening on this address keeps the server to this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

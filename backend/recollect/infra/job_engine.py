@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 from recollect.domain.job import Job, NotYet, Preempted, Unfinished
-from recollect.errors import Unavailable
+from recollect.errors import OverQuota, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.jobs import SqlJobStore
 
@@ -20,6 +20,7 @@ Pools = Sequence[Mapping[str, Handler]]
 _FIRST_DELAY_MS = 500
 _LONGEST_DELAY_MS = 60_000
 _LONGEST_OUTAGE_DELAY_MS = 5_000
+_LONGEST_QUOTA_DELAY_MS = 600_000
 _LONGEST_WAIT_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 0.5
@@ -31,8 +32,8 @@ _log = logging.getLogger("recollect.jobs")
 class JobEngine:
     """Every job runs at least once, and its handler may run twice: handlers are idempotent.
 
-    A handler that raises Unavailable is tried again for as long as it takes; any other error counts, and a job
-    that fails too often is set aside as dead. A handler that outlives its lease is abandoned and run again.
+    A handler that raises Unavailable or OverQuota is tried again for as long as it takes; any other error counts, and
+    a job that fails too often is set aside as dead. A handler that outlives its lease is abandoned and run again.
     One that raises Preempted is put back as it was: its attempts, its error and its place stay what they were.
     """
 
@@ -286,7 +287,9 @@ class JobEngine:
             # Due since when it was: among the jobs of its kind it keeps its place.
             await self._put_back(job, job.run_at, attempts=job.attempts, error=job.error)
         except Unavailable as error:
-            await self._after_outage(job, error)
+            await self._after_outage(job, error, _LONGEST_OUTAGE_DELAY_MS)
+        except OverQuota as error:
+            await self._after_outage(job, error, _LONGEST_QUOTA_DELAY_MS, int(error.retry_after * 1000))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is recorded with its job
             await self._after_failure(job, error)
         finally:
@@ -308,11 +311,13 @@ class JobEngine:
             raise TimeoutError(f"still running after {self._lease_seconds:g} s: taken for hung")
         task.result()
 
-    async def _after_outage(self, job: Job, error: Unavailable) -> None:
+    async def _after_outage(
+        self, job: Job, error: Unavailable | OverQuota, longest_ms: int, least_ms: int = 0
+    ) -> None:
         """Retry with a growing delay, without counting an attempt: an outage is not the job's fault."""
         _log.warning("job %d (%s) waits: %s", job.job_id, job.kind, error)
         waited = self._clock() - job.created
-        delay = self._jittered(min(_LONGEST_OUTAGE_DELAY_MS, max(_FIRST_DELAY_MS, waited // 2)))
+        delay = least_ms + self._jittered(min(longest_ms, max(_FIRST_DELAY_MS, waited // 2)))
         await self._put_back(
             job, self._clock() + delay, attempts=job.attempts, error=f"{type(error).__name__}: {error}"
         )

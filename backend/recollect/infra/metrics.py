@@ -21,6 +21,10 @@ class Metrics:
         self.refused = counter(
             "recollect_connections_refused", "Connections closed before a request was understood.", ["why"]
         )
+        self.over_quota = counter(
+            "recollect_over_quota", "Requests and background model calls that a quota refused.", ["quota"]
+        )
+        self.quotas = gauge("recollect_quota", "The quota of each user or key; 0: no limit.", ["quota"])
         self.messages = counter("recollect_messages", "Messages by what happened to them.", ["status"])
         self.jobs = gauge("recollect_jobs", "Jobs that are not done.", ["state"])
         self.jobs_finished = gauge("recollect_jobs_finished", "Jobs done since the start.")

@@ -14,6 +14,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -231,6 +232,20 @@ def _below(root: Path, folder: str, *, hidden: bool) -> Iterator[tuple[str, File
             continue  # It went after the folder was read, or is a link to nothing.
         except OSError:
             yield path, UNREADABLE
+
+
+def bytes_below(folder: Path) -> int:
+    """Of all files there, links left alone; what can't be read, or goes meanwhile, counts nothing."""
+    total, folders = 0, [str(folder)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def make_folder(folder: Path) -> None:

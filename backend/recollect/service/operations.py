@@ -61,7 +61,7 @@ async def _look_at_jobs(health: Health, jobs: JobEngine) -> None:
     if dead := health.jobs.get("dead"):
         health.degraded.append(f"{dead} jobs are dead: see 'recollect jobs', then 'recollect jobs retry'")
     if troubled := await jobs.in_trouble():
-        health.degraded.append(f"{troubled} jobs wait to be tried again after an error: see 'recollect jobs'")
+        health.degraded.append(f"{troubled} jobs wait after an error or for a quota: see 'recollect jobs'")
     if health.oldest_job_wait_ms > _LATE_MS:
         health.degraded.append(f"the oldest job has waited for {health.oldest_job_wait_ms // 1000} s")
 

@@ -29,6 +29,7 @@ from recollect.infra.journal.cells import SqlCellStore
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.service.access.quotas import Quotas
 from recollect.service.coordination import Clock
 from recollect.service.people import require_preset
 
@@ -230,15 +231,20 @@ async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
     return await threads.append(append)
 
 
-async def refuse_backlog(threads: SqlThreadStore, jobs: JobEngine, append: Append, limit: int) -> None:
-    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait."""
+async def refuse_backlog(
+    threads: SqlThreadStore, jobs: JobEngine, quotas: Quotas, append: Append, size: int, limit: int
+) -> None:
+    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait, DiskQuotaUsed where the
+    owner's space is used up. `size` is that of the request in bytes.
+    """
     behind = await jobs.owners_behind(limit)
-    if not behind:
+    if not behind and not quotas.disk_mb:
         return
     owner = append.user_id
     if owner is None:
         thread = await threads.get_thread(append.thread_id, space=append.space)
         owner = thread.user_id if thread is not None else DEFAULT_USER
+    quotas.count_disk(append.space, owner, size)
     if (append.space, owner) in behind:
         raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
 

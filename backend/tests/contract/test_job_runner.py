@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from recollect.domain.job import Job, NotYet, Preempted
-from recollect.errors import NotFound, StorageUnavailable
+from recollect.errors import NotFound, OverQuota, StorageUnavailable
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.rows import NewJob
@@ -116,6 +116,16 @@ async def test_a_job_whose_time_has_not_come_waits_as_long_as_it_says(bench: Ben
     job = await bench.runner.get(job_id)
     assert job is not None
     assert (job.state, job.attempts, job.error, job.run_at) == ("queued", 0, None, START + 70_000)
+
+
+async def test_a_job_over_a_quota_waits_as_long_as_that_says_and_tells_why(bench: Bench) -> None:
+    bench.failures["heavy"] = OverQuota("5 calls a day are allowed", retry_after=70)
+    job_id = await bench.queue("heavy")
+    await bench.runner.wait_for(job_id, 0.2)
+    job = await bench.runner.get(job_id)
+    assert job is not None
+    assert (job.state, job.attempts, job.error) == ("queued", 0, "OverQuota: 5 calls a day are allowed")
+    assert job.run_at >= START + 70_000
 
 
 async def test_a_job_that_made_way_keeps_its_place_in_its_lane(bench: Bench) -> None:

@@ -1,20 +1,25 @@
-"""What each route asks of a key, and which requests the audit log records: one table."""
+"""What each route asks of a key, which requests the audit log records, and what counts for quotas: one table."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
-from starlette.types import Message, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from recollect.app import App
 from recollect.domain.access import ADMIN, DELETE, READ, WRITE, Caller
 from recollect.domain.entries.entry import owner_words
 from recollect.domain.identity import thread_key
+from recollect.errors import OverQuota
 from recollect.service.access.keys import require_scopes
 
 CALLER = "recollect.caller"
 """In a request's scope: who its key belongs to, before the request names a user."""
+BODY_BYTES = "recollect.body_bytes"
+"""In a request's scope: how long its body is, as far as that is known by now."""
 _RULE = "recollect.rule"
+_COUNTED = "recollect.counted"
 _AS_OPERATOR = "read"
 """Recorded of operators alone: everybody else reads only their own."""
 
@@ -26,6 +31,13 @@ class Rule(NamedTuple):
     scopes: tuple[str, ...]
     audited: str | None = None
     """What the audit log says was done."""
+    stores: bool = True
+    """Whether what needs the scope `write` may store something."""
+
+    @property
+    def fills_disk(self) -> bool:
+        """Refused where the user has no space left."""
+        return self.stores and WRITE in self.scopes
 
 
 RULES = (
@@ -38,6 +50,7 @@ RULES = (
     Rule("DELETE /api/v1/presets/.*", (ADMIN,), "deleted"),
     Rule("(?:PUT|PATCH) /api/v1/presets/.*", (ADMIN,)),
     Rule("GET /api/v1/whoami", ()),
+    Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
     Rule("POST /v1/chat/completions|POST /api/v1/threads/[^/]+/messages", (READ, WRITE)),
     Rule("POST /api/v1/memory/search", (READ,), _AS_OPERATOR),
     Rule("(?:GET|HEAD) /api/v1/(?:memory|threads|users)(?:/.*)?", (READ,), _AS_OPERATOR),
@@ -74,6 +87,54 @@ def audited(scope: Scope, send: Send) -> Send:
     return send_audited
 
 
+def counted(scope: Scope, caller: Caller, size: int | None) -> Caller:
+    """Count a request for its key now, and for its user as soon as that is known. Raises OverQuota.
+
+    `size` is that of its body, None where that is not told; then `count_arriving` counts it. Of what the command line
+    on this machine does only the space is limited. What a user's quota refuses is no request of the key's.
+    """
+    scope[BODY_BYTES] = size or 0
+    app: App = scope["recollect.app"]
+    key = caller.key_id or ""
+    if not caller.local_operator:
+        app.quotas.count("key", key, 1 if size is None else size)
+
+    def count_user(user_id: str) -> None:
+        if _COUNTED in scope:
+            return
+        scope[_COUNTED] = user_id
+        rule: Rule = scope.get(_RULE) or rule_for(scope["method"], scope["path"])
+        try:
+            if rule.fills_disk:
+                app.quotas.count_disk(caller.space, user_id, scope[BODY_BYTES])
+            if not caller.local_operator:
+                app.quotas.count("user", (caller.space, user_id), scope[BODY_BYTES])
+        except OverQuota:
+            if not caller.local_operator:
+                app.quotas.take_back(key)
+            raise
+
+    caller = replace(caller, on_acting=count_user)
+    if caller.user_id is not None and size is not None:
+        count_user(caller.user_id)
+    return caller
+
+
+def count_arriving(scope: Scope, receive: Receive) -> Receive:
+    """Counts the bytes of a body whose length is not told, for its key."""
+
+    async def counting() -> Message:
+        message = await receive()
+        caller: Caller | None = scope.get(CALLER)
+        size = len(message.get("body", b""))
+        if size and caller is not None and not caller.local_operator:
+            scope[BODY_BYTES] += size
+            scope["recollect.app"].quotas.count_bytes(caller.key_id or "", size)
+        return message
+
+    return counting
+
+
 def _without_words(ids: Mapping[str, str], space: str) -> dict[str, str]:
     """Names the thread by its key: its id may be a person's words, which forgetting could not take out of the log."""
     return {name: thread_key(space, value) if name == "thread" else value for name, value in ids.items()}
@@ -85,10 +146,16 @@ async def admit(scope: Scope, caller: Caller, named: Mapping[str, str]) -> dict[
     Tells whose thread or memory the path names, if the audit log is to hold that: it may be gone afterwards.
     """
     scope[CALLER] = caller
-    require_scopes(caller, scope[_RULE].scopes)
+    rule: Rule = scope[_RULE]
+    require_scopes(caller, rule.scopes)
+    app: App = scope["recollect.app"]
+    if app.quotas.disk_mb and rule.fills_disk and caller.user_id is None and "thread_id" in named:
+        # The request may not name whose it is.
+        thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
+        if thread is not None:
+            app.quotas.count_disk(caller.space, thread.user_id, scope[BODY_BYTES])
     if caller.user_id is not None or not _is_recorded(scope):
         return {}
-    app: App = scope["recollect.app"]
     if "thread_id" in named:
         thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
         return {} if thread is None else {"user": thread.user_id}

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from recollect.app import App
 from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
 from recollect.entrypoints import SPACE_HEADER
-from recollect.entrypoints.http.access import admit
+from recollect.entrypoints.http.access import BODY_BYTES, admit, counted
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
 from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
@@ -28,9 +28,9 @@ async def get_app(request: Request) -> App:
 
 
 def authenticated(request: Request) -> Caller:
-    """Who the key belongs to, read off the headers alone, once a request.
+    """Who the key belongs to, read off the headers alone, once a request, which counts for the key's quotas.
 
-    Raises KeyRequired where a key is needed and missing or wrong.
+    Raises KeyRequired where a key is needed and missing or wrong, OverQuota where a quota is used up.
     """
     known: Caller | None = request.scope.get("recollect.caller")
     if known is not None:
@@ -47,7 +47,11 @@ def authenticated(request: Request) -> Caller:
         now=app.clock(),
         space=unquote(space) if space else None,
     )
-    request.scope["recollect.caller"] = caller
+    length = request.headers.get("content-length", "0")
+    is_told = length.isdigit() and "transfer-encoding" not in request.headers
+    caller = request.scope["recollect.caller"] = counted(
+        request.scope, caller, int(length) if is_told else None
+    )
     return caller
 
 
@@ -77,6 +81,8 @@ async def get_caller(request: Request) -> Caller:
     whose = await admit(request.scope, caller, named)
     caller = _narrowed(caller, request)
     request.scope["recollect.user_is_hint"] = caller.is_hint
+    if caller.user_id is not None and not (caller.is_hint and request.scope[BODY_BYTES]):
+        caller.acting_for(None)  # A body may name another than the header does; else it is decided.
     note(request, user=caller.user_id)
     note(request, **{_NOTED[name]: value for name, value in named.items()})
     note(request, **whose)

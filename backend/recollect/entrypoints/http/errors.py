@@ -25,6 +25,7 @@ STATUS: dict[type[errors.RecollectError], int] = {
     errors.AlreadyExists: 409,
     errors.Conflict: 409,
     errors.TooMuchQueued: 429,
+    errors.OverQuota: 429,
     errors.KeyRequired: 401,
     errors.Refused: 403,
     errors.Unavailable: 503,
@@ -39,7 +40,7 @@ _NAMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _log = logging.getLogger("recollect.http")
 
 ERROR_ID = "recollect_error_id"
-ALWAYS = (401, 403, 413, 415, 422, 503, 507)
+ALWAYS = (401, 403, 413, 415, 422, 429, 503, 507)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -74,7 +75,8 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
 
 def headers_of(error: errors.RecollectError) -> dict[str, str]:
     """What a client is told beside the status: how to come in, or when to come again."""
-    if isinstance(error, errors.RateLimited | errors.TooMuchQueued) and error.retry_after is not None:
+    waits = errors.RateLimited | errors.TooMuchQueued | errors.OverQuota
+    if isinstance(error, waits) and error.retry_after is not None:
         return {"Retry-After": str(math.ceil(error.retry_after))}
     return {"WWW-Authenticate": "Bearer"} if status_of(error) == 401 else {}
 
@@ -138,10 +140,12 @@ _CODES = {
     "key_required": "invalid_api_key",
     "unknown_model": "model_not_found",
     "rate_limited": "rate_limit_exceeded",
+    "over_quota": "rate_limit_exceeded",
+    "disk_quota_used": "insufficient_quota",
 }
 DO_NOT_RETRY = {"x-should-retry": "false"}
-_NOT_TO_BE_RETRIED = "model_refused"
-"""Its server understood the request and said no: OpenAI's clients would ask twice more."""
+_NOT_TO_BE_RETRIED = ("model_refused", "disk_quota_used")
+"""The answer would be the same: OpenAI's clients would ask twice more."""
 
 
 ROOT = "/v1"
@@ -162,7 +166,7 @@ class OpenAiErrorAnswer(BaseModel):
 
 
 def documented_for_openai(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    always = (400, 401, 403, 404, 413, 415, 503, 507)
+    always = (400, 401, 403, 404, 413, 415, 429, 503, 507)
     answer = {"model": OpenAiErrorAnswer, "description": "An error."}
     return dict.fromkeys(sorted({*always, *statuses}), answer)
 
@@ -187,7 +191,7 @@ def in_openai_shape(native: JSONResponse) -> JSONResponse:
     body = json.loads(bytes(native.body))
     told, status = openai_body(body, native.status_code)
     headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
-    if body["error"]["code"] == _NOT_TO_BE_RETRIED:
+    if body["error"]["code"] in _NOT_TO_BE_RETRIED:
         headers |= DO_NOT_RETRY
     return JSONResponse(told, status, headers=headers)
 

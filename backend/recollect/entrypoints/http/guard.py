@@ -1,6 +1,5 @@
 """The outermost layer: host and origin, size, the access log, and errors nobody foresaw. Plain ASGI: it is on every path."""
 
-import ipaddress
 import json
 import logging
 import re
@@ -181,13 +180,3 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether listening on this address keeps the server to this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

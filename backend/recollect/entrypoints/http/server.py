@@ -25,11 +25,11 @@ from uvicorn.server import ServerState
 from recollect import __version__
 from recollect.app import App
 from recollect.entrypoints.http import errors
-from recollect.entrypoints.http.access import audited
+from recollect.entrypoints.http.access import audited, count_arriving
 from recollect.entrypoints.http.connection import Connection, Connections
 from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.guard import Guard, is_loopback
+from recollect.entrypoints.http.guard import Guard
 from recollect.entrypoints.http.routes import (
     chat,
     entries,
@@ -42,6 +42,7 @@ from recollect.entrypoints.http.routes import (
     web,
 )
 from recollect.errors import HomeUnusable, RecollectError
+from recollect.infra.addresses import is_loopback
 from recollect.settings import TOML_NAME, Settings, unknown_variables
 
 _log = logging.getLogger("recollect.http")
@@ -91,6 +92,8 @@ def create_server(app: App) -> Guard:
                 refused = await _refused(request, error)
                 await refused(scope, receive, send)
                 return
+            if "transfer-encoding" in request.headers:
+                receive = count_arriving(scope, receive)
             send = audited(scope, send)
         await routed(scope, receive, send)
 

@@ -284,7 +284,7 @@ class SqlJobStore:
         return {row["state"]: row["number"] for row in found}
 
     async def in_trouble(self) -> int:
-        """How many jobs wait to be tried again after an error."""
+        """How many jobs wait to be tried again after an error, or for a quota."""
         (row,) = await self._database.read(
             "SELECT count(*) AS number FROM jobs WHERE error IS NOT NULL AND state != 'dead'"
         )

@@ -40,6 +40,14 @@ def background_seconds(timeout: float, lease: float) -> tuple[float, float]:
     return answering, min(45.0, lease * 0.9 - answering)
 
 
+CallCounter = Callable[[], None]
+"""Called for each call that is made."""
+
+
+async def unlimited(space: str, thread_id: str) -> CallCounter:
+    return lambda: None
+
+
 ModelFor = Callable[[str, str], Awaitable[ThreadModel]]
 """By space and thread: the model for background work where one is configured, else the one the thread chats with."""
 
@@ -80,12 +88,14 @@ class BackgroundModel:
         patience_seconds: float = 45,
         attempts: int = 3,
         on_own_prompt: Callable[[Backend], None] = lambda backend: None,
+        admit: Callable[[str, str], Awaitable[CallCounter]] = unlimited,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`answer_seconds` and `patience_seconds` together stay below the lease of a job.
 
         `on_own_prompt` is called after each call with its own prompt, which may have evicted a chat's cache.
+        `admit` is asked by space and thread before any, and raises OverQuota where its user may make no more.
         """
         self._model_for = model_for
         self._gate = gate
@@ -93,6 +103,7 @@ class BackgroundModel:
         self._patience_seconds = patience_seconds
         self._attempts = max(1, attempts)
         self._on_own_prompt = on_own_prompt
+        self._admit = admit
         self._pause = pause
         self._clock = clock
         self._refused: dict[tuple[str, str | None], frozenset[str]] = {}
@@ -113,7 +124,8 @@ class BackgroundModel:
         ModelTooSlow where it answered and found no end.
 
         What may pass, and an answer that `check` refuses with a ValueError, is tried `attempts` times in all.
-        With a `prefix` the messages follow the chat's own. Raises Preempted when a chat comes or the wait is long.
+        With a `prefix` the messages follow the chat's own. Raises Preempted when a chat comes or the wait is long,
+        and OverQuota before anything is asked.
         """
         asked = _Asked(
             ChatCall(
@@ -128,6 +140,7 @@ class BackgroundModel:
             own_prompt=prefix is None,
             answering=self._answer_seconds,
             patience=self._patience_seconds,
+            count=await self._admit(space, thread_id),
         )
         try:
             chosen = await self._model_for(space, thread_id)
@@ -189,6 +202,7 @@ class BackgroundModel:
         async with self._gate.background(backend, asked.thread_key, patience=asked.patience):
             started, spoke = self._clock(), asyncio.Event()
             asked.patience = max(0.0, asked.patience - (started - arrived))
+            asked.count()
             try:
                 async with asyncio.timeout(asked.answering):
                     return await _whole_answer(backend, call, spoke)
@@ -210,6 +224,7 @@ class _Asked:
     own_prompt: bool
     answering: float
     patience: float
+    count: CallCounter
 
 
 class _OutOfTime(ModelUnavailable):

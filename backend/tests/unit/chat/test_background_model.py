@@ -16,6 +16,7 @@ from recollect.errors import (
     ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
+    OverQuota,
     RateLimited,
     StreamBroken,
     UnknownModel,
@@ -25,6 +26,7 @@ from recollect.service.models.background import (
     MAX_ANSWER_BYTES,
     Answer,
     BackgroundModel,
+    CallCounter,
     ChatPrefix,
     ThreadModel,
 )
@@ -333,3 +335,37 @@ async def test_an_answer_that_finds_no_end_is_told_from_a_server_that_does_not_a
     with pytest.raises(ModelUnavailable) as caught:
         await put(model_on(silent(), answer_seconds=0.05))
     assert not isinstance(caught.value, ModelTooSlow)
+
+
+class Calls:
+    """Counts calls for a thread's user, who may make so many."""
+
+    def __init__(self, allowed: int) -> None:
+        self.left = allowed
+
+    async def __call__(self, space: str, thread_id: str) -> CallCounter:
+        if self.left <= 0:
+            raise OverQuota
+        return self.count
+
+    def count(self) -> None:
+        self.left -= 1
+
+
+async def test_each_try_counts_as_a_call_of_the_user_and_none_is_made_past_the_quota() -> None:
+    backend = answering(saying(BackendDown("down"), "fine"))
+    calls = Calls(2)
+    model = model_on(backend, admit=calls)
+    assert (await put(model)).text == "fine"
+    assert calls.left == 0
+    with pytest.raises(OverQuota):
+        await put(model)
+    assert len(backend.calls) == 2
+
+
+async def test_waiting_for_a_chat_is_no_call(gate: Gate) -> None:
+    backend, calls = backend_of(), Calls(5)
+    async with gate.chat(backend, "a chat"):
+        with pytest.raises(Preempted):
+            await put(model_on(backend, gate, admit=calls, patience_seconds=0.01))
+    assert (calls.left, backend.calls) == (5, [])
