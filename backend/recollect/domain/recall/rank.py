@@ -56,7 +56,7 @@ class Weights:
     preference: float = 0.1
     answer: float = 0.1
     """What a message inherits of the question by another person that it follows."""
-    reply: float = 0.25
+    reply: float = 0.3
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
     brought: float = 0.2
     """How much of an entry's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
