@@ -173,8 +173,8 @@ class ThreadPurger:
     fail_points: FailPoints
     forget_index: Callable[[str, str, str], Awaitable[None]]
     """Removes what the index holds of a space's user's thread."""
-    forget_images: Callable[[str, str], Awaitable[None]]
-    """Removes those of a space's user that nothing refers to any more."""
+    forget_images: Callable[..., Awaitable[None]]
+    """`Images.forget_unused`."""
 
     async def handle(self, job: Job) -> None:
         """For purge jobs of a whole thread."""
@@ -307,6 +307,7 @@ class Purges:
         await self.store.forget_owner(task.space, task.user_id)
         await self.people.forget_user(task.space, task.user_id)
         await self.index.forget_user(task.space, task.user_id)
+        await self.threads.forget_images(task.space, task.user_id, ask_files=False)
         await self._empty_folder(task.space, task.user_id)
         await self._write_again(task.space, task.user_id)
         if job.payload.get("waits"):
