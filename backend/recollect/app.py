@@ -257,7 +257,6 @@ async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
             app.coverage,
             app.THREADS,
             app.keys,
-            app.skill_files,
             app.ledger_outbox,
             app.vault_sweep,
             app.transcriber,

@@ -555,6 +555,24 @@ class TestFromAnotherHome:
             assert len(gone) == 1
             assert await home.app.skill_files.gone_cases() == gone
 
+    async def test_by_the_ledger_alone_an_old_copy_brings_nothing_of_a_forgotten_case_back(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path / "home") as home:
+            await learned_with_quixel(home)
+            shutil.copytree(tmp_path / "home/vault", tmp_path / "copy")
+            await forget(home, "bob-quixel-2")
+            gone = await home.app.skill_files.gone_cases()
+        shutil.copytree(tmp_path / "copy", tmp_path / "home/vault", dirs_exist_ok=True)
+        (tmp_path / "home/journal.db").unlink()
+        await rebuild_home(Settings(home=tmp_path / "home"), open_home)
+        async with remembering(tmp_path / "home") as home:
+            assert await home.app.skill_files.gone_cases() == gone
+            await home.app.vault_sweep.sweep()
+            await home.drain()
+            assert files_with(home, b"quixel") == []
+            assert len((await skills(home))[0]["properties"]["cases"].split()) == 2
+
 
 class TestHistory:
     async def test_every_change_is_kept_and_can_be_undone(self, home: Home) -> None:
