@@ -10,6 +10,7 @@ import pytest
 
 from recollect.app import open_home
 from recollect.domain.images import data_url, image_name, reference
+from recollect.domain.model import NOTE_BYTES
 from recollect.service.operations import files_to_back_up
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings
@@ -321,6 +322,31 @@ async def test_an_image_that_was_forgotten_and_is_put_back_is_neither_served_nor
         assert await show(home, "ann3", "ann") == 201  # A person wants it back.
         await home.app.vault_sweep.sweep()
         assert await is_served(home, "ann3", "ann")
+
+
+async def test_a_forgotten_note_is_told_from_another_even_past_what_is_read_of_it(tmp_path: Path) -> None:
+    vault = tmp_path / "home/vault"
+    anns, bobs = (vault / f"default/users/{user}/notes/long.md" for user in ("ann", "bob"))
+    long = "A quokka lives there. " * (NOTE_BYTES // 20)
+    async with opened(tmp_path / "home") as home:
+        await home.add("t1", "Hello.", user_id="bob")
+        for path in (anns, bobs):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(long)
+        await home.app.vault_sweep.sweep()
+        await tell(home, "DELETE", "memory/notes/long.md", user_id="ann")
+        await tell(home, "DELETE", "users/bob")
+        await home.drain()
+        for path in (anns, bobs):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(long)
+        await home.app.vault_sweep.sweep()
+        await eventually(lambda: not list(vault.glob("default/users/*/notes/*")), seconds=20)
+        anns.parent.mkdir(exist_ok=True)
+        anns.write_text(f"{long} And a wombat.")  # Another note.
+        await home.app.vault_sweep.sweep()
+        notes = await tell(home, "GET", "memory/notes", user_id="ann")
+        assert ([note["name"] for note in notes["notes"]], anns.exists()) == (["long.md"], True)
 
 
 def copies_of(path: Path) -> list[Path]:
