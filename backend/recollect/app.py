@@ -102,9 +102,10 @@ class App(Assembly):
             BOUNDARY: boundaries.look,
             FLUSH: boundaries.finish,
         }
+        masks = self.settings.mask_secrets
         soon: dict[str, Handler] = {
-            TITLE: Titles(self.THREADS, model).handle,
-            SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch).handle,
+            TITLE: Titles(self.THREADS, model, masks).handle,
+            SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch, masks).handle,
         }
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
