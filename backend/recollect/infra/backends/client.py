@@ -151,9 +151,8 @@ class HttpBackend:
         except ModelUnavailable as error:
             self._facts.after(error)
         except StatusError:
-            return guess_tokens(
-                text
-            )  # It has no tokenizer, or is another server by now: the next chat tells.
+            # It has no tokenizer, or is another server by now: the next chat tells.
+            return guess_tokens(text)
         return guess_tokens(text)
 
     async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
