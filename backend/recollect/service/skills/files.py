@@ -336,15 +336,18 @@ class SkillFollower:
                 if skill is not None:
                     await self.shelf.files.see(path, found.text)
                 if skill is not None and not gone.isdisjoint(skill.cases):
-                    await self._make_again(owner)
+                    await self._make_again(owner, skill.cases)
             if found.stamp is not None:
                 stamps[path] = found.stamp
         return stamps
 
-    async def _make_again(self, owner: str) -> None:
-        space = await self.entry_files.space_of(owner)
+    async def _make_again(self, owner: str, case_ids: Iterable[str]) -> None:
+        """By the agent whose cases are left of it: the file may be a copy that a person gave to another."""
+        entries, space = self.deletions.entries, await self.entry_files.space_of(owner)
         if space is not None:
-            await self.deletions.entries.queue(space, None, [skills_job(owner)])
+            left = [case for each in case_ids if (case := await entries.get(space, each)) is not None]
+            agents = {case.owner for case in left} or {owner}
+            await entries.queue(space, None, [skills_job(agent) for agent in sorted(agents)])
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these, or gave them another name."""
