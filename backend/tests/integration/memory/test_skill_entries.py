@@ -268,11 +268,12 @@ class TestByHand:
         assert files_with(home, b"quixel") == []
 
     async def test_one_that_a_person_brings_back_is_improved_again(self, home: Home) -> None:
+        """With a word of theirs: without one it is an old copy."""
         skill = await learned(home)
         await delete(home, skill)
         file = file_of(home, skill)
         file.parent.mkdir()
-        file.write_text(skill["text"])
+        file.write_text(f"{skill['text']}\n## Notes\n- It is back.\n")
         await work(home, "mail", 2)
         (back,) = await skills(home)
         assert len(back["properties"]["cases"].split()) == 3
