@@ -103,9 +103,10 @@ class App(Assembly):
             BOUNDARY: boundaries.look,
             FLUSH: boundaries.finish,
         }
+        masks = self.settings.mask_secrets
         soon: dict[str, Handler] = {
-            TITLE: Titles(self.THREADS, model).handle,
-            SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch).handle,
+            TITLE: Titles(self.THREADS, model, masks).handle,
+            SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch, masks).handle,
         }
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
@@ -259,7 +260,6 @@ async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
             app.coverage,
             app.THREADS,
             app.keys,
-            app.skill_files,
             app.ledger_outbox,
             app.vault_sweep,
             app.transcriber,

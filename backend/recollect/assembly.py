@@ -187,18 +187,20 @@ class Assembly:
         self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.prompt_texts = PromptTexts(self.vault)
-        self.images = Images(
-            ImageFiles(self.vault, fail_points=self.fail_points),
-            self.THREADS,
-            self.vault,
-            Addresses(allow_private=settings.chat.allow_private_images),
-        )
         self.transcriber = Transcriber(
             self.transcripts,
             self.vault,
             self.fail_points,
             on_revised=self._thread_changed,
             reports=EditReports(clock=clock),
+        )
+        self.images = Images(
+            ImageFiles(self.vault, fail_points=self.fail_points),
+            self.THREADS,
+            self.transcripts,
+            self.vault,
+            Addresses(allow_private=settings.chat.allow_private_images),
+            self.transcriber.reports,
         )
         self.verifier = Verifier(
             self.THREADS,
@@ -241,6 +243,7 @@ class Assembly:
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,
             on_due=self.jobs.notify,
+            on_swept=self.images.drop_old_copies,
             followers=[
                 self.people_files,
                 self.entry_files,

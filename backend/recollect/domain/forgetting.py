@@ -206,6 +206,8 @@ class Remembered:
     """By space and entry: the owner's folder, and the deletion."""
     versions: dict[tuple[str, str], bool] = field(default_factory=dict)
     """By the key of a file and a digest, the oldest first: whether the file is gone."""
+    gone_cases: set[str] = field(default_factory=set)
+    """Forgotten cases, whose words may still be in old copies of skills."""
     a_key_existed: bool = False
 
     def take(self, line: str) -> None:
@@ -230,6 +232,8 @@ class Remembered:
             self.versions |= {(str(told[0]), str(digest)): True for digest in told[1]}
         elif kind == "file restored":
             self.versions.pop((told[0], told[1]), None)
+        elif kind == "case":
+            self.gone_cases.add(str(told[0]))
         elif kind == "key":
             self.a_key_existed = True
 
@@ -239,6 +243,7 @@ class Remembered:
         self.deletions |= other.deletions
         mine = {version: gone for version, gone in self.versions.items() if version not in other.versions}
         self.versions = mine | other.versions
+        self.gone_cases |= other.gone_cases
         self.a_key_existed |= other.a_key_existed
 
     def forgotten_numbers(self) -> ForgottenNumbers:
@@ -257,6 +262,7 @@ class Remembered:
             *map(turn_line, sorted(self.tombstones)),
             *(entry_line(space, owner, deletion) for (space, _), (owner, deletion) in self.deletions.items()),
             *(file_line(file, digests) for file, digests in gone.items()),
+            *map(case_line, sorted(self.gone_cases)),
             *([KEY_LINE] if self.a_key_existed else []),
         ]
 
@@ -281,6 +287,10 @@ def file_line(file: str, digests: Sequence[str]) -> str:
 
 def file_restored_line(file: str, digest: str) -> str:
     return _ledger_line("file restored", file, digest)
+
+
+def case_line(entry_id: str) -> str:
+    return _ledger_line("case", entry_id)
 
 
 def _ledger_line(*told: object) -> str:

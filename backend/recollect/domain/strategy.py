@@ -160,6 +160,12 @@ def _job(
     )
 
 
+def skills_job(owner: str) -> EntryJob:
+    """Looks through all skills of an agent, even where skills are off: one may hold words of a forgotten case."""
+    payload = {"strategy": "skill", "owner": owner, "asked": True}
+    return EntryJob(STRATEGY, own_lane("skill", owner), payload, "skill")
+
+
 def own_lane(strategy: str, owner: str) -> str:
     """The lane of a strategy that may wait."""
     return f"{strategy}:{owner}"

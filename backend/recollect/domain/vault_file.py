@@ -22,7 +22,7 @@ class VaultFile:
     text: str
     """What is not UTF-8 has marks in its place."""
     digest: str
-    """SHA-256 of the bytes that were read."""
+    """SHA-256 of all its bytes, however few of them were read into `text`."""
     modified: int
     """When it was last written, in UTC milliseconds."""
     stamp: FileStamp | None = None

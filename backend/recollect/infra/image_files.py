@@ -46,7 +46,7 @@ class ImageFiles:
 
     def _read(self, path: str) -> bytes | None:
         found = read_content(self._vault.root, path)
-        return None if found is None else found[0]
+        return None if found is None else found.content
 
     @in_thread("listed", "an image")
     def names(self, space: str, user_id: str) -> set[str]:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from recollect.domain.paths import is_markdown, is_note
 from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, VaultFile
@@ -95,6 +95,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 SUFFIX = ".md"
 """Of the files that we write."""
+_AT_ONCE = 1_000_000
 _COARSEST_CLOCK_NS = 2_000_000_000
 """Disks tell times of writing this coarsely, at worst."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -108,8 +109,17 @@ _BYTE_ORDER_MARKS = {
 }
 
 
-def read_content(root: Path, path: str, limit: int | None = None) -> tuple[bytes, os.stat_result] | None:
-    """The bytes of a file, one more than `limit` at most, and its status; None where no file is.
+class FileContent(NamedTuple):
+    """What was read of a file, the SHA-256 of all of it, and its status."""
+
+    content: bytes
+    digest: str
+    is_whole: bool
+    status: os.stat_result
+
+
+def read_content(root: Path, path: str, limit: int | None = None) -> FileContent | None:
+    """The bytes of a file, `limit` at most; None where no file is.
 
     There is no file, either, where a link leads elsewhere (`real_path`), or where a folder, a pipe or a device is.
     It never waits for whoever holds the other end of a pipe.
@@ -127,23 +137,27 @@ def read_content(root: Path, path: str, limit: int | None = None) -> tuple[bytes
         os.close(descriptor)
         return None
     with os.fdopen(descriptor, "rb") as opened:
-        return opened.read(-1 if limit is None else limit + 1), status
+        content = opened.read(-1 if limit is None else limit)
+        digest, is_whole = hashlib.sha256(content), True
+        while more := opened.read(_AT_ONCE):
+            digest.update(more)
+            is_whole = False
+        return FileContent(content, digest.hexdigest(), is_whole, status)
 
 
 def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | None:
     """A file as it is now, None where `read_content` finds none. With `limit`, at most that many bytes of it."""
     if (found := read_content(root, path, limit)) is None:
         return None
-    content, status = found
-    taken = content if limit is None else content[:limit]
-    text, is_text = _decoded(taken, any_encoding=is_note(path))
+    status = found.status
+    text, is_text = _decoded(found.content, any_encoding=is_note(path))
     could_change_unseen = time.time_ns() - status.st_mtime_ns < _COARSEST_CLOCK_NS
     return VaultFile(
         text=text,
-        digest=hashlib.sha256(taken).hexdigest(),
+        digest=found.digest,
         modified=status.st_mtime_ns // 1_000_000,
         stamp=None if could_change_unseen else FileStamp(status.st_mtime_ns, status.st_size),
-        is_whole=len(taken) == len(content) and is_text,
+        is_whole=found.is_whole and is_text,
     )
 
 
@@ -329,7 +343,7 @@ def persons_save(root: Path, path: Path) -> tuple[Path, str] | None:
     saved = None if path.is_symlink() else read_content(root, path.relative_to(root).as_posix())
     if found is None or saved is None:
         return None
-    digest = hashlib.sha256(saved[0]).hexdigest()
+    digest = saved.digest
     return None if digest[:8] in found.groups()[1:] else (path.with_name(found[1]), digest)
 
 

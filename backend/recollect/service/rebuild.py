@@ -23,7 +23,7 @@ from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.importer import SqlImporter, SqlLedgerOutbox
 from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
@@ -69,7 +69,6 @@ class OpenedHome:
     coverage: SqlCoverage
     threads: SqlThreadStore
     keys: SqlKeyStore
-    skill_files: SqlSkillFiles
     outbox: SqlLedgerOutbox
     vault_sweep: VaultSweep
     transcriber: Transcriber
@@ -117,7 +116,6 @@ async def rebuild_home(
         if old.remembered is None and remembered.a_key_existed:
             old.closed_at = now_ms()
         await importer.add_keys(old.keys, old.closed_at)
-        await SqlSkillFiles(database, clock=now_ms).keep_gone(old.gone_cases)
         await database.close()
         if report.turns < old.turns:
             raise HomeUnusable(
@@ -140,8 +138,6 @@ class _OldJournal:
 
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
     closed_at: int | None = None
-    gone_cases: frozenset[str] = frozenset()
-    """Deleted cases whose words may still be in skills."""
     turns: int = 0
     remembered: Remembered | None = None
     """None where it can't be read."""
@@ -165,7 +161,6 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
                 await home.entry_files.settle_all()
             old.keys, old.closed_at = await home.keys.list_with_hashes(), home.keys.closed_at
             old.lost.remove("API keys")
-            old.gone_cases = await home.skill_files.gone_cases()
             old.remembered = await home.outbox.remembered()
     except RecollectError as error:
         if not _is_damage(error):

@@ -93,6 +93,7 @@ async def test_a_look_with_a_limit_reads_so_far_and_says_so(vault: PersonsVault)
     assert found is not None
     assert whole is not None
     assert (found.text, found.is_whole, whole.text, whole.is_whole) == ("0123", False, "0123456789", True)
+    assert found.digest == whole.digest == text_digest("0123456789")
 
 
 async def test_a_stamp_changes_with_the_file(vault: PersonsVault) -> None:

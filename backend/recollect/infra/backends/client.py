@@ -146,11 +146,13 @@ class HttpBackend:
                 if self._endpoint.masks_secrets and not facts.local:
                     text, _ = await asyncio.to_thread(mask_secrets, text)
                 answer = await self._ask("/tokenize", {"content": text})
-                return len(answer["tokens"])
+                if isinstance(answer, dict) and isinstance(answer.get("tokens"), list):
+                    return len(answer["tokens"])
         except ModelUnavailable as error:
             self._facts.after(error)
-        except (StatusError, LookupError, TypeError):
-            pass  # It has no tokenizer, or is another server by now: the next chat tells.
+        except StatusError:
+            # It has no tokenizer, or is another server by now: the next chat tells.
+            return guess_tokens(text)
         return guess_tokens(text)
 
     async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:

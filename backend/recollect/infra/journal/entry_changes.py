@@ -18,7 +18,14 @@ from recollect.domain.entries.entry import (
     KnownEntry,
 )
 from recollect.domain.entries.links import origin_ids
-from recollect.domain.forgetting import Derived, Task, deletions_path, entry_line, entry_restored_line
+from recollect.domain.forgetting import (
+    Derived,
+    Task,
+    case_line,
+    deletions_path,
+    entry_line,
+    entry_restored_line,
+)
 from recollect.domain.identity import turn_number
 from recollect.domain.job import DELETIONS, entries_lane
 from recollect.domain.paths import is_entry_path
@@ -56,6 +63,8 @@ WHERE h.space = ? AND h.thread_id = ? AND t.position = ?"""
 
 TOUCH = """
 INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
+
+ADD_GONE_CASE = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
 
 ADD_DELETION = """
 INSERT OR REPLACE INTO buried_entries (space, entry_id, owner, kind, cell, turn_ids_json) VALUES (?, ?, ?, ?, ?, ?)"""
@@ -184,7 +193,8 @@ class EntryWriter:
         )
         if before.kind == CASES and self.change.actor != "extraction":
             # Nobody forgets a case by making it again.
-            self.connection.execute("INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)", (entry_id,))
+            self.connection.execute(ADD_GONE_CASE, (entry_id,))
+            add_to_ledger(self.connection, case_line(entry_id))
         if self.change.actor == "person":
             self._deleted.append(before)
             self.connection.execute(

@@ -3,7 +3,7 @@
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from recollect.domain.entries.entry import (
@@ -214,7 +214,7 @@ _MOST_VERSIONS = 50
 ADD_VERSION = """
 INSERT INTO skill_versions (path, revision, text, cases_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
-# A case's id tells its space and its agent: no other has the same. Graves come back with a rebuild, the rest does not.
+# A case's id tells its space and its agent: no other has the same.
 GONE_CASES = """
 SELECT entry_id FROM (
     SELECT entry_id FROM gone_cases
@@ -294,11 +294,6 @@ class SqlSkillFiles(FileVersions):
     async def gone_cases(self) -> frozenset[str]:
         """The ids of all that were here and are forgotten."""
         return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))
-
-    async def keep_gone(self, case_ids: Iterable[str]) -> None:
-        """From the journal that was here before."""
-        keep = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
-        await self._database.execute_many(keep, [(case_id,) for case_id in case_ids])
 
     @write_transaction
     def move(self, connection: sqlite3.Connection, path: str, to: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from recollect.domain.forgetting import file_line, file_restored_line
 from recollect.domain.identity import file_key
@@ -97,14 +97,23 @@ class FileVersions:
         found = await self._database.one("SELECT 1 FROM written_files WHERE digest = ?", (digest[:_DIGITS],))
         return found is not None
 
-    async def were_ours(self, paths: Collection[str]) -> set[str]:
-        """Those of these files that we wrote or took in at some time."""
+    async def were_ours(self, paths: Collection[str], *, gone: bool = False) -> set[str]:
+        """Those of these files that we wrote or took in at some time; with `gone`, that were deleted or forgotten."""
         keys = {file_key(path): path for path in paths}
         found = await self._database.read(
-            "SELECT DISTINCT file FROM written_files WHERE file IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(keys)),),
+            "SELECT DISTINCT file FROM written_files WHERE file IN (SELECT value FROM json_each(?)) AND gone >= ?",
+            (json.dumps(list(keys)), gone),
         )
         return {keys[row["file"]] for row in found}
+
+    async def retire(self, versions: Mapping[str, str]) -> None:
+        """These files, by path and digest, are forgotten; to remove them is up to the caller."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for path, digest in versions.items():
+                retire_version(connection, path, digest)
+
+        await self._database.write(work)
 
     async def allow(self, path: str, digest: str) -> None:
         """A person puts this there through the API, whatever was there before."""

@@ -233,6 +233,11 @@ class SqlTranscriptStore(FileVersions):
         )
         await self._database.write(lambda connection: queue_jobs(connection, [job], now))
 
+    async def users_with_tombstones(self) -> list[tuple[str, str]]:
+        """Spaces and users of whom something was forgotten."""
+        found = await self._database.read("SELECT DISTINCT space, user_id FROM tombstones")
+        return [(row["space"], row["user_id"]) for row in found]
+
     async def tombstones(self, space: str, user_id: str, thread_key: str) -> list[tuple[int, str]]:
         """(turn number, message key) of all that was forgotten in a user's thread."""
         found = await self._database.read(

@@ -15,7 +15,7 @@ from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.entry_changes import ADD_DELETION
+from recollect.infra.journal.entry_changes import ADD_DELETION, ADD_GONE_CASE
 from recollect.infra.journal.file_versions import FileVersions, record_version
 from recollect.infra.journal.forget.prompts import ADD_TOMBSTONE
 from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
@@ -88,6 +88,7 @@ class SqlImporter(FileVersions):
                 for (space, _), (owner, each) in remembered.deletions.items()
             ],
         )
+        connection.executemany(ADD_GONE_CASE, [(entry_id,) for entry_id in remembered.gone_cases])
         connection.executemany(
             "INSERT INTO written_files (file, digest, number, gone) VALUES (?, ?, ?, ?)",
             [(*version, number, gone) for number, (version, gone) in enumerate(remembered.versions.items())],
@@ -143,6 +144,7 @@ def _remembered(connection: sqlite3.Connection) -> Remembered:
         "SELECT file, digest, gone FROM written_files ORDER BY number"
     ):
         found.versions[file, digest] = bool(gone)
+    found.gone_cases = {entry_id for (entry_id,) in connection.execute("SELECT entry_id FROM gone_cases")}
     found.a_key_existed = connection.execute("SELECT 1 FROM api_keys LIMIT 1").fetchone() is not None
     return found
 

@@ -1,12 +1,13 @@
 """After a turn: a title for a new thread, and a summary of what leaves the window."""
 
+import asyncio
 import hashlib
 import json
 import logging
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.domain.identity import place_of, turn_digest
@@ -17,6 +18,7 @@ from recollect.errors import ModelUnavailable
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.secrets import mask_secrets, mask_turns
 from recollect.service.models.background import Answer, BackgroundModel, ChatPrefix
 
 MAX_TITLE = 60
@@ -50,6 +52,7 @@ class Titles:
 
     threads: SqlThreadStore
     model: BackgroundModel | None
+    masks_secrets: bool = True
 
     async def handle(self, job: Job) -> None:
         """The handler of title jobs; the payload names the turns of the first exchange, the user's first."""
@@ -61,14 +64,16 @@ class Titles:
         exchange = await self._exchange(job, job.thread_id)
         if not exchange:
             return  # Forgotten meanwhile.
+        if self.masks_secrets:
+            exchange, _ = await asyncio.to_thread(mask_turns, exchange)
         title = await self._by_model(job.space, job.thread_id, exchange) or first_words(exchange)
         if title:
             await self.threads.replace_title(job.thread_id, thread.title, title, space=job.space)
 
-    async def _exchange(self, job: Job, thread_id: str) -> list[Turn]:
+    async def _exchange(self, job: Job, thread_id: str) -> tuple[Turn, ...]:
         ids = [str(turn_id) for turn_id in job.payload.get("turns", ())]
         found = [await self.threads.get_turn(thread_id, turn_id, space=job.space) for turn_id in ids]
-        return [turn for turn in found if turn is not None]
+        return tuple(turn for turn in found if turn is not None)
 
     async def _by_model(self, space: str, thread_id: str, exchange: Sequence[Turn]) -> str | None:
         if self.model is None:
@@ -178,6 +183,7 @@ class Summariser:
     model: BackgroundModel | None
     """None: nothing is ever summed up."""
     live_prompt: LivePrompt | None = None
+    masks_secrets: bool = True
 
     async def handle(self, job: Job) -> None:
         """The handler of summary jobs: the turns at `places`, all before `cut`, leave `epoch`."""
@@ -214,6 +220,9 @@ class Summariser:
             max_tokens=_SUMMARY_TOKENS,
             prefix=prefix,
         )
+        if self.masks_secrets:
+            masked, _ = await asyncio.to_thread(mask_secrets, answer.text)
+            answer = replace(answer, text=masked)
         return summary_in(answer)
 
 

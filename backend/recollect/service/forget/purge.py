@@ -19,7 +19,7 @@ from recollect.domain.identity import text_digest, thread_key
 from recollect.domain.job import Job, NotYet
 from recollect.domain.paths import copied_path, forgotten_path, owner_folder, thread_folder, transcript_path
 from recollect.domain.recall.rows import TURN, IndexRow
-from recollect.domain.strategy import STRATEGY, ClosedCell, Tuning
+from recollect.domain.strategy import ClosedCell, Tuning, skills_job
 from recollect.errors import IndexUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
@@ -153,10 +153,8 @@ class Rework:
             await self.entries.queue(space, None, self._of_owner(space, owner))
 
     def _of_owner(self, space: str, owner: str) -> list[EntryJob]:
-        """A skill holds the words of its cases in a file of its own: it is made again even where skills are off."""
         if "/agents/" in owner:
-            payload = {"strategy": "skill", "owner": owner, "asked": True}
-            return [EntryJob(STRATEGY, f"skill:{owner}", payload, "skill")]
+            return [skills_job(owner)]
         return [_now(job) for job in self.tuning().after("facts changed", space, owner, self.clock())]
 
 
@@ -173,8 +171,8 @@ class ThreadPurger:
     fail_points: FailPoints
     forget_index: Callable[[str, str, str], Awaitable[None]]
     """Removes what the index holds of a space's user's thread."""
-    forget_images: Callable[[str, str], Awaitable[None]]
-    """Removes those of a space's user that nothing refers to any more."""
+    forget_images: Callable[..., Awaitable[None]]
+    """`Images.forget_unused`."""
 
     async def handle(self, job: Job) -> None:
         """For purge jobs of a whole thread."""
@@ -307,6 +305,7 @@ class Purges:
         await self.store.forget_owner(task.space, task.user_id)
         await self.people.forget_user(task.space, task.user_id)
         await self.index.forget_user(task.space, task.user_id)
+        await self.threads.forget_images(task.space, task.user_id, ask_files=False)
         await self._empty_folder(task.space, task.user_id)
         await self._write_again(task.space, task.user_id)
         if job.payload.get("waits"):

@@ -19,6 +19,7 @@ from recollect.domain.job import Unfinished
 from recollect.domain.markdown.skill_file import parse_skill
 from recollect.domain.markdown.skill_merge import in_persons_words, merge_skill, sealed, without_forgotten
 from recollect.domain.paths import is_skill_path, owner_of_path, skill_folder, skill_path
+from recollect.domain.strategy import skills_job
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
@@ -316,21 +317,37 @@ class SkillFollower:
         return {seen.path: text_digest(seen.text) for seen in await self.shelf.files.seen()}
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        """Remember them as they are, unless they can't be read. Returns the stamps of those that were looked at."""
+        """Remember them as they are, unless they can't be read. Returns the stamps of those that were looked at.
+
+        One that names a forgotten case may hold its words: it is made again.
+        """
         stamps: dict[str, FileStamp] = {}
+        gone = await self.shelf.files.gone_cases()
         for path in paths:
+            owner = owner_of_path(path) or ""
             # A file that is being removed must not be taken for one that is there.
-            async with self.shelf.locks.of(owner_of_path(path) or ""):
+            async with self.shelf.locks.of(owner):
                 found = await self.shelf.vault.look(path, SKILL_BYTES)
                 if found is None or not found.is_whole:
                     continue
                 if await self.shelf.replace_old_copy(path, found):
                     continue
-                if parse_skill(found.text).skill is not None:
+                skill = parse_skill(found.text).skill
+                if skill is not None:
                     await self.shelf.files.see(path, found.text)
+                if skill is not None and not gone.isdisjoint(skill.cases):
+                    await self._make_again(owner, skill.cases)
             if found.stamp is not None:
                 stamps[path] = found.stamp
         return stamps
+
+    async def _make_again(self, owner: str, case_ids: Iterable[str]) -> None:
+        """By the agent whose cases are left of it: the file may be a copy that a person gave to another."""
+        entries, space = self.deletions.entries, await self.entry_files.space_of(owner)
+        if space is not None:
+            left = [case for each in case_ids if (case := await entries.get(space, each)) is not None]
+            agents = {case.owner for case in left} or {owner}
+            await entries.queue(space, None, [skills_job(agent) for agent in sorted(agents)])
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these, or gave them another name."""

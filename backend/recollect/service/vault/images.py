@@ -2,10 +2,11 @@
 
 A file is there before a turn that refers to it is accepted, and goes when the last turn that does is forgotten.
 Both happen under one lock for each owner, so that no image is forgotten while somebody is about to show it again.
+The file of a forgotten image that comes back, by an old copy of the vault, is none: only showing it again makes it one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,7 @@ from recollect.domain.images import (
     data_url,
     image_parts,
     image_url,
+    images_folder,
     is_content_of,
     is_image_name,
     links,
@@ -30,10 +32,12 @@ from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.addresses import Addresses
 from recollect.infra.image_files import ImageFiles
+from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.threads import DEFAULT_USER, add_turn, owned_thread
+from recollect.service.vault.transcripts import EditReports
 
 _LEAST_TELLING = 32
 """Characters of base64: a shorter text could be anything, such as the name of a role."""
@@ -77,13 +81,17 @@ class Images:
         self,
         store: ImageFiles,
         threads: SqlThreadStore,
+        versions: SqlTranscriptStore,
         vault: Vault,
         addresses: Addresses,
+        reports: EditReports,
     ) -> None:
         self._addresses = addresses
         self._store = store
         self._threads = threads
+        self._versions = versions
         self._vault = vault
+        self._reports = reports
         self._locks = OwnerLocks()
 
     async def taken_out(
@@ -122,9 +130,12 @@ class Images:
         async with self._locks.of(owner_folder(space, user_id)):
             if shown.referred:
                 there = await self._store.names(space, user_id)
+                there -= await self._forgotten(space, user_id, there)
                 for name, place in shown.referred.items():
                     if name not in there and name not in shown.images:
                         raise InvalidInput(f"{place}: there is no image {reference(name)}", field=place)
+            for name in await self._forgotten(space, user_id, shown.images):
+                await self._versions.allow(*_version(space, user_id, name))
             for name, content in shown.images.items():
                 await self._store.keep(space, user_id, name, content)
             yield
@@ -137,8 +148,8 @@ class Images:
         wanted = dict.fromkeys(image_url(part) or "" for part in image_parts(messages))
         for url in wanted:
             name = referred_image(url)
-            content = None if name is None else await self._store.read(space, user_id, name)
-            if name is None or content is None or not await asyncio.to_thread(is_content_of, name, content):
+            content = None if name is None else await self._read(space, user_id, name)
+            if name is None or content is None:
                 missing.append(url)
                 continue
             urls[name] = await asyncio.to_thread(data_url, name, content)
@@ -154,23 +165,49 @@ class Images:
         thread = await owned_thread(threads, caller, thread_id, user_id)
         content = None
         if is_image_name(name):
-            content = await self._store.read(caller.space, thread.user_id, name)
-        if content is None or not await asyncio.to_thread(is_content_of, name, content):
+            content = await self._read(caller.space, thread.user_id, name)
+        if content is None:
             raise NotFound(f"there is no image {name!r}")
         return content
 
-    async def forget_unused(self, space: str, user_id: str) -> None:
-        """Remove the images that no turn of the user refers to any more.
+    async def _read(self, space: str, user_id: str, name: str) -> bytes | None:
+        """None where there is none, it was forgotten, or it is not what its name says."""
+        content = await self._store.read(space, user_id, name)
+        if content is None or await self._forgotten(space, user_id, [name]):
+            return None
+        return content if await asyncio.to_thread(is_content_of, name, content) else None
 
-        Transcripts are asked too: one that could not be read into the journal still holds its turns.
+    async def _forgotten(self, space: str, user_id: str, names: Iterable[str]) -> set[str]:
+        paths = {_version(space, user_id, name)[0]: name for name in names}
+        return {paths[path] for path in await self._versions.were_ours(paths, gone=True)} if paths else set()
+
+    async def drop_old_copies(self) -> None:
+        """Remove the files of images that were forgotten and are there again."""
+        if await self._versions.is_purging():
+            return
+        for space, user_id in await self._versions.users_with_tombstones():
+            async with self._locks.of(owner_folder(space, user_id)):
+                back = await self._forgotten(space, user_id, await self._store.names(space, user_id))
+                await self._store.remove(space, user_id, back)
+            for name in sorted(back):
+                path, _ = _version(space, user_id, name)
+                self._reports.old_copy_replaced(path, "of an image that was forgotten is removed")
+
+    async def forget_unused(self, space: str, user_id: str, *, ask_files: bool = True) -> None:
+        """Remove the images that no turn of the user refers to any more, for good.
+
+        Transcripts are asked too, with `ask_files`: one that could not be read into the journal still holds its turns.
         """
         async with self._locks.of(owner_folder(space, user_id)):
             unused = await self._store.names(space, user_id)
             if unused:
                 unused -= await self._threads.images_shown(space, user_id)
-            for path in await self._vault.list_files(owner_folder(space, user_id)) if unused else ():
+            for path in (
+                await self._vault.list_files(owner_folder(space, user_id)) if unused and ask_files else ()
+            ):
                 unused -= references_in(await self._vault.read(path) or "")
             if unused:
+                await self._versions.retire(dict(_version(space, user_id, name) for name in unused))
                 await self._store.remove(space, user_id, unused)
 
 
@@ -200,6 +237,11 @@ async def _owner(threads: SqlThreadStore, caller: Caller, thread_id: str, user_i
     if acting is not None and thread.user_id != acting:
         raise NotFound(f"there is no thread {thread_id!r}")
     return thread.user_id
+
+
+def _version(space: str, user_id: str, name: str) -> tuple[str, str]:
+    """The path of an image, and its digest, which is its name."""
+    return f"{images_folder(space, user_id)}/{name}", name.partition(".")[0]
 
 
 def _taken_out(turns: tuple[NewTurn, ...]) -> Shown:

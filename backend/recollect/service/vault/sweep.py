@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from recollect.domain.job import ENTRIES, PEOPLE, TRANSCRIPT_EDITS
@@ -47,6 +47,7 @@ class VaultSweep:
         on_notes_changed: Callable[[set[str]], None] = lambda owners: None,
         on_due: Callable[[int], None] = lambda due: None,
         followers: Sequence[FileFollower] = (),
+        on_swept: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._note_store = notes
@@ -57,10 +58,8 @@ class VaultSweep:
         self._watcher = watcher
         self.reports = reports
         self._clock = clock
-        self._sweep_seconds = sweep_seconds
-        self._settle_seconds = settle_seconds
-        self._on_due = on_due
-        self._followers = followers
+        self._sweep_seconds, self._settle_seconds = sweep_seconds, settle_seconds
+        self._on_due, self._on_swept, self._followers = on_due, on_swept, followers
         self._stamps: dict[str, FileStamp] = {}
         """Of the files that held, when they were read, what was known of them; `_held` is that, at the last sweep."""
         self._held: Mapping[str, object] = {}
@@ -70,8 +69,7 @@ class VaultSweep:
         self._failure: str | None = None
         self._blind: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._sweep_now = asyncio.Event()
-        self._sweeping = asyncio.Lock()
+        self._sweep_now, self._sweeping = asyncio.Event(), asyncio.Lock()
         self._sweeping_since: int | None = None
         self.sweeps = 0
 
@@ -279,6 +277,8 @@ class VaultSweep:
                 await follower.let_go(
                     [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
                 )
+        if self._on_swept is not None:
+            await self._on_swept()
         self.sweeps += 1
 
     async def _expected(self) -> tuple[dict[str, KnownPart], dict[str, str]]:

@@ -43,6 +43,13 @@ def test_add_and_threads_work_with_and_without_a_server(any_home: Path, tmp_path
     listed = recollect_json(any_home, "threads")["threads"]
     counted = [(item["thread_id"], item["user_id"], item["turn_count"]) for item in listed]
     assert sorted(counted) == [("t1", "ann", 2), ("t2", "me", 250)]
+    assert audited(any_home) == [("local operator", "read")]
+
+
+def audited(home: Path) -> list[tuple[str, str]]:
+    """What commands took out of a home, as the audit log has it."""
+    lines = map(json.loads, (home / "audit.log").read_text().splitlines())
+    return [(line["who"], line["what"]) for line in lines]
 
 
 def test_verify_jobs_and_backup_work_with_and_without_a_server(any_home: Path, tmp_path: Path) -> None:
@@ -53,6 +60,7 @@ def test_verify_jobs_and_backup_work_with_and_without_a_server(any_home: Path, t
     archive = tmp_path / "backup.tar.gz"
     saved = recollect_json(any_home, "backup", str(archive))
     assert (saved["path"], archive.is_file()) == (str(archive), True)
+    assert audited(any_home) == [("local operator", "backed up")]
     assert recollect_json(tmp_path / "restored", "restore", str(archive))["ok"]
 
 

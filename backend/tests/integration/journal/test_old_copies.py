@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from recollect.app import open_home
+from recollect.domain.images import data_url, image_name, reference
+from recollect.domain.model import NOTE_BYTES
 from recollect.service.operations import files_to_back_up
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings
@@ -268,6 +270,83 @@ async def test_the_ledger_is_in_backups_and_is_written_again_where_it_is_missing
     (tmp_path / "home/ledger").unlink()
     async with opened(tmp_path / "home"):
         assert sorted((tmp_path / "home/ledger").read_text().splitlines()) == sorted(lines)
+
+
+CAT = b"GIF89a a cat, as bytes and not as a picture"
+
+
+async def show(home: Home, thread: str, user: str, url: str = data_url(image_name(CAT, "gif"), CAT)) -> int:
+    part = {"type": "image_url", "image_url": {"url": url}}
+    body = {"user_id": user, "role": "user", "content": "Look!", "parts": [part]}
+    return (await home.client.post(f"/api/v1/threads/{thread}/turns", json=body)).status_code
+
+
+async def is_served(home: Home, thread: str, user: str) -> bool:
+    path = f"/api/v1/threads/{thread}/images/{image_name(CAT, 'gif')}"
+    return (await home.client.get(path, params={"user_id": user})).status_code == 200
+
+
+async def test_an_image_that_was_forgotten_and_is_put_back_is_neither_served_nor_kept(tmp_path: Path) -> None:
+    """Ann's with its thread, Bob's with all that is his; Cleo still shows hers."""
+    folder, vault, copy = tmp_path / "home", tmp_path / "home/vault", tmp_path / "copy"
+
+    def images(user: str) -> list[Path]:
+        return list(vault.glob(f"default/users/{user}/images/*"))
+
+    async with opened(folder) as home:
+        for user in ("ann", "bob", "cleo"):
+            assert await show(home, f"{user}s", user) == 201
+        await home.drain()
+        shutil.copytree(vault, copy)
+        await tell(home, "DELETE", "threads/anns", user_id="ann")
+        await tell(home, "DELETE", "users/bob")
+        await home.drain()
+        for user in ("ann", "bob"):
+            await home.add(f"{user}2", "A thread.", user_id=user)
+        shutil.copytree(copy, vault, dirs_exist_ok=True)
+        assert [len(images(user)) for user in ("ann", "bob", "cleo")] == [1, 1, 1]
+        served = [await is_served(home, thread, thread[:-1]) for thread in ("ann2", "bob2")]
+        assert (served, await is_served(home, "cleos", "cleo")) == ([False, False], True)
+        assert await show(home, "ann2", "ann", reference(image_name(CAT, "gif"))) == 422
+        await home.app.vault_sweep.sweep()
+        assert [len(images(user)) for user in ("ann", "bob", "cleo")] == [0, 0, 1]
+        names = [path for path in home.app.vault_sweep.reports.old_copies if "/images/" in path]
+        assert [name.split("/")[2] for name in names] == ["ann", "bob"]
+        await home.drain()
+    (folder / "journal.db").unlink()
+    shutil.copytree(copy, vault, dirs_exist_ok=True)
+    await rebuild_home(quiet(folder), open_home)
+    async with opened(folder) as home:
+        await home.app.vault_sweep.sweep()
+        assert [len(images(user)) for user in ("ann", "bob", "cleo")] == [0, 0, 1]
+        assert await show(home, "ann3", "ann") == 201  # A person wants it back.
+        await home.app.vault_sweep.sweep()
+        assert await is_served(home, "ann3", "ann")
+
+
+async def test_a_forgotten_note_is_told_from_another_even_past_what_is_read_of_it(tmp_path: Path) -> None:
+    vault = tmp_path / "home/vault"
+    anns, bobs = (vault / f"default/users/{user}/notes/long.md" for user in ("ann", "bob"))
+    long = "A quokka lives there. " * (NOTE_BYTES // 20)
+    async with opened(tmp_path / "home") as home:
+        await home.add("t1", "Hello.", user_id="bob")
+        for path in (anns, bobs):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(long)
+        await home.app.vault_sweep.sweep()
+        await tell(home, "DELETE", "memory/notes/long.md", user_id="ann")
+        await tell(home, "DELETE", "users/bob")
+        await home.drain()
+        for path in (anns, bobs):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(long)
+        await home.app.vault_sweep.sweep()
+        await eventually(lambda: not list(vault.glob("default/users/*/notes/*")), seconds=20)
+        anns.parent.mkdir(exist_ok=True)
+        anns.write_text(f"{long} And a wombat.")  # Another note.
+        await home.app.vault_sweep.sweep()
+        notes = await tell(home, "GET", "memory/notes", user_id="ann")
+        assert ([note["name"] for note in notes["notes"]], anns.exists()) == (["long.md"], True)
 
 
 def copies_of(path: Path) -> list[Path]:

@@ -268,11 +268,12 @@ class TestByHand:
         assert files_with(home, b"quixel") == []
 
     async def test_one_that_a_person_brings_back_is_improved_again(self, home: Home) -> None:
+        """With a word of theirs: without one it is an old copy."""
         skill = await learned(home)
         await delete(home, skill)
         file = file_of(home, skill)
         file.parent.mkdir()
-        file.write_text(skill["text"])
+        file.write_text(f"{skill['text']}\n## Notes\n- It is back.\n")
         await work(home, "mail", 2)
         (back,) = await skills(home)
         assert len(back["properties"]["cases"].split()) == 3
@@ -554,6 +555,24 @@ class TestFromAnotherHome:
         async with remembering(tmp_path) as home:
             assert len(gone) == 1
             assert await home.app.skill_files.gone_cases() == gone
+
+    async def test_by_the_ledger_alone_an_old_copy_brings_nothing_of_a_forgotten_case_back(
+        self, tmp_path: Path
+    ) -> None:
+        async with remembering(tmp_path / "home") as home:
+            await learned_with_quixel(home)
+            shutil.copytree(tmp_path / "home/vault", tmp_path / "copy")
+            await forget(home, "bob-quixel-2")
+            gone = await home.app.skill_files.gone_cases()
+        shutil.copytree(tmp_path / "copy", tmp_path / "home/vault", dirs_exist_ok=True)
+        (tmp_path / "home/journal.db").unlink()
+        await rebuild_home(Settings(home=tmp_path / "home"), open_home)
+        async with remembering(tmp_path / "home") as home:
+            assert await home.app.skill_files.gone_cases() == gone
+            await home.app.vault_sweep.sweep()
+            await home.drain()
+            assert files_with(home, b"quixel") == []
+            assert len((await skills(home))[0]["properties"]["cases"].split()) == 2
 
 
 class TestHistory:

@@ -216,6 +216,30 @@ async def test_the_tokens_of_a_server_without_a_tokenizer_are_estimated(
     assert backend.problem() is None
 
 
+@pytest.mark.parametrize("answer", [{}, {"tokens": 4}, [], None])
+async def test_an_answer_that_is_no_list_of_tokens_is_as_good_as_none(
+    backend: HttpBackend, monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    async def ask(route: str, body: Any) -> Any:
+        return answer
+
+    await backend.facts()
+    monkeypatch.setattr(backend, "_ask", ask)
+    assert await backend.count_tokens("one two three four") == 5
+
+
+async def test_a_mistake_of_our_own_while_tokens_are_counted_is_not_hidden(
+    backend: HttpBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask() -> None:
+        """Called with arguments that it does not take."""
+
+    await backend.facts()
+    monkeypatch.setattr(backend, "_ask", ask)
+    with pytest.raises(TypeError):
+        await backend.count_tokens("one two three four")
+
+
 # --- not known yet ----------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from recollect.errors import InvalidInput, StorageUnavailable
 from recollect.infra.addresses import Addresses
 from recollect.infra.image_files import ImageFiles
 from recollect.service.vault.images import Images, add_turn_with_images
+from recollect.service.vault.transcripts import EditReports
 from tests.contract.journals import Journal
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
@@ -28,7 +29,7 @@ def store(vault: PersonsVault) -> ImageFiles:
 
 @pytest.fixture
 def images(journal: Journal, store: ImageFiles, vault: PersonsVault) -> Images:
-    return Images(store, journal.threads, vault, Addresses())
+    return Images(store, journal.threads, journal.transcripts, vault, Addresses(), EditReports())
 
 
 def picture(url: str) -> JsonObject:
@@ -104,7 +105,8 @@ async def test_a_short_image_is_not_taken_for_other_words_of_a_request(
 async def test_a_link_whose_host_is_inside_is_refused(
     journal: Journal, store: ImageFiles, vault: PersonsVault, addresses: list[str], taken: bool
 ) -> None:
-    images = Images(store, journal.threads, vault, Addresses(resolve=lambda host: addresses))
+    resolving = Addresses(resolve=lambda host: addresses)
+    images = Images(store, journal.threads, journal.transcripts, vault, resolving, EditReports())
     shown = images.taken_out(journal.threads, "default", "t1", [showing("https://cats.example/1.png")])
     if taken:
         assert (await shown).images == {}

@@ -69,6 +69,15 @@ async def test_the_turns_that_leave_are_summed_up_and_kept_with_their_digest(
     assert [n for n in range(1, 11) if f"words of turn {n}" in shown.replace("turn 10", "")] == [3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("masks", [True, False])
+async def test_no_summary_holds_a_secret(journal: Journal, store: SqlChatStore, masks: bool) -> None:
+    """Though the model saw it: it rides on the chat's own prompt."""
+    work = summariser(journal, store, answering(saying("The key is AKIAIOSFODNN7EXAMPLE.")))
+    await replace(work, masks_secrets=masks).handle(JOB)
+    ((*_, text),) = await kept(journal)
+    assert text == f"The key is {'[secret]' if masks else 'AKIAIOSFODNN7EXAMPLE'}."
+
+
 async def test_the_prompt_asks_for_facts_and_to_follow_nothing_that_is_quoted(
     journal: Journal, store: SqlChatStore
 ) -> None:

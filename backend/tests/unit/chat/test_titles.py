@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -72,6 +73,19 @@ async def test_without_a_title_worth_having_the_first_words_are_taken(
     await talk(journal)
     await titles(journal, backend).handle(JOB)
     assert await title_of(journal) == "How do I get from Lisbon to Porto by train?"
+
+
+@pytest.mark.parametrize("backend", [None, titled("Trains")], ids=["no model", "a model"])
+async def test_no_title_and_no_prompt_for_one_holds_a_secret(
+    journal: Journal, backend: FakeBackend | None
+) -> None:
+    await talk(journal, question="Does AKIAIOSFODNN7EXAMPLE work in Porto?")
+    await titles(journal, backend).handle(JOB)
+    assert await title_of(journal) == ("Trains" if backend else "Does [secret] work in Porto?")
+    assert "AKIA" not in str(backend and backend.calls[0].messages)
+    await journal.threads.update_thread("t1", {"title": None})
+    await replace(titles(journal, None), masks_secrets=False).handle(JOB)
+    assert await title_of(journal) == "Does AKIAIOSFODNN7EXAMPLE work in Porto?"
 
 
 @pytest.mark.parametrize(("title", "incognito"), [("My journey", False), (None, True)])

@@ -10,6 +10,8 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
+from recollect.domain.identity import file_key, text_digest
+from recollect.domain.paths import transcript_path
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
 from recollect.infra.journal.connection import (
     HEAD,
@@ -81,6 +83,29 @@ def test_keys_of_a_home_at_0014_keep_their_powers_and_close_the_server(at_0014: 
 def test_a_home_at_0014_that_never_had_a_key_stays_open(at_0014: sqlite3.Connection) -> None:
     upgrade_schema(at_0014)
     assert at_0014.execute("SELECT * FROM marks").fetchall() == []
+
+
+def test_the_files_of_a_home_at_0014_are_known_as_versions_of_theirs(at_0014: sqlite3.Connection) -> None:
+    part, facts, preset = map(text_digest, ("a part", "facts", "a preset"))
+    thread = "INSERT INTO threads (pk, space, user_id, thread_id, created, updated) VALUES (1, 'default', 'ann', 't1', 0, 0)"
+    for statement in (
+        thread,
+        f"INSERT INTO transcript_parts VALUES (1, 2, 1, 1, 1, '{part}', NULL)",
+        f"INSERT INTO entry_files (path, space, owner, digest) VALUES ('facts.md', 'default', 'o', '{facts}')",
+        f"INSERT INTO people (space, kind, key, path, digest) VALUES ('d', 'preset', 'k', 'preset.md', '{preset}')",
+        "INSERT INTO skill_files (path, text) VALUES ('SKILL.md', 'a skill')",
+    ):
+        at_0014.execute(statement)
+    upgrade_schema(at_0014)
+    assert set(at_0014.execute("SELECT file, digest, gone FROM written_files")) == {
+        (file_key(path), text_digest(text)[:32], 0)
+        for path, text in {
+            transcript_path("default", "ann", "t1", 2): "a part",
+            "facts.md": "facts",
+            "preset.md": "a preset",
+            "SKILL.md": "a skill",
+        }.items()
+    }
 
 
 def without_spaces(sql: str) -> str:
