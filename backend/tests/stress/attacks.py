@@ -32,7 +32,7 @@ OK, ACCEPTED, TOO_MANY = 200, 202, 429
 
 
 def bodies_of_31_mb_without_a_key(attacker: Attacker) -> None:
-    body = b'{"content": "' + b"x" * (31 * MEGABYTE) + b'"}'
+    body = b'{"parts": [' + b",".join([b'{"type":"text","text":"x"}'] * 1_200_000) + b"]}"
     length = b"Content-Length: %d\r\n\r\n" % len(body)
 
     def send(number: int) -> None:
