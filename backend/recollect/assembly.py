@@ -7,6 +7,7 @@ from functools import partial
 from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import EntryChange, EntryJob
+from recollect.domain.model import ThreadRef
 from recollect.failpoints import FailPoints
 from recollect.infra.addresses import Addresses
 from recollect.infra.backends.configured import Backends
@@ -342,11 +343,11 @@ class Assembly:
     def _notes_changed(self, owners: set[str]) -> None:
         self.search.indexer.notes_changed(owners)
 
-    def _thread_goes(self, space: str, thread_id: str) -> None:
-        self.talking.chat.forget(space, thread_id)
+    def _thread_goes(self, thread: ThreadRef) -> None:
+        self.talking.chat.forget(thread)
 
-    def _thread_changed(self, space: str, thread_id: str) -> None:
-        self.search.indexer.thread_changed(space, thread_id)
+    def _thread_changed(self, thread: ThreadRef) -> None:
+        self.search.indexer.thread_changed(thread)
 
     def _after_a_person(self, change: EntryChange, kinds: frozenset[str]) -> list[EntryJob]:
         return self.tuning().after_person(kinds, change.space, change.owner, self.clock())

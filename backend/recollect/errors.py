@@ -8,6 +8,7 @@ RecollectError
 ├── NotFound                it does not exist, or not for this caller
 ├── AlreadyExists           the id is taken
 ├── Conflict                it was changed meanwhile, or is not what the request says it is
+│   └── AmbiguousThread     several users have a thread of that id
 ├── TooMuchQueued           so much work of this user waits that no more is taken for now
 ├── KeyRequired             no API key, or one that is unknown or revoked
 ├── Refused                 the caller may not do this at all (host, origin, operator's work)
@@ -84,6 +85,12 @@ class Conflict(RecollectError):
     """It was changed meanwhile: read it again."""
 
     code = "conflict"
+
+
+class AmbiguousThread(Conflict):
+    """Several users have a thread of that id: name one as `user_id`."""
+
+    code = "ambiguous_thread"
 
 
 class TooMuchQueued(RecollectError):

@@ -5,7 +5,7 @@ import pytest
 from recollect.domain.entries.entry import FACTS, EntryChange, EntryJob, KnownEntry
 from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, Derived, Task
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE
-from recollect.domain.model import Entry
+from recollect.domain.model import Entry, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from tests.contract.journals import Journal
@@ -26,7 +26,7 @@ async def steps(journal: Journal) -> list[str]:
 
 async def test_files_go_first_and_then_what_came_late(journal: Journal, store: SqlForgetting) -> None:
     await journal.add("t1", "one", "two", user_id="ann")
-    await store.forget_turns("default", "t1", ["t-1"])
+    await store.forget_turns(ThreadRef("default", "ann", "t1"), ["t-1"])
     assert await steps(journal) == ["files", SETTLE]
     assert TRANSCRIBE in [job.kind for job in await journal.waiting()]
 
@@ -48,7 +48,7 @@ async def test_a_forgetting_waits_for_its_files(journal: Journal, store: SqlForg
     await journal.add("t1", "one", user_id="ann")
     task = Task("default", "ann", "t1", (1,))
     assert await store.waits_for(task) is None
-    await store.forget_turns("default", "t1", ["t-1"])
+    await store.forget_turns(ThreadRef("default", "ann", "t1"), ["t-1"])
     assert await store.waits_for(task) == "its files are being written"
 
 

@@ -9,6 +9,7 @@ from starlette.types import Message, Scope, Send
 from recollect.app import App
 from recollect.domain.access import ADMIN, DELETE, READ, WRITE, Caller
 from recollect.domain.entries.entry import owner_words
+from recollect.errors import AmbiguousThread
 from recollect.service.access.keys import require_scopes
 
 CALLER = "recollect.caller"
@@ -83,7 +84,10 @@ async def admit(scope: Scope, caller: Caller, named: Mapping[str, str]) -> dict[
         return {}
     app: App = scope["recollect.app"]
     if "thread_id" in named:
-        thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
+        try:
+            thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
+        except AmbiguousThread:
+            return {}  # Only the request can tell whose it means.
         return {} if thread is None else {"user": thread.user_id}
     if "entry_id" in named:
         entry = await app.entry_store.get(caller.space, named["entry_id"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from recollect.domain.identity import thread_key
 from recollect.domain.llm import ChatCall, Delta, Finished, Usage
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import (
     BackendDown,
     InvalidInput,
@@ -40,8 +40,8 @@ def background_seconds(timeout: float, lease: float) -> tuple[float, float]:
     return answering, min(45.0, lease * 0.9 - answering)
 
 
-ModelFor = Callable[[str, str], Awaitable[ThreadModel]]
-"""By space and thread: the model for background work where one is configured, else the one the thread chats with."""
+ModelFor = Callable[[ThreadRef], Awaitable[ThreadModel]]
+"""By thread: the model for background work where one is configured, else the one the thread chats with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,7 @@ class BackgroundModel:
         self,
         messages: Sequence[JsonObject],
         *,
-        space: str,
-        thread_id: str,
+        thread: ThreadRef,
         max_tokens: int,
         schema: JsonObject | None = None,
         prefix: ChatPrefix | None = None,
@@ -122,15 +121,15 @@ class BackgroundModel:
                 options=_options(schema),
                 session=prefix.session if prefix else None,
                 slot=prefix.slot if prefix else None,
-                space=space,
+                space=thread.space,
             ),
-            thread_key(space, thread_id),
+            thread_key(thread),
             own_prompt=prefix is None,
             answering=self._answer_seconds,
             patience=self._patience_seconds,
         )
         try:
-            chosen = await self._model_for(space, thread_id)
+            chosen = await self._model_for(thread)
             asked.call = replace(asked.call, model=chosen.model)
             return await self._retry(chosen.backend, asked, check)
         except InvalidInput as error:
