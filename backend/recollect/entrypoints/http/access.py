@@ -73,17 +73,22 @@ def audited(scope: Scope, send: Send) -> Send:
     return send_audited
 
 
-async def admit(scope: Scope, caller: Caller, named: Mapping[str, str]) -> dict[str, str]:
-    """Raises Refused where the key lacks a scope that the route needs.
-
-    Tells whose thread or memory the path names, if the audit log is to hold that: it may be gone afterwards.
-    """
+def admit(scope: Scope, caller: Caller) -> None:
+    """Raises Refused where the key lacks a scope that the route needs."""
     scope[CALLER] = caller
     require_scopes(caller, scope[_RULE].scopes)
+
+
+async def owner_named(scope: Scope, named: Mapping[str, str], acting: Caller) -> dict[str, str]:
+    """Whose thread or memory an operator's path names, if the audit log is to hold that: it may be gone afterwards.
+
+    `acting` is the caller with the user whom the request names, whose threads alone can be meant.
+    """
+    caller: Caller = scope[CALLER]
     if caller.user_id is not None or not _is_recorded(scope):
         return {}
     app: App = scope["recollect.app"]
-    if "thread_id" in named:
+    if "thread_id" in named and acting.user_id is None:
         try:
             thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
         except AmbiguousThread:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from recollect.app import App
 from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
 from recollect.entrypoints import SPACE_HEADER
-from recollect.entrypoints.http.access import admit
+from recollect.entrypoints.http.access import admit, owner_named
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
 from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
@@ -74,8 +74,9 @@ async def get_caller(request: Request) -> Caller:
     named = {
         name: _with_slashes(value)[:MAX_ID] for name, value in request.path_params.items() if name in _NOTED
     }
-    whose = await admit(request.scope, caller, named)
+    admit(request.scope, caller)
     caller = _narrowed(caller, request)
+    whose = await owner_named(request.scope, named, caller)
     request.scope["recollect.user_is_hint"] = caller.is_hint
     note(request, user=caller.user_id)
     note(request, **{_NOTED[name]: value for name, value in named.items()})

@@ -153,13 +153,13 @@ async def test_a_memcell_and_a_chat_turn_at_the_same_time_make_one_case_of_the_s
                 STRATEGY,
                 "memory:x",
                 "default",
-                "ann",
+                "bob",
                 "w1",
                 {"strategy": "case", "cell": cell, "asked": True},
             )
             for _, cell in cells
         ]
-        jobs.append(Job(2, SKILLS, "cells:x", "default", "ann", "w1", {"turns": turn_ids}))
+        jobs.append(Job(2, SKILLS, "cells:x", "default", "bob", "w1", {"turns": turn_ids}))
         await asyncio.gather(*(making[job.kind](job) for job in jobs))
         called = [
             source.turn_id
