@@ -147,13 +147,16 @@ class TestWhoMay:
         assert await house.ids(AS_ANN, agent_id="helper") == ["ca-1"]
 
     async def test_a_users_entry_is_theirs_alone_whatever_it_cites(self, house: House) -> None:
-        await house.put(known("fa-9", "Ann knows Bob.", thread="t2", turns=("t-1",)))
+        await house.put(known("fa-9", "Ann knows Bob.", thread="t2", user="bob", turns=("t-1",)))
         with pytest.raises(NotFound):
             await house.entries.get_entry(AS_BOB, "fa-9")
         assert (await house.entries.get_entry(AS_ANN, "fa-9")).message_ids == []
 
     async def test_a_page_is_full_though_much_of_it_is_anothers(self, house: House) -> None:
-        cases = [known(f"ca-{n:02}", kind=CASES, owner=HELPER, thread="t2", turns=("t-1",)) for n in range(9)]
+        cases = [
+            known(f"ca-{n:02}", kind=CASES, owner=HELPER, thread="t2", user="bob", turns=("t-1",))
+            for n in range(9)
+        ]
         mine = [known(f"ca-9{n}", kind=CASES, owner=HELPER, turns=("t-1",)) for n in range(3)]
         await house.put(*cases, *mine)
         shown = await house.entries.list_entries(AS_ANN, EntryFilter(agent_id="helper"), 2)
