@@ -21,6 +21,7 @@ from recollect.domain.job import (
     TRANSCRIPT_EDITS,
     Job,
 )
+from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
@@ -196,9 +197,9 @@ class App(Assembly):
             self.settings.home,
         )
 
-    async def _forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
-        self.talking.slots.release(thread_key(space, thread_id))
-        await self.search.forgetter.forget_thread(space, user_id, thread_id)
+    async def _forget_thread(self, thread: ThreadRef) -> None:
+        self.talking.slots.release(thread_key(thread))
+        await self.search.forgetter.forget_thread(thread)
 
     async def warm_up(self) -> None:
         """Load what takes a second to load, so that the first message is found as soon as any other."""

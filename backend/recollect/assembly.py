@@ -1,13 +1,13 @@
 """Builds the objects of a home. What starts and stops them is the App."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import EntryChange, EntryJob
+from recollect.domain.model import ThreadRef
 from recollect.failpoints import FailPoints
 from recollect.infra.addresses import Addresses, is_loopback
 from recollect.infra.backends.configured import Backends
@@ -335,14 +335,9 @@ class Assembly:
                 answer_seconds=answering,
                 patience_seconds=waiting,
                 on_own_prompt=slots.disturbed,
-                admit=self._model_call,
+                admit=lambda thread: self.quotas.model_call(thread.space, thread.user_id),
             )
         return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
-
-    async def _model_call(self, space: str, thread_id: str) -> Callable[[], None]:
-        """Raises OverQuota where the thread's owner may have no more made; else returns what counts a call."""
-        thread = await self.THREADS.get_thread(thread_id, space=space)
-        return (lambda: None) if thread is None else self.quotas.model_call(space, thread.user_id)
 
     async def _derived_problems(self) -> list[str]:
         """What of the entries and of the index is not as journal and vault have it."""
@@ -355,11 +350,11 @@ class Assembly:
     def _notes_changed(self, owners: set[str]) -> None:
         self.search.indexer.notes_changed(owners)
 
-    def _thread_goes(self, space: str, thread_id: str) -> None:
-        self.talking.chat.forget(space, thread_id)
+    def _thread_goes(self, thread: ThreadRef) -> None:
+        self.talking.chat.forget(thread)
 
-    def _thread_changed(self, space: str, thread_id: str) -> None:
-        self.search.indexer.thread_changed(space, thread_id)
+    def _thread_changed(self, thread: ThreadRef) -> None:
+        self.search.indexer.thread_changed(thread)
 
     def _after_a_person(self, change: EntryChange, kinds: frozenset[str]) -> list[EntryJob]:
         return self.tuning().after_person(kinds, change.space, change.owner, self.clock())

@@ -8,6 +8,7 @@ RecollectError
 ├── NotFound                it does not exist, or not for this caller
 ├── AlreadyExists           the id is taken
 ├── Conflict                it was changed meanwhile, or is not what the request says it is
+│   └── AmbiguousThread     several users have a thread of that id
 ├── TooMuchQueued           so much work of this user waits that no more is taken for now
 ├── OverQuota               a quota of this user or key is used up; `retry_after` says for how long
 │   └── DiskQuotaUsed       the user's files take up what they may; waiting alone does not help
@@ -86,6 +87,12 @@ class Conflict(RecollectError):
     """It was changed meanwhile: read it again."""
 
     code = "conflict"
+
+
+class AmbiguousThread(Conflict):
+    """Several users have a thread of that id: name one as `user_id`."""
+
+    code = "ambiguous_thread"
 
 
 class TooMuchQueued(RecollectError):

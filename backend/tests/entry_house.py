@@ -32,7 +32,7 @@ def fact(number: int, text: str | None = None, when: int | None = None) -> Known
     entry = Entry(
         f"fa-{number}", said, said, time, ("threads/t1/0001#^t-1",), "facts, rules", {"cell": "c-1"}
     )
-    return KnownEntry("default", ANN, FACTS, entry, (Source("t1", "t-1"),), "c-1", "facts")
+    return KnownEntry("default", ANN, FACTS, entry, (Source("ann", "t1", "t-1"),), "c-1", "facts")
 
 
 def rendered(*entries: Entry) -> str:

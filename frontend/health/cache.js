@@ -67,7 +67,7 @@ function Misses({ points }) {
   return html`<h3>Why it missed</h3>
     <ul class="plain-list">
       ${missed.map(
-        ({ answer, rate }) => html`<li key=${`${answer.thread_id} ${answer.turn_id}`}>
+        ({ answer, rate }) => html`<li key=${`${answer.user_id} ${answer.thread_id} ${answer.turn_id}`}>
           <a href=${href("prompt", [answer.thread_id, answer.turn_id])}>${shortTime(answer.at)}, ${Math.round(rate)} % cached</a>: ${answer.cause}
         </li>`,
       )}

@@ -45,7 +45,7 @@ function Table({ jobs, more, onRetry }) {
         <tbody>
           ${jobs.map(
             (job) => html`<tr key=${job.job_id}>
-              <td>${job.kind}${job.thread_id && html`<br /><span class="muted small-text job-thread">${job.thread_id}</span>`}</td>
+              <td>${job.kind}${job.thread_id && html`<br /><span class="muted small-text job-thread">${job.user_id ? `${job.user_id}: ` : ""}${job.thread_id}</span>`}</td>
               <td><span class="chip ${job.state === "dead" ? "danger" : job.error ? "warning" : ""}">${STATES[job.state] ?? job.state}</span></td>
               <td title=${fullTime(job.created)}>${duration(Math.max(0, now - job.created))}</td>
               <td>${job.error ?? ""}${job.attempts ? ` (${job.attempts} ${job.attempts === 1 ? "failure" : "failures"})` : ""}</td>

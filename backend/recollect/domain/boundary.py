@@ -15,7 +15,7 @@ from recollect.domain.extraction.prompts import (
     quoted_sender,
 )
 from recollect.domain.llm import DATA_LINE
-from recollect.domain.model import JsonObject, Turn
+from recollect.domain.model import JsonObject, ThreadRef, Turn
 from recollect.domain.recall.words import words_asked_for, words_in
 
 _ENOUGH_SAID = 20
@@ -96,9 +96,9 @@ def close_all(turns: Sequence[Turn], cuts: Sequence[Cut], reason: str = "flush")
     return [*cuts, Cut(len(turns), reason)] if closed < len(turns) else list(cuts)
 
 
-def memcell_id(space: str, thread_id: str, message_ids: Sequence[str]) -> str:
+def memcell_id(thread: ThreadRef, message_ids: Sequence[str]) -> str:
     """The id of the memcell that holds exactly these messages, in this order, of this thread."""
-    encoded = json.dumps([space, thread_id, list(message_ids)]).encode()
+    encoded = json.dumps([*thread, list(message_ids)]).encode()
     return f"c-{hashlib.sha256(encoded).hexdigest()[:12]}"
 
 

@@ -183,6 +183,7 @@ class PromptReceipt:
 class PromptCost:
     """What an answer's prompt cost, as its backend told; None for what it did not tell."""
 
+    user_id: str
     thread_id: str
     turn_id: str
     at: int

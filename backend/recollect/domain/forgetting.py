@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from recollect.domain.entries.entry import Deletion
-from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.job import Job
 from recollect.domain.markdown.front_matter import FORMAT_VERSION, render_front_matter, split_front_matter
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import owner_folder
 
 SETTLE = "settle"
@@ -41,7 +41,7 @@ class Derived:
     """Their ids, by the folder of their owner."""
     paths: tuple[str, ...] = ()
     """The files they stood in."""
-    cells: tuple[tuple[str, str], ...] = ()
+    cells: tuple[tuple[ThreadRef, str], ...] = ()
     """Threads and memcells that they, or the turns, came from."""
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Derived:
     def owners(self) -> tuple[str, ...]:
         return tuple(self.entries)
 
-    def and_cells(self, cells: Sequence[tuple[str, str]]) -> Self:
+    def and_cells(self, cells: Sequence[tuple[ThreadRef, str]]) -> Self:
         return replace(self, cells=tuple(dict.fromkeys([*self.cells, *cells])))
 
 
@@ -77,8 +77,13 @@ class Task:
     """The thread was being given a title when the turns went."""
 
     @property
-    def thread_key(self) -> str:
-        return thread_key(self.space, self.thread_id)
+    def thread(self) -> ThreadRef:
+        return ThreadRef(self.space, self.user_id, self.thread_id)
+
+    @property
+    def key_within_user(self) -> str:
+        """Of its thread."""
+        return key_within_user(self.space, self.thread_id)
 
     def as_payload(self, step: str) -> JsonObject:
         return {
@@ -87,7 +92,7 @@ class Task:
             "turns": None if self.turns is None else list(self.turns),
             "entries": {owner: list(ids) for owner, ids in self.derived.entries.items()},
             "paths": list(self.derived.paths),
-            "cells": [list(cell) for cell in self.derived.cells],
+            "cells": [[thread.user_id, thread.thread_id, cell] for thread, cell in self.derived.cells],
             "at": self.at,
             "quoting": list(self.quoting),
             "titled": self.titled,
@@ -100,7 +105,10 @@ def task_of(job: Job) -> Task:
     derived = Derived(
         {owner: tuple(ids) for owner, ids in told.get("entries", {}).items()},
         tuple(told.get("paths", ())),
-        tuple((thread_id, cell) for thread_id, cell in told.get("cells", ())),
+        tuple(
+            (ThreadRef(job.space, user_id, thread_id), cell)
+            for user_id, thread_id, cell in told.get("cells", ())
+        ),
     )
     return Task(
         job.space,
@@ -157,14 +165,6 @@ class Tombstones:
 
     def of_thread(self, space: str, user_id: str, key: str) -> frozenset[int]:
         return self.forgotten.get((space, user_id, key), frozenset())
-
-    @property
-    def keys(self) -> dict[str, frozenset[int]]:
-        """By the keys of threads, whoever's they were."""
-        found: dict[str, frozenset[int]] = {}
-        for (_, _, key), numbers in self.forgotten.items():
-            found[key] = found.get(key, frozenset()) | numbers
-        return found
 
     def is_gone(self, folder: str, turn_id: str) -> bool:
         """Whether the turn that a link leads to was forgotten, or its whole thread. `folder` is the thread's."""

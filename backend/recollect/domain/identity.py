@@ -5,14 +5,22 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from recollect.domain.model import JsonObject, NewTurn, Turn
+from recollect.domain.model import JsonObject, NewTurn, ThreadRef, Turn
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
+def thread_key(thread: ThreadRef) -> str:
+    """Names a thread without revealing its id: for lanes, slots, and what is kept beside it."""
+    return _sha256(thread)[:32]
+
+
 @lru_cache(maxsize=10_000)
-def thread_key(space: str, thread_id: str) -> str:
-    """Names a thread without revealing its id: for lanes, tombstones and file names."""
+def key_within_user(space: str, thread_id: str) -> str:
+    """Names a thread among those of its user: in tombstones, their files, and rows of the index.
+
+    Those of a deleted thread can't be made again from its id, so this stays as it is.
+    """
     return _sha256([space, thread_id])[:32]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 
 JobState = Literal["queued", "running", "dead"]
 
@@ -19,6 +19,8 @@ class Job:
     kind: str
     lane: str
     space: str
+    user_id: str | None
+    """Whose thread it works on."""
     thread_id: str | None
     payload: JsonObject = field(default_factory=dict)
     state: JobState = "queued"
@@ -31,6 +33,13 @@ class Job:
     run_at: int = 0
     created: int = 0
     error: str | None = None
+
+    @property
+    def thread(self) -> ThreadRef | None:
+        """The thread that it works on, if it names one."""
+        if self.user_id is None or self.thread_id is None:
+            return None
+        return ThreadRef(self.space, self.user_id, self.thread_id)
 
 
 class Unfinished(Exception):
@@ -55,8 +64,7 @@ class JobSpec:
 
     kind: str
     lane: str
-    space: str
-    thread_id: str
+    thread: ThreadRef
     payload: JsonObject = field(default_factory=dict)
     dedupe: str = ""
 

@@ -3,13 +3,15 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 Role = Literal["user", "assistant", "system", "tool"]
 Status = Literal["queued", "streaming", "complete", "partial", "failed"]
 JsonObject = dict[str, Any]
 
 ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
+DEFAULT_USER = "me"
+"""Whose thread it is where nobody is named."""
 MAX_TIMESTAMP = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
@@ -37,6 +39,14 @@ class Turn:
     """Whether a person changed it by hand: nothing that is derived ever replaces their words."""
 
 
+class ThreadRef(NamedTuple):
+    """Names a thread, whether it is there or not: two users may use the same id."""
+
+    space: str
+    user_id: str
+    thread_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Thread:
     """One conversation, owned by one user in one space."""
@@ -54,6 +64,10 @@ class Thread:
     incognito: bool = False
     turn_count: int = 0
     pinned: bool = False
+
+    @property
+    def ref(self) -> ThreadRef:
+        return ThreadRef(self.space, self.user_id, self.thread_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +90,7 @@ class NewTurn:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Turns for one thread, and whose it is. Without `user_id`: its owner, or for a new thread the user `me`."""
+    """Turns for one thread, and whose it is. Without `user_id`: the one owner of a thread of that id, else `me`."""
 
     space: str
     thread_id: str
@@ -116,8 +130,8 @@ class Coverage:
     indexed: int
     embedded: int
     digest: str
-    missing_turns: tuple[tuple[str, str], ...] = ()
-    """(thread id, turn id) of what is missing, the first hundred."""
+    missing_turns: tuple[tuple[ThreadRef, str], ...] = ()
+    """Thread and turn id of what is missing, the first hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,23 +174,23 @@ class ThreadCursor:
     pinned: bool
     updated: int
     thread_id: str
+    user_id: str
 
     @classmethod
     def of(cls, thread: Thread) -> Self:
-        return cls(thread.pinned, thread.updated, thread.thread_id)
+        return cls(thread.pinned, thread.updated, thread.thread_id, thread.user_id)
 
     def as_text(self) -> str:
         """For `next` of a page."""
-        return json.dumps(
-            [self.pinned, self.updated, self.thread_id], ensure_ascii=False, separators=(",", ":")
-        )
+        told = [self.pinned, self.updated, self.thread_id, self.user_id]
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         """Raises ValueError for what `as_text` did not make."""
         match json.loads(text):
-            case [bool(pinned), int(updated), str(thread_id)] if abs(updated) < 2**62:
-                return cls(pinned, int(updated), thread_id)
+            case [bool(pinned), int(updated), str(thread_id), str(user_id)] if abs(updated) < 2**62:
+                return cls(pinned, int(updated), thread_id, user_id)
         raise ValueError("not a cursor of the list of threads")
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from recollect.domain.entries.entry import CASES, FACTS, EntryJob
-from recollect.domain.model import JsonObject
+from recollect.domain.job import Job
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import agent_folder, owner_folder
 
 STRATEGY = "strategy"
@@ -113,17 +114,22 @@ class Tuning:
 class Cause:
     """A memcell of which entries were made or changed, and which ones."""
 
-    thread_id: str
+    thread: ThreadRef
     cell: str
     entry_ids: tuple[str, ...] = ()
 
     def as_json(self) -> JsonObject:
-        return {"thread": self.thread_id, "cell": self.cell, "entries": list(self.entry_ids)}
+        """Without the space, which is the job's."""
+        user_id, thread_id = self.thread.user_id, self.thread.thread_id
+        return {"user": user_id, "thread": thread_id, "cell": self.cell, "entries": list(self.entry_ids)}
 
 
-def causes_of(payload: Mapping[str, Any]) -> list[Cause]:
+def causes_of(job: Job) -> list[Cause]:
     """The memcells that set off a job, those included for which one that waited already does."""
-    return [Cause(each["thread"], each["cell"], tuple(each["entries"])) for each in payload.get(CAUSES, ())]
+    return [
+        Cause(ThreadRef(job.space, each["user"], each["thread"]), each["cell"], tuple(each["entries"]))
+        for each in job.payload.get(CAUSES, ())
+    ]
 
 
 @dataclass(frozen=True, slots=True)

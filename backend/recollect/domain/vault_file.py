@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from recollect.domain.model import Thread, Turn
+from recollect.domain.model import Thread, ThreadRef, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +154,7 @@ class KnownPart:
     part: int
     digests: frozenset[str]
     """SHA-256 of all that we may have put there."""
+
+    @property
+    def thread(self) -> ThreadRef:
+        return ThreadRef(self.space, self.user_id, self.thread_id)

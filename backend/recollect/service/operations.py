@@ -12,7 +12,6 @@ from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavail
 from recollect.infra.archive import pack, unpack
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.connection import copy_journal
-from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import LEDGER
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
@@ -82,20 +81,16 @@ async def list_jobs(
     )
 
 
-async def retry_job(jobs: JobEngine, threads: SqlThreadStore, caller: Caller, job_id: int) -> Job:
+async def retry_job(jobs: JobEngine, caller: Caller, job_id: int) -> Job:
     job = await jobs.get(job_id)
-    if job is None or not await _may_see(threads, caller, job):
+    if job is None or not _may_see(caller, job):
         raise NotFound(f"there is no job {job_id}")
     return await jobs.retry(job_id)
 
 
-async def _may_see(threads: SqlThreadStore, caller: Caller, job: Job) -> bool:
-    if caller.local_operator:
-        return True
-    if job.space != caller.space or caller.user_id is None:
-        return job.space == caller.space
-    thread = await threads.get_thread(job.thread_id, space=job.space) if job.thread_id else None
-    return thread is not None and thread.user_id == caller.user_id
+def _may_see(caller: Caller, job: Job) -> bool:
+    mine = job.space == caller.space and caller.user_id in (None, job.user_id)
+    return caller.local_operator or mine
 
 
 JOURNAL_NAME = "journal.db"

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from recollect.domain.access import ApiKey
 from recollect.domain.forgetting import ForgottenNumbers, Remembered
-from recollect.domain.identity import place_of, text_digest, thread_key, turn_number
+from recollect.domain.identity import key_within_user, place_of, text_digest, turn_number
 from recollect.domain.markdown.transcript import ParsedPart, is_transcript, parse_part, render_part
-from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
+from recollect.domain.model import Memcell, Thread, ThreadRef, TranscriptPart, Turn
 from recollect.domain.paths import copied_path, is_own_name, is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart
@@ -154,8 +154,8 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
                 restore = home.transcriber.reports.goes_back()
                 for space in await home.coverage.spaces():
                     for thread in await home.threads.list_threads(space=space):
-                        await home.transcriber.catch_up(space, thread.thread_id, restore=restore)
-                        await home.transcriber.transcribe(space, thread.thread_id)
+                        await home.transcriber.catch_up(thread.ref, restore=restore)
+                        await home.transcriber.transcribe(thread.ref)
                         old.turns += 0 if thread.incognito else thread.turn_count
                 await home.people_files.settle_all()
                 await home.entry_files.settle_all()
@@ -238,7 +238,7 @@ async def rebuild(
     _, copies = await without_copies(builder, files, ours=is_own_name)
     report.problems += [f"{path}: a conflict copy of a sync tool; it was left out" for path in copies]
     tombstones = remembered.forgotten_numbers()
-    taken: set[tuple[str, str]] = set()
+    taken: set[ThreadRef] = set()
     misplaced: list[str] = []
     for done, folder in enumerate(folders, 1):
         gathered = await _gather(vault, folder, folders[folder])
@@ -286,7 +286,7 @@ async def _gather(vault: Vault, folder: str, paths: list[str]) -> "_Gathered":
 
 async def _import_thread(
     gathered: "_Gathered",
-    taken: set[tuple[str, str]],
+    taken: set[ThreadRef],
     tombstones: ForgottenNumbers,
     builder: SqlImporter,
     report: RebuildReport,
@@ -298,11 +298,11 @@ async def _import_thread(
             f"{folder}: no part has readable front matter; the thread could not be brought back"
         )
         return
-    if (thread.space, thread.thread_id) in taken:
+    if thread.ref in taken:
         report.problems.append(f"{folder}: the same thread lies elsewhere too; this copy was left out")
         return
-    taken.add((thread.space, thread.thread_id))
-    key = thread_key(thread.space, thread.thread_id)
+    taken.add(thread.ref)
+    key = key_within_user(thread.space, thread.thread_id)
     forgotten = gathered.forget(tombstones.get((thread.space, thread.user_id, key), ()))
     if forgotten:
         report.problems.append(f"{folder}: {forgotten} turns were forgotten and are not brought back")
@@ -389,7 +389,4 @@ class _Gathered:
     @property
     def is_misplaced(self) -> bool:
         thread = self.thread
-        return (
-            thread is not None
-            and thread_folder(thread.space, thread.user_id, thread.thread_id) != self.folder
-        )
+        return thread is not None and thread_folder(*thread.ref) != self.folder

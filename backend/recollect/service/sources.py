@@ -8,8 +8,8 @@ from recollect.domain.entries import links as entry_links
 from recollect.domain.entries.entry import KnownEntry, Source, is_agents
 from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES
 from recollect.domain.identity import turn_number
-from recollect.domain.model import Entry, Memcell, Turn
-from recollect.domain.paths import file_name, linked_turn, owner_folder
+from recollect.domain.model import Entry, Memcell, ThreadRef, Turn
+from recollect.domain.paths import linked_turn, owner_folder, thread_folder
 from recollect.errors import NotFound
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
@@ -22,23 +22,23 @@ class SourceFinder:
     """Knows the threads it has met by their folders. A link to what is not there any more has no source."""
 
     store: SqlEntryFileStore
-    _threads: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    _threads: dict[tuple[str, str], ThreadRef | None] = field(default_factory=dict)
 
     async def sources(
         self, space: str, owner: str, entry: Entry, before: KnownEntry | None = None
     ) -> tuple[Source, ...]:
         """Of an entry as a person wrote it; what it cited before is known without looking."""
-        cited = () if before is None else before.sources
-        folders = {file_name(source.thread_id): source.thread_id for source in cited}
+        cited = [source.thread_in(space) for source in (() if before is None else before.sources)]
+        folders = {thread_folder(*thread): thread for thread in cited}
         found: dict[Source, None] = {}
         for link in entry.sources:
             place = linked_turn(owner, link)
             if place is None:
                 continue
             folder, turn_id = place
-            thread_id = folders.get(folder.rpartition("/")[2]) or await self._thread(space, folder)
-            if thread_id is not None:
-                found[Source(thread_id, turn_id)] = None
+            thread = folders.get(folder) or await self._thread(space, folder)
+            if thread is not None:
+                found[Source(thread.user_id, thread.thread_id, turn_id)] = None
         return tuple(found)
 
     async def came_from_forgotten(self, space: str, owner: str, entry: Entry) -> bool:
@@ -46,7 +46,7 @@ class SourceFinder:
         places = [place for link in entry.sources if (place := linked_turn(owner, link)) is not None]
         return any([await self.store.is_forgotten(space, *place) for place in places])
 
-    async def _thread(self, space: str, folder: str) -> str | None:
+    async def _thread(self, space: str, folder: str) -> ThreadRef | None:
         if (space, folder) not in self._threads:
             self._threads[space, folder] = await self.store.thread_of(space, folder)
         return self._threads[space, folder]
@@ -118,7 +118,7 @@ class EntryView:
         self._store = store
         self._threads = threads
         self._transcripts = transcripts
-        self._users: dict[str, str | None] = {}
+        self._known: dict[ThreadRef, bool] = {}
         self.space = caller.space
         self.acting = caller.acting_for(user_id)
 
@@ -137,8 +137,8 @@ class EntryView:
         if not is_agents(known.owner):
             return False
         if known.sources:
-            threads = {source.thread_id for source in known.sources}
-            return all([await self._user_of(thread_id) == self.acting for thread_id in threads])
+            theirs = {source.thread_in(self.space) for source in known.sources}
+            return all([ref.user_id == self.acting and await self._is_there(ref) for ref in theirs])
         named = entry_links.origin_ids(known.entry)
         origins = await self.named(known, named)
         if depth == 0 or not named or len(origins) < len(named):
@@ -170,40 +170,36 @@ class EntryView:
             ]
         )
 
-    async def _user_of(self, thread_id: str) -> str | None:
-        """Whose the thread is; None for one that is gone."""
-        if thread_id not in self._users:
-            thread = await self._threads.get_thread(thread_id, space=self.space)
-            self._users[thread_id] = None if thread is None else thread.user_id
-        return self._users[thread_id]
+    async def _is_there(self, thread: ThreadRef) -> bool:
+        if thread not in self._known:
+            self._known[thread] = await self._threads.find(thread) is not None
+        return self._known[thread]
 
     async def quotes(self, entries: Sequence[KnownEntry]) -> list[tuple[Quote, ...]]:
         """What each of these entries cites, in its order."""
         turns = await self._turns({source for known in entries for source in known.sources})
         return [
-            tuple([Quote(source, await self._shown(known, source, turns)) for source in known.sources])
+            tuple([Quote(source, self._shown(known, source, turns)) for source in known.sources])
             for known in entries
         ]
 
-    async def _shown(self, known: KnownEntry, source: Source, turns: dict[Source, Turn]) -> Turn | None:
-        """A thread that was forgotten may be another user's by now: its words are none of this entry's."""
-        user_id = await self._user_of(source.thread_id)
-        if user_id is None or (
-            not is_agents(known.owner) and owner_folder(self.space, user_id) != known.owner
-        ):
+    def _shown(self, known: KnownEntry, source: Source, turns: dict[Source, Turn]) -> Turn | None:
+        """A user's entry cites their own threads alone, whatever a person wrote into its file."""
+        if not is_agents(known.owner) and owner_folder(self.space, source.user_id) != known.owner:
             return None
         return turns.get(source)
 
     async def _turns(self, sources: Iterable[Source]) -> dict[Source, Turn]:
-        places: dict[str, set[int]] = {}
+        places: dict[ThreadRef, set[int]] = {}
         for source in sources:
             if (number := turn_number(source.turn_id)) is not None:
-                places.setdefault(source.thread_id, set()).add(number)
+                places.setdefault(source.thread_in(self.space), set()).add(number)
         found: dict[Source, Turn] = {}
-        for thread_id, numbers in places.items():
+        for thread, numbers in places.items():
             for first, last in _stretches(numbers):
-                for placed in await self._transcripts.turns(self.space, thread_id, first, last):
-                    found[Source(thread_id, placed.turn.turn_id)] = placed.turn
+                for placed in await self._transcripts.turns(thread, first, last):
+                    source = Source(thread.user_id, thread.thread_id, placed.turn.turn_id)
+                    found[source] = placed.turn
         return found
 
     async def why(self, known: KnownEntry) -> Reason:
@@ -225,13 +221,11 @@ class EntryView:
 
     async def _memcell(self, known: KnownEntry) -> Memcell | None:
         """It ends at or after the last of its turns that the entry cites."""
-        for thread_id in dict.fromkeys(source.thread_id for source in known.sources if known.cell):
-            places = [
-                turn_number(source.turn_id) or 0 for source in known.sources if source.thread_id == thread_id
-            ]
-            cells = await self._transcripts.cells(
-                self.space, thread_id, min(places), max(places) + _LONGEST_CELL
-            )
+        places: dict[ThreadRef, list[int]] = {}
+        for source in known.sources if known.cell else ():
+            places.setdefault(source.thread_in(self.space), []).append(turn_number(source.turn_id) or 0)
+        for thread, numbers in places.items():
+            cells = await self._transcripts.cells(thread, min(numbers), max(numbers) + _LONGEST_CELL)
             found = next((cell for cell in cells if cell.memcell_id == known.cell), None)
             if found is not None:
                 return found

@@ -1,5 +1,6 @@
 """Threads: open, read, change and extend conversations, each for its owner only."""
 
+import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -10,15 +11,16 @@ from recollect.domain.access import Caller
 from recollect.domain.identity import turn_number
 from recollect.domain.job import Job
 from recollect.domain.model import (
+    DEFAULT_USER,
     Append,
     Coverage,
     JsonObject,
     Memcell,
     NewTurn,
     Receipt,
-    Role,
     Thread,
     ThreadCursor,
+    ThreadRef,
     Turn,
 )
 from recollect.domain.paths import agent_folder, owner_folder
@@ -32,8 +34,6 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.access.quotas import Quotas
 from recollect.service.coordination import Clock
 from recollect.service.people import require_preset
-
-DEFAULT_USER = "me"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,7 @@ async def create_thread(
     new: NewThread,
     people: SqlPresetStore,
 ) -> Thread:
-    """Raises AlreadyExists where the user has a thread of that id, NotFound where another user has.
-
-    A preset that its space does not have is refused.
-    """
+    """Raises AlreadyExists where the user has a thread of that id. A preset that its space does not have is refused."""
     await require_preset(people, caller.space, new.preset)
     now = clock()
     thread = Thread(
@@ -76,20 +73,18 @@ async def create_thread(
         backend=new.backend,
         incognito=new.incognito,
     )
-    try:
-        return await threads.create_thread(thread)
-    except AlreadyExists:
-        await owned_thread(threads, caller, thread.thread_id, thread.user_id)
-        raise
+    return await threads.create_thread(thread)
 
 
 async def owned_thread(
     threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None
 ) -> Thread:
-    """The thread, if the caller may see it; another's is as absent as one that never was."""
-    acting = caller.acting_for(user_id)
-    thread = await threads.get_thread(thread_id, space=caller.space)
-    if thread is None or (acting is not None and thread.user_id != acting):
+    """The thread, if the caller may see it; another's is as absent as one that never was.
+
+    Raises AmbiguousThread where an operator names no user and several have one of that id.
+    """
+    thread = await threads.get_thread(thread_id, space=caller.space, user_id=caller.acting_for(user_id))
+    if thread is None:
         raise NotFound(f"there is no thread {thread_id!r}")
     return thread
 
@@ -97,10 +92,30 @@ async def owned_thread(
 async def list_threads(
     threads: SqlThreadStore, caller: Caller, user_id: str | None, limit: int, after: str | None
 ) -> list[Thread]:
+    """The oldest first; `after` is the mark of the last thread of the page before, or its id."""
     acting = caller.acting_for(user_id)
+    last = None
     if after is not None:
-        await owned_thread(threads, caller, after, acting)
-    return await threads.list_threads(space=caller.space, user_id=acting, limit=limit, after=after)
+        owner, thread_id = _marked(after) or (acting, after)
+        last = (await owned_thread(threads, caller, thread_id, acting or owner)).ref
+    return await threads.list_threads(space=caller.space, user_id=acting, limit=limit, after=last)
+
+
+def page_mark(thread: Thread) -> str:
+    """For `next` of a page of threads, the oldest first: two users may have the same id."""
+    return json.dumps([thread.user_id, thread.thread_id], ensure_ascii=False, separators=(",", ":"))
+
+
+def _marked(after: str) -> tuple[str, str] | None:
+    """User and thread of a mark; None for what `page_mark` did not make."""
+    try:
+        told = json.loads(after)
+    except (ValueError, RecursionError):
+        return None
+    match told:
+        case [str(user_id), str(thread_id)]:
+            return user_id, thread_id
+    return None
 
 
 async def recent_threads(
@@ -125,8 +140,8 @@ async def recent_threads(
 async def get_turn(
     threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn_id: str
 ) -> Turn:
-    await owned_thread(threads, caller, thread_id, user_id)
-    turn = await threads.get_turn(thread_id, turn_id, space=caller.space)
+    thread = await owned_thread(threads, caller, thread_id, user_id)
+    turn = await threads.turn(thread.ref, turn_id)
     if turn is None:
         raise NotFound(f"there is no turn {turn_id!r} in this thread")
     return turn
@@ -141,22 +156,9 @@ async def update_thread(
     people: SqlPresetStore,
 ) -> Thread:
     """Change what is named. A preset that the space does not have is refused."""
-    await owned_thread(threads, caller, thread_id, user_id)
+    thread = await owned_thread(threads, caller, thread_id, user_id)
     await require_preset(people, caller.space, changes.get("preset"))
-    return await threads.update_thread(thread_id, changes, space=caller.space)
-
-
-async def get_turns(
-    threads: SqlThreadStore,
-    caller: Caller,
-    thread_id: str,
-    user_id: str | None,
-    max_turns: int | None,
-    before: str | None,
-) -> list[Turn]:
-    """The newest turns, oldest first."""
-    await owned_thread(threads, caller, thread_id, user_id)
-    return await threads.get_history(thread_id, max_turns, space=caller.space, before=before)
+    return await threads.update(thread.ref, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,64 +171,45 @@ class Stretch:
 
 
 async def turns_near(
-    threads: SqlThreadStore,
-    caller: Caller,
-    thread_id: str,
-    user_id: str | None,
-    turn_id: str,
-    count: int,
-    where: Literal["around", "after"],
+    threads: SqlThreadStore, thread: ThreadRef, turn_id: str, count: int, where: Literal["around", "after"]
 ) -> Stretch:
     """Up to `count` turns, half of them before this one, or all right after it. It may be forgotten: its place stays."""
-    await owned_thread(threads, caller, thread_id, user_id)
     place = turn_number(turn_id)
     if place is None:
         raise NotFound(f"there is no turn {turn_id!r} in this thread", field=where)
     place, before = (place, count // 2) if where == "around" else (place + 1, 0)
     onwards = count - before
     # One more on either side, to see whether there is one.
-    found = await threads.turns_around(thread_id, place, before + 1, onwards + 1, space=caller.space)
+    found = await threads.turns_around(thread, place, before + 1, onwards + 1)
     earlier = [turn for turn in found if (turn_number(turn.turn_id) or 0) < place]
     later = found[len(earlier) :]
     kept = earlier[max(0, len(earlier) - before) :] + later[:onwards]
     return Stretch(kept, older=len(earlier) > before, newer=len(later) > onwards)
 
 
-async def add_turn(
-    threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, turn: NewTurn
-) -> tuple[Turn, bool]:
+async def add_turn(threads: SqlThreadStore, thread: ThreadRef, turn: NewTurn) -> tuple[Turn, bool]:
     """Append one turn, without a model; False when its `message_id` was there already.
 
     A thread that does not exist is opened for the user. Without a sender it is the owner who spoke, or the role.
     Raises AlreadyExists where another message has that id, or one that was forgotten had.
     """
-    acting = caller.acting_for(user_id)
     if not turn.sender_id:
-        turn = replace(turn, sender_id=await _speaker(threads, caller, thread_id, acting, turn.role))
-    (receipt,) = await threads.append(Append(caller.space, thread_id, (turn,), acting))
+        turn = replace(turn, sender_id=thread.user_id if turn.role == "user" else turn.role)
+    (receipt,) = await threads.append(Append(thread.space, thread.thread_id, (turn,), thread.user_id))
     if receipt.detail is not None:
         raise AlreadyExists(receipt.detail, field="message_id")
     assert receipt.turn_id is not None
-    stored = await threads.get_turn(thread_id, receipt.turn_id, space=caller.space)
+    stored = await threads.turn(thread, receipt.turn_id)
     if stored is None:
         raise NotFound("the turn was forgotten at once")
     return stored, receipt.status == "accepted"
-
-
-async def _speaker(
-    threads: SqlThreadStore, caller: Caller, thread_id: str, acting: str | None, role: Role
-) -> str:
-    if role != "user":
-        return role
-    thread = await threads.get_thread(thread_id, space=caller.space)
-    return thread.user_id if thread is not None else acting or DEFAULT_USER
 
 
 async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
     """Store messages in order and say what happened to each.
 
     Turns, buffer rows and the jobs that follow commit together; the same `message_id` again is a duplicate.
-    Raises NotFound when the thread belongs to another user than the caller names.
+    Raises AmbiguousThread where no user is named and several have a thread of that id.
     """
     return await threads.append(append)
 
@@ -240,20 +223,22 @@ async def refuse_backlog(
     behind = await jobs.owners_behind(limit)
     if not behind and not quotas.disk_mb:
         return
-    owner = append.user_id
-    if owner is None:
-        thread = await threads.get_thread(append.thread_id, space=append.space)
-        owner = thread.user_id if thread is not None else DEFAULT_USER
-    quotas.count_disk(append.space, owner, size)
-    if (append.space, owner) in behind:
+    thread = await threads.meant(append.thread_id, space=append.space, user_id=append.user_id)
+    quotas.count_disk(thread.space, thread.user_id, size)
+    if (thread.space, thread.user_id) in behind:
         raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
 
 
 async def get_coverage(
-    counts: SqlCoverage, caller: Caller, thread_id: str | None, user_id: str | None
+    threads: SqlThreadStore, counts: SqlCoverage, caller: Caller, thread_id: str | None, user_id: str | None
 ) -> Coverage:
-    """Of one session, or of all that the caller may see. An unknown session has no messages."""
+    """Of one session, or of all that the caller may see. An unknown session has no messages.
+
+    Raises AmbiguousThread where an operator names no user and several have a session of that id.
+    """
     acting = caller.acting_for(user_id)
+    if thread_id is not None and acting is None:
+        await threads.meant(thread_id, space=caller.space)
     return await counts.coverage(space=caller.space, thread_id=thread_id, user_id=acting)
 
 
@@ -296,14 +281,12 @@ async def flush_thread(
     """Close the buffer, have all made of it now that can be, and wait for that, at most so many seconds."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
     until = time.monotonic() + seconds
-    before = {cell.memcell_id for cell, _ in await cells.list_cells(thread.space, thread_id)}
-    job_id = await cells.request_flush(thread.space, thread_id)
+    before = {cell.memcell_id for cell, _ in await cells.list_cells(thread.ref)}
+    job_id = await cells.request_flush(thread.ref)
     closed = await jobs.wait_for(job_id, seconds)
     dead = await jobs.get(job_id) if closed else None
-    made = [
-        item for item in await cells.list_cells(thread.space, thread_id) if item[0].memcell_id not in before
-    ]
-    left = await cells.count_buffered(thread.space, thread_id)
+    made = [item for item in await cells.list_cells(thread.ref) if item[0].memcell_id not in before]
+    left = await cells.count_buffered(thread.ref)
     waited = closed and await _strategies_end(jobs, thread, until)
     states = await _states(cells, jobs, thread, {cell.memcell_id for cell, _ in made})
     error = dead.error if dead else _failure(states)
@@ -333,13 +316,13 @@ async def _states(
     cells: SqlCellStore, jobs: JobEngine, thread: Thread, memcells: set[str]
 ) -> dict[str, list[StrategyState]]:
     states: dict[str, list[StrategyState]] = {memcell: [] for memcell in memcells}
-    for memcell, stages in (await cells.receipts(thread.space, thread.thread_id, sorted(memcells))).items():
+    for memcell, stages in (await cells.receipts(thread.ref, sorted(memcells))).items():
         for stage, detail in stages.items():
             if "state" in detail:
                 rest = {name: value for name, value in detail.items() if name != "state"}
                 states[memcell].append(StrategyState(stage, str(detail["state"]), rest))
     for job in await _strategy_jobs(jobs, thread):
-        about = {str(job.payload.get("cell")), *(cause.cell for cause in causes_of(job.payload))}
+        about = {str(job.payload.get("cell")), *(cause.cell for cause in causes_of(job))}
         for memcell in sorted(about & memcells):
             detail = {"error": job.error} if job.error else {}
             if job.state != "dead":
@@ -352,7 +335,9 @@ async def _states(
 async def _strategy_jobs(jobs: JobEngine, thread: Thread) -> list[Job]:
     """The thread's own, and those of its owner that follow from them, whichever thread set them off first."""
     space = thread.space
-    found = await jobs.list_jobs(space=space, thread_id=thread.thread_id, limit=_MOST_JOBS)
+    found = await jobs.list_jobs(
+        space=space, user_id=thread.user_id, thread_id=thread.thread_id, limit=_MOST_JOBS
+    )
     owners = {
         "chat": owner_folder(space, thread.user_id),
         "agent": agent_folder(space, thread.agent_id),

@@ -73,7 +73,8 @@ class Verifier:
             coverage = await self.counts.coverage(space=space)
             result.coverage[space] = coverage
             result.problems += [
-                f"missing: {turn} of thread {thread!r}" for thread, turn in coverage.missing_turns
+                f"missing: {turn} of thread {thread.thread_id!r} of {thread.user_id!r}"
+                for thread, turn in coverage.missing_turns
             ]
             for thread in await self.threads.list_threads(space=space):
                 expected |= await self._check_thread(thread, result, repair=repair)
@@ -97,10 +98,10 @@ class Verifier:
         if thread.incognito:
             return set()
         paths: set[str] = set()
-        parts = await self.store.parts(thread.space, thread.thread_id)
+        parts = await self.store.parts(thread.ref)
         result.problems += await self._gaps(thread, parts)
         for number in [part.part for part in parts]:
-            path = transcript_path(thread.space, thread.user_id, thread.thread_id, number)
+            path = transcript_path(*thread.ref, number)
             paths.add(path)
             result.parts += 1
             problem = await self._check_part(thread, number, path)
@@ -109,10 +110,10 @@ class Verifier:
                 problem = None
             if problem:
                 result.problems.append(problem)
-        if (state := await self.store.state(thread.space, thread.thread_id)) is not None:
+        if (state := await self.store.state(thread.ref)) is not None:
             result.pending_files += len(state.stale_parts) + (state.last_part is None)
         written = max((part.last_position for part in parts if part.digest), default=0)
-        result.pending += len(await self.store.turns(thread.space, thread.thread_id, written + 1))
+        result.pending += len(await self.store.turns(thread.ref, written + 1))
         return paths
 
     async def _gaps(self, thread: Thread, parts: list[StoredPart]) -> list[str]:
@@ -121,7 +122,7 @@ class Verifier:
         number, first = 1, 1
         for part in parts:
             left_out = part.first_position > first and await self.store.turns(
-                thread.space, thread.thread_id, first, part.first_position - 1, limit=1
+                thread.ref, first, part.first_position - 1, limit=1
             )
             if part.part != number or part.first_position < first or left_out:
                 problems.append(
@@ -133,8 +134,8 @@ class Verifier:
     async def _check_part(self, thread: Thread, number: int, path: str) -> str | None:
         problem = None
         for _ in range(_LOOKS):
-            state = await self.store.state(thread.space, thread.thread_id)
-            part = await self.store.part(thread.space, thread.thread_id, number)
+            state = await self.store.state(thread.ref)
+            part = await self.store.part(thread.ref, number)
             if state is None or part is None:
                 return None
             try:
@@ -148,9 +149,8 @@ class Verifier:
         return problem
 
     async def _wanted(self, state: TranscriptState, part: StoredPart) -> str:
-        space, thread_id = state.thread.space, state.thread.thread_id
-        turns = await self.store.turns(space, thread_id, part.first_position, part.last_position)
-        cells = await self.store.cells(space, thread_id, part.first_position, part.last_position)
+        where = state.thread.ref, part.first_position, part.last_position
+        turns, cells = await self.store.turns(*where), await self.store.cells(*where)
         return render(state.thread, part.part, turns, cells)
 
     async def _repair(self, thread: Thread, number: int, path: str) -> bool:
@@ -160,9 +160,9 @@ class Verifier:
                 return False
         except StorageUnavailable:
             return False
-        await self.store.forget_part(thread.space, thread.thread_id, number)
-        state = await self.store.state(thread.space, thread.thread_id)
-        part = await self.store.part(thread.space, thread.thread_id, number)
+        await self.store.forget_part(thread.ref, number)
+        state = await self.store.state(thread.ref)
+        part = await self.store.part(thread.ref, number)
         if state is None or part is None:
             return False
         await self.transcriber.rewrite(state, part)

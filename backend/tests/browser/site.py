@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from recollect.domain.identity import thread_key
 from recollect.domain.job import vault_lane
+from recollect.domain.model import ThreadRef
 from tests.http_client import QUICK, Json
 from tests.processes import Server, StandInModel, wait_until
 
@@ -83,7 +84,7 @@ class Site(Server):
             journal.execute(
                 "INSERT INTO jobs (kind, lane, space, thread_id, state, attempts, run_at, created, error)"
                 " VALUES ('transcribe', ?, 'default', ?, 'dead', 8, 0, 0, ?)",
-                (vault_lane(thread_key("default", thread)), thread, error),
+                (vault_lane(thread_key(ThreadRef("default", "ann", thread))), thread, error),
             )
 
     def key_for(self, user: str | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from recollect.domain.boundary import memcell_id
 from recollect.domain.entries.entry import EntryJob
 from recollect.domain.job import Job
-from recollect.domain.model import Append, Memcell, NewTurn, Receipt, Turn
+from recollect.domain.model import Append, Memcell, NewTurn, Receipt, ThreadRef, Turn
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.cells import SqlCellStore
@@ -101,7 +101,7 @@ class Journal:
 
     async def queue(self, thread_id: str, job: EntryJob) -> None:
         """Queue work about a thread of the default space."""
-        await self.entries.queue("default", thread_id, [job])
+        await self.entries.queue("default", ThreadRef("default", "me", thread_id), [job])
 
     async def execute(self, sql: str, *values: Any) -> None:
         """Change rows past the stores."""
@@ -123,4 +123,6 @@ def said(text: str, message_id: str | None = None, *, timestamp: int = START) ->
 
 def cell_of(*turns: Turn, space: str = "default", thread_id: str = "t1", reason: str = "gap") -> Memcell:
     ids = [turn.message_id for turn in turns]
-    return Memcell(memcell_id(space, thread_id, ids), tuple(turn.turn_id for turn in turns), reason)
+    return Memcell(
+        memcell_id(ThreadRef(space, "ann", thread_id), ids), tuple(turn.turn_id for turn in turns), reason
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentPrompt
-from recollect.domain.model import Append, JsonObject, NewTurn, Status, Thread, Turn
+from recollect.domain.model import Append, JsonObject, NewTurn, Status, Thread, ThreadRef, Turn
 from recollect.domain.prompt import prompt_bytes
 from recollect.errors import Conflict, InvalidInput
 from tests.contract.journals import Journal
@@ -40,7 +40,7 @@ class Chats(Journal):
 
     async def sent(self, turn_id: str, thread: str = "t") -> list[str]:
         """The messages of the prompt that is kept for an answer."""
-        receipt = await self.chats.prompt("default", thread, turn_id)
+        receipt = await self.chats.prompt(ThreadRef("default", "ann", thread), turn_id)
         assert receipt is not None
         return [str(message["content"]) for message in receipt.messages]
 
@@ -84,9 +84,14 @@ async def test_what_is_added_while_a_chat_streams_lands_behind_it(journal: Chats
 async def test_memory_sees_no_answer_that_is_still_coming(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.send(asked, "one")
-    assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one"]
+    assert [turn.content for turn in await journal.cells.look(ThreadRef("default", "ann", "t"), 10)] == [
+        "one"
+    ]
     await journal.answer(asked, "first")
-    assert [turn.content for turn in await journal.cells.look("default", "t", 10)] == ["one", "first"]
+    assert [turn.content for turn in await journal.cells.look(ThreadRef("default", "ann", "t"), 10)] == [
+        "one",
+        "first",
+    ]
 
 
 async def test_every_turn_is_accounted_for_whatever_becomes_of_it(journal: Chats) -> None:
@@ -110,7 +115,7 @@ async def test_what_streams_is_saved_and_survives_a_kill_as_partial(journal: Cha
     ]  # fmt: skip
     assert await journal.coverage.inconsistencies() == []
     assert waiting.answer.turn_id == "t-4"
-    receipt = await journal.chats.prompt("default", "t", "t-2")
+    receipt = await journal.chats.prompt(ThreadRef("default", "ann", "t"), "t-2")
     assert receipt is not None
     assert "stopped" in receipt.detail["error"]
 
@@ -159,7 +164,7 @@ async def test_prompts_are_read_back_byte_for_byte(journal: Chats) -> None:
         payload = {"model": "m", "messages": None}
         await journal.answer(asked, "fine", payload=payload, detail={"cached_tokens": number})
     for number, messages in enumerate(sent):
-        receipt = await journal.chats.prompt("default", "t", f"t-{2 * number + 2}")
+        receipt = await journal.chats.prompt(ThreadRef("default", "ann", "t"), f"t-{2 * number + 2}")
         assert receipt is not None
         assert [message["content"] for message in receipt.messages] == messages
         assert receipt.payload == {"model": "m", "messages": list(receipt.messages)}
@@ -183,11 +188,13 @@ async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Chats)
         asked = await journal.ask("three", thread=thread)
         made_of = await journal.chats.conversation(asked, 10)
         path = [(each.position, each.block, each.turn.content, each.turn.status) for each in made_of.path]
-        receipts = [await journal.chats.prompt("default", thread, turn) for turn in ("t-2", "t-4")]
+        receipts = [
+            await journal.chats.prompt(ThreadRef("default", "ann", thread), turn) for turn in ("t-2", "t-4")
+        ]
         return [made_of.epoch, made_of.last_prompt, path, receipts]
 
     assert await known("at once") == await known("begun")
-    receipt = await journal.chats.prompt("default", "at once", "t-2")
+    receipt = await journal.chats.prompt(ThreadRef("default", "ann", "at once"), "t-2")
     assert receipt is not None
     assert receipt.detail == detail
 
@@ -231,7 +238,7 @@ async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal
     await journal.send(asked, "one")
     payload = {"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "one"}]}]}
     await journal.answer(asked, "fine", payload=payload)
-    receipt = await journal.chats.prompt("default", "t", "t-2")
+    receipt = await journal.chats.prompt(ThreadRef("default", "ann", "t"), "t-2")
     assert receipt is not None
     assert receipt.payload == payload
 
@@ -267,9 +274,9 @@ async def test_the_receipts_of_a_stretch_come_by_turn(journal: Chats) -> None:
         await journal.send(asked, text)
         await journal.answer(asked, f"to {text}", detail={"cached_tokens": len(text)})
     some = (await journal.threads.get_history("t"))[1:5]
-    found = await journal.chats.receipts("default", "t", some)
+    found = await journal.chats.receipts(ThreadRef("default", "ann", "t"), some)
     assert {turn: receipt["cached_tokens"] for turn, receipt in found.items()} == {"t-2": 3, "t-4": 3}
-    assert await journal.chats.receipts("other", "t", some) == {}
+    assert await journal.chats.receipts(ThreadRef("other", "ann", "t"), some) == {}
 
 
 async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Chats) -> None:
@@ -277,7 +284,7 @@ async def test_an_incognito_thread_leaves_no_prompt_and_no_work(journal: Chats) 
     asked = await journal.ask("a secret")
     await journal.send(asked, "a secret")
     await journal.answer(asked, "hush")
-    assert await journal.chats.prompt("default", "t", "t-2") is None
+    assert await journal.chats.prompt(ThreadRef("default", "ann", "t"), "t-2") is None
     assert await journal.kinds() == set()
 
 
@@ -286,9 +293,9 @@ async def test_a_summary_is_for_the_thread_and_the_epoch_it_was_made_in(journal:
         asked = await journal.ask("one", thread=thread)
         await journal.send(asked, "one")
         await journal.answer(asked, "first")
-    await journal.chats.keep("default", "another", 1, 3, "d", "what another said")
-    await journal.chats.keep("default", "t", 1, 3, "d", "what was said")
-    await journal.chats.keep("default", "t", 7, 3, "d", "too late")
+    await journal.chats.keep(ThreadRef("default", "ann", "another"), 1, 3, "d", "what another said")
+    await journal.chats.keep(ThreadRef("default", "ann", "t"), 1, 3, "d", "what was said")
+    await journal.chats.keep(ThreadRef("default", "ann", "t"), 7, 3, "d", "too late")
     found = await journal.chats.conversation(await journal.ask("two"), 10)
     assert found.summary is not None
     assert (found.summary.cut, found.summary.text) == (3, "what was said")
@@ -303,7 +310,7 @@ async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chat
     again = await journal.ask("two")
     found = await journal.chats.conversation(again, 10)
     assert (found.path, found.epoch, found.last_prompt) == ((), None, None)
-    assert await journal.chats.requested("default", "t", "k") is None
+    assert await journal.chats.requested(ThreadRef("default", "ann", "t"), "k") is None
 
 
 async def test_the_costs_of_the_last_prompts_are_told_oldest_first_each_user_for_themselves(

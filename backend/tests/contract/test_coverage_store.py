@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.domain.entries.entry import EntryJob
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import RecollectError
 from tests.contract.journals import Journal, cell_of, said
@@ -22,7 +22,7 @@ SYSTEM = NewTurn("system", "be kind", START, "app")
 async def test_every_message_is_counted_where_it_is(journal: Journal) -> None:
     await journal.threads.append(Append("default", "t1", [said("a"), said("b"), said("c"), SYSTEM]))
     a, *_ = await journal.threads.get_history("t1")
-    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
     await journal.add("t2", "d", "e")
     await journal.threads.delete_thread("t2")
     found = await journal.coverage.coverage(space="default")
@@ -36,8 +36,8 @@ async def test_what_a_strategy_has_still_to_work_on_is_not_extracted(journal: Jo
     a, b, c = await journal.threads.get_history("t1")
     (d,) = await journal.threads.get_history("t2")
     waiting, worked = cell_of(a, b), cell_of(c)
-    await journal.cells.close("default", "t1", [waiting, worked], "rules")
-    await journal.cells.close("default", "t2", [cell_of(d, thread_id="t2")], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [waiting, worked], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t2"), [cell_of(d, thread_id="t2")], "rules")
     await journal.queue(
         "t1",
         EntryJob(
@@ -73,7 +73,7 @@ async def test_the_digest_is_the_same_for_the_same_words(journal: Journal) -> No
     await journal.add("t1", "a", "b")
     before = await journal.coverage.coverage(space="default")
     a, b = await journal.threads.get_history("t1")
-    await journal.cells.close("default", "t1", [cell_of(a, b)], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a, b)], "rules")
     await journal.threads.update_thread("t1", {"title": "x"})
     assert (await journal.coverage.coverage(space="default")).digest == before.digest
 
@@ -105,7 +105,7 @@ async def test_a_space_that_holds_anything_is_named_and_the_default_always(journ
 async def test_a_sound_journal_contradicts_itself_nowhere(journal: Journal) -> None:
     await journal.add("t1", "a", "b", "c")
     a, *_ = await journal.threads.get_history("t1")
-    await journal.cells.close("default", "t1", [cell_of(a)], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
     await journal.threads.delete_thread("t1")
     await journal.add("t1", "d")
     assert await journal.coverage.inconsistencies() == []
@@ -174,10 +174,10 @@ async def _take(journal: Journal, space: str, step: tuple[object, ...]) -> int:
             receipts = await journal.threads.append(Append(space, thread_id, turns, user))
             return sum(receipt.status == "accepted" for receipt in receipts)
         case ("close", str(thread_id), int(first), int(length)):
-            open_turns = await journal.cells.look(space, thread_id, first + length)
+            open_turns = await journal.cells.look(ThreadRef(space, "me", thread_id), first + length)
             cell = cell_of(*open_turns[first:], space=space, thread_id=thread_id)
             if cell.turn_ids:
-                await journal.cells.close(space, thread_id, [cell], "rules")
+                await journal.cells.close(ThreadRef(space, "me", thread_id), [cell], "rules")
         case ("forget", str(thread_id)):
             await journal.threads.delete_thread(thread_id, space=space)
     return 0

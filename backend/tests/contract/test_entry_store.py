@@ -21,7 +21,7 @@ from recollect.domain.entries.entry import (
     text_key,
 )
 from recollect.domain.job import ENTRIES
-from recollect.domain.model import Entry
+from recollect.domain.model import Entry, ThreadRef
 from recollect.domain.strategy import HELD, own_lane
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.cells import SqlModelAnswers
@@ -38,7 +38,7 @@ def fact(
 ) -> KnownEntry:
     told = {"subject": "Ann", "attribute": "lives_in", "value": "Berlin", **extra}
     entry = Entry(name, text, text, when, ("threads/t1/0001#^t-1",), "facts, rules", told)
-    return KnownEntry("default", ANN, FACTS, entry, (Source("t1", "t-1"),), "c-1", "facts")
+    return KnownEntry("default", ANN, FACTS, entry, (Source("ann", "t1", "t-1"),), "c-1", "facts")
 
 
 def of(owner: str, known: KnownEntry, space: str = "default") -> KnownEntry:
@@ -196,7 +196,7 @@ async def test_a_removed_entry_is_gone_with_its_history_and_its_file_is_written(
     await entries.remove("fa-1", "no such entry")
     assert await entries.listed() == ["fa-2"]
     assert await entries.store.history("default", "fa-1") == []
-    assert await entries.store.citing("default", "t1", None) == [await entries.got("fa-2")]
+    assert await entries.store.citing(ThreadRef("default", "ann", "t1"), None) == [await entries.got("fa-2")]
     assert await entries.store.deletions("default", ANN) == []
 
 
@@ -341,12 +341,12 @@ async def test_what_says_the_same_in_other_signs_is_found(entries: Entries) -> N
 
 
 async def test_what_cites_a_turn_is_found_whoever_owns_it(entries: Entries) -> None:
-    both = replace(fact("fa-2", "Both."), sources=(Source("t1", "t-2"), Source("t2", "t-1")))
+    both = replace(fact("fa-2", "Both."), sources=(Source("ann", "t1", "t-2"), Source("ann", "t2", "t-1")))
     await entries.put(fact(), both)
     await entries.put(of(BOB, fact("fa-3", "Bob's.")))
 
     async def citing(thread: str, *turns: str) -> list[str]:
-        found = await entries.store.citing("default", thread, turns or None)
+        found = await entries.store.citing(ThreadRef("default", "ann", thread), turns or None)
         return sorted(known.entry_id for known in found)
 
     assert await citing("t1") == ["fa-1", "fa-2", "fa-3"]
@@ -354,14 +354,14 @@ async def test_what_cites_a_turn_is_found_whoever_owns_it(entries: Entries) -> N
     assert await citing("t1", "t-1", "t-2", "t-9") == ["fa-1", "fa-2", "fa-3"]
     assert await citing("t2") == ["fa-2"]
     assert (await entries.got("fa-2")).sources == both.sources
-    assert await entries.store.citing("work", "t1", None) == []
+    assert await entries.store.citing(ThreadRef("work", "ann", "t1"), None) == []
 
 
 async def test_new_sources_take_the_place_of_the_old_ones(entries: Entries) -> None:
     await entries.put(fact())
-    await entries.put(replace(await entries.got(), sources=(Source("t2", "t-5"),)))
-    assert await entries.store.citing("default", "t1", None) == []
-    assert (await entries.got()).sources == (Source("t2", "t-5"),)
+    await entries.put(replace(await entries.got(), sources=(Source("ann", "t2", "t-5"),)))
+    assert await entries.store.citing(ThreadRef("default", "ann", "t1"), None) == []
+    assert (await entries.got()).sources == (Source("ann", "t2", "t-5"),)
 
 
 async def test_a_day_is_continued_in_another_file_when_it_is_full(entries: Entries) -> None:
@@ -400,7 +400,7 @@ async def test_a_skill_has_the_file_that_it_is_given_and_no_job_of_ours(entries:
 
 async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entries: Entries) -> None:
     await entries.add_thread("t1")
-    receipt = EntryReceipt("t1", "c-1", "facts", {"wrote": 1})
+    receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), "c-1", "facts", {"wrote": 1})
     for _ in range(2):
         await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
     found = await entries.journal.database.read("SELECT subject, stage FROM receipts")
@@ -408,7 +408,7 @@ async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entr
 
 
 async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) -> None:
-    receipt = EntryReceipt("t1", "c-1", "facts", {"wrote": 1})
+    receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), "c-1", "facts", {"wrote": 1})
     with pytest.raises(NotFound):
         await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
     assert await entries.listed() == []
@@ -466,7 +466,7 @@ ANSWER = KeptAnswer('{"facts": []}', "qwen3-8b", {"prompt_tokens": 10})
 
 async def test_an_answer_is_kept_under_its_cell_and_prompt(entries: Entries) -> None:
     await entries.add_thread("t1")
-    await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", ANSWER)
+    await entries.answers.keep(ThreadRef("default", "ann", "t1"), "c-1", "memcell", "d1", ANSWER)
     assert await entries.answers.answer("default", "c-1", "memcell", "d1") == ANSWER
     for asked in (("other", "c-1", "memcell", "d1"), ("default", "c-2", "memcell", "d1")):
         assert await entries.answers.answer(*asked) is None
@@ -477,19 +477,21 @@ async def test_an_answer_is_kept_under_its_cell_and_prompt(entries: Entries) -> 
 async def test_the_first_answer_stays(entries: Entries) -> None:
     await entries.add_thread("t1")
     for text in ("first", "second"):
-        await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", KeptAnswer(text, "m"))
+        await entries.answers.keep(
+            ThreadRef("default", "ann", "t1"), "c-1", "memcell", "d1", KeptAnswer(text, "m")
+        )
     assert await entries.answers.answer("default", "c-1", "memcell", "d1") == KeptAnswer("first", "m")
 
 
 async def test_no_answer_is_kept_of_a_thread_that_is_gone(entries: Entries) -> None:
-    await entries.answers.keep("default", "t1", "c-1", "memcell", "d1", ANSWER)
+    await entries.answers.keep(ThreadRef("default", "ann", "t1"), "c-1", "memcell", "d1", ANSWER)
     assert await entries.answers.answer("default", "c-1", "memcell", "d1") is None
 
 
 async def test_answers_are_forgotten_with_their_cells(entries: Entries) -> None:
     for thread, cell in (("t1", "c-1"), ("t1", "c-2"), ("t2", "c-3")):
         await entries.add_thread(thread)
-        await entries.answers.keep("default", thread, cell, "memcell", "d1", ANSWER)
+        await entries.answers.keep(ThreadRef("default", "ann", thread), cell, "memcell", "d1", ANSWER)
 
     async def left() -> list[str]:
         cells = ("c-1", "c-2", "c-3")

@@ -1,11 +1,14 @@
 """What forgetting in the journal promises."""
 
+import json
+
 import pytest
 
-from recollect.domain.entries.entry import FACTS, EntryChange, EntryJob, KnownEntry
+from recollect.domain.entries.entry import CASES, FACTS, EntryChange, EntryJob, KnownEntry, Source
 from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, Derived, Task
+from recollect.domain.identity import key_within_user
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE
-from recollect.domain.model import Entry
+from recollect.domain.model import Append, Entry, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from tests.contract.journals import Journal
@@ -26,9 +29,39 @@ async def steps(journal: Journal) -> list[str]:
 
 async def test_files_go_first_and_then_what_came_late(journal: Journal, store: SqlForgetting) -> None:
     await journal.add("t1", "one", "two", user_id="ann")
-    await store.forget_turns("default", "t1", ["t-1"])
+    await store.forget_turns(ThreadRef("default", "ann", "t1"), ["t-1"])
     assert await steps(journal) == ["files", SETTLE]
     assert TRANSCRIBE in [job.kind for job in await journal.waiting()]
+
+
+async def test_forgetting_one_of_two_users_with_one_thread_id_leaves_the_others_memories_and_prompts(
+    journal: Journal, store: SqlForgetting
+) -> None:
+    """An agent learned from both, and each was sent the first message of their own thread as a memory."""
+    agent, quoted = "default/agents/helper", f"{key_within_user('default', 't1')}:t-1"
+    for number, user in enumerate(("ann", "bob")):
+        await journal.add("t1", "one", "two", user_id=user)
+        source = Source(user, "t1", "t-1")
+        learned = Entry(f"ca-{user}", "x", "x", START, (f"users/{user}/threads/t1/0001#^t-1",))
+        known = KnownEntry("default", agent, CASES, learned, (source,), f"c-{user}", "case")
+        await journal.entries.apply(EntryChange("default", agent, "extraction", "read", (known,)))
+        pk = f"(SELECT pk FROM threads WHERE user_id = '{user}')"
+        turn = f"(SELECT pk FROM turns WHERE thread_pk = {pk} AND position = 2)"
+        await journal.execute(
+            f"INSERT INTO context_blocks (turn_pk, text, memories_json) VALUES ({turn}, ?, ?)",
+            f"block {number}",
+            json.dumps({quoted: "d"}),
+        )
+    await store.forget_turns(ThreadRef("default", "bob", "t1"), ["t-1"])
+    await journal.threads.delete_thread("t1", user_id="bob")
+    assert [known.entry_id for known in await journal.entries.list_entries("default")] == ["ca-ann"]
+    assert await journal.database.read("SELECT text FROM context_blocks") == [{"text": "block 0"}]
+    found = await journal.database.read("SELECT DISTINCT user_id FROM tombstones")
+    assert [row["user_id"] for row in found] == ["bob"]
+    (again,) = await journal.threads.append(
+        Append("default", "t1", [NewTurn("user", "three", START, "ann", "m3")], "ann")
+    )
+    assert (again.status, again.turn_id) == ("accepted", "t-3")
 
 
 async def test_of_a_note_the_file_goes_first_and_then_what_came_late(
@@ -48,7 +81,7 @@ async def test_a_forgetting_waits_for_its_files(journal: Journal, store: SqlForg
     await journal.add("t1", "one", user_id="ann")
     task = Task("default", "ann", "t1", (1,))
     assert await store.waits_for(task) is None
-    await store.forget_turns("default", "t1", ["t-1"])
+    await store.forget_turns(ThreadRef("default", "ann", "t1"), ["t-1"])
     assert await store.waits_for(task) == "its files are being written"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from recollect.domain.chat import AnswerText, ChatRequest
 from recollect.domain.history_matching import Sighting, said_digest
-from recollect.domain.model import Append, NewTurn, Role
+from recollect.domain.model import Append, NewTurn, Role, ThreadRef
 from recollect.infra.journal.history_matching import AT_ONCE, BEHIND, MOST_SIGHTINGS
 from tests.contract.journals import Journal
 from tests.fakes import START
@@ -32,7 +32,7 @@ class Conversations(Journal):
     async def edit(self, thread: str, turn_id: str, words: str) -> None:
         turn = await self.threads.get_turn(thread, turn_id)
         assert turn is not None
-        await self.transcripts.revise("default", thread, [replace(turn, content=words)], {})
+        await self.transcripts.revise(ThreadRef("default", "ann", thread), [replace(turn, content=words)], {})
 
     async def behind(self) -> list[str]:
         """Threads whose turns are still to be taken in."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.entries.entry import Deletion, EntryChange
-from recollect.domain.model import Append, NewTurn, Note, Thread
+from recollect.domain.model import Append, NewTurn, Note, Thread, ThreadRef
 from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.index import SqlIndexLedger
@@ -32,18 +32,25 @@ class Books:
         turns = [NewTurn("user", text, self.clock(), user_id) for text in texts]
         await self.threads.append(Append(space, thread_id, turns, user_id))
 
-    async def seen(self, thread_id: str, *, space: str = "default", generation: str = G) -> ThreadProgress:
-        found = await self.ledger.progress(generation, space, thread_id)
+    async def seen(
+        self, thread_id: str, *, space: str = "default", generation: str = G, user_id: str = "ann"
+    ) -> ThreadProgress:
+        found = await self.ledger.progress(generation, ThreadRef(space, user_id, thread_id))
         assert found is not None
         return found
 
-    async def record(self, thread_id: str, words_to: int, vectors_to: int = 0) -> bool:
-        return await self.ledger.record_words(G, await self.seen(thread_id), words_to, vectors_to)
+    async def record(
+        self, thread_id: str, words_to: int, vectors_to: int = 0, *, user_id: str = "ann"
+    ) -> bool:
+        seen = await self.seen(thread_id, user_id=user_id)
+        return await self.ledger.record_words(G, seen, words_to, vectors_to)
 
     async def edit(self, thread_id: str, content: str) -> None:
         """As a person does, in the first turn."""
-        (placed,) = await self.transcripts.turns("default", thread_id, 1, 1)
-        await self.transcripts.revise("default", thread_id, [replace(placed.turn, content=content)], {})
+        (placed,) = await self.transcripts.turns(ThreadRef("default", "ann", thread_id), 1, 1)
+        await self.transcripts.revise(
+            ThreadRef("default", "ann", thread_id), [replace(placed.turn, content=content)], {}
+        )
 
     async def behind(self, generation: str = G) -> list[str]:
         return [each.thread.thread_id for each in await self.ledger.behind(generation)]
@@ -133,7 +140,7 @@ async def test_all_that_is_behind_comes_page_by_page(books: Books) -> None:
 async def test_incognito_threads_are_never_indexed(books: Books) -> None:
     await books.threads.create_thread(Thread("default", "t1", "ann", START, START, incognito=True))
     await books.add("t1", "one")
-    assert await books.ledger.progress(G, "default", "t1") is None
+    assert await books.ledger.progress(G, ThreadRef("default", "ann", "t1")) is None
     assert await books.ledger.owner_progress(G, "default", "ann") == []
     assert await books.behind() == []
 
@@ -185,7 +192,8 @@ async def test_nothing_is_recorded_for_a_thread_that_took_the_place_of_another(b
     await books.record("t2", 1)
     assert not await books.ledger.record_words(G, seen, 1, 1)
     assert not await books.ledger.record_vectors(G, seen, 1)
-    assert ((await books.seen("t1")).words_to, (await books.seen("t2")).vectors_to) == (0, 0)
+    bobs = await books.seen("t1", user_id="bob")
+    assert (bobs.words_to, (await books.seen("t2")).vectors_to) == (0, 0)
 
 
 async def test_a_thread_that_is_made_again_has_nothing_indexed(books: Books) -> None:
@@ -209,7 +217,7 @@ async def test_a_thread_that_is_reset_is_behind_again_in_that_generation_alone(b
 async def test_an_owner_who_is_reset_has_nothing_indexed_and_others_have(books: Books) -> None:
     for thread_id, user_id in (("t1", "ann"), ("t2", "ann"), ("bobs", "bob")):
         await books.add(thread_id, "one", user_id=user_id)
-        await books.record(thread_id, 1, 1)
+        await books.record(thread_id, 1, 1, user_id=user_id)
     for note in (PORTO, BOBS):
         await books.ledger.record_notes(G, note.owner, [note], [])
     await books.ledger.reset_owner(G, ANN, "default", "ann")
@@ -224,7 +232,7 @@ async def test_turns_without_words_and_those_that_memory_skips_need_no_row(books
     )
     await books.add("t1", "", " ", BLANKS, *BLANKS, "one")
     await books.add("bobs", "one", user_id="bob")
-    await books.record("bobs", 1)
+    await books.record("bobs", 1, user_id="bob")
     await books.record("t1", (await books.seen("t1")).last_position)
     assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == 1
 
@@ -276,13 +284,13 @@ async def test_entries_are_deleted_in_their_own_space_alone(books: Books) -> Non
 
 async def test_the_part_that_holds_a_turn_is_found(books: Books) -> None:
     await books.add("t1", "one", "two", "three")
-    await books.transcripts.announce("default", "t1", StoredPart(1, 1, 2, 1, None, "d1"))
-    assert await books.ledger.parts_holding("default", [("t1", 1)]) == {}
+    await books.transcripts.announce(ThreadRef("default", "ann", "t1"), StoredPart(1, 1, 2, 1, None, "d1"))
+    assert await books.ledger.parts_holding("default", "ann", [("t1", 1)]) == {}
     for part in (StoredPart(1, 1, 2, 1, "d1", "d1"), StoredPart(2, 3, 3, 1, "d2", "d2")):
-        await books.transcripts.announce("default", "t1", part)
-        await books.transcripts.record("default", "t1", part, [])
-    assert await books.ledger.parts_holding("acme", [("t1", 1)]) == {}
-    found = await books.ledger.parts_holding("default", [("t1", 2), ("t1", 3), ("t1", 4), ("none", 1)])
+        await books.transcripts.announce(ThreadRef("default", "ann", "t1"), part)
+        await books.transcripts.record(ThreadRef("default", "ann", "t1"), part, [])
+    assert await books.ledger.parts_holding("acme", "ann", [("t1", 1)]) == {}
+    found = await books.ledger.parts_holding("default", "ann", [("t1", 2), ("t1", 3), ("t1", 4), ("none", 1)])
     assert found == {("t1", 2): 1, ("t1", 3): 2}
 
 

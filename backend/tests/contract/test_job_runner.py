@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from recollect.domain.job import Job, NotYet, Preempted
+from recollect.domain.model import ThreadRef
 from recollect.errors import NotFound, OverQuota, StorageUnavailable
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
@@ -38,19 +39,14 @@ class Bench:
         lane: str | None = None,
         space: str = "default",
         due: int = 0,
+        owner: str | None = None,
     ) -> int:
         """A job that the handler sees by its name, in a lane of its own unless one is given."""
-        job = NewJob(kind or "a", lane or name, space, name, START + due)
+        thread = ThreadRef(space, owner or name, name)
+        job = NewJob(kind or "a", lane or name, space, thread, START + due)
         job_id = await queue_now(self.database, job, START)
         self.runner.notify(job.run_at)
         return job_id
-
-    async def give(self, thread_id: str, user_id: str) -> None:
-        """Make a user the owner of a thread."""
-        sql = (
-            "INSERT INTO threads (space, thread_id, user_id, created, updated) VALUES ('default', ?, ?, 0, 0)"
-        )
-        await self.database.write(lambda connection: connection.execute(sql, (thread_id, user_id)).rowcount)
 
     async def handle(self, job: Job) -> None:
         assert job.state == "running"
@@ -157,9 +153,7 @@ async def test_jobs_are_listed_oldest_first_by_space_and_state(bench: Bench) -> 
 
 
 async def test_a_users_jobs_are_those_of_the_users_threads(bench: Bench) -> None:
-    await bench.give("one", "ann")
-    await bench.give("two", "bob")
-    ids = [await bench.queue(name, due=60_000) for name in ("one", "two", "nobodys")]
+    ids = [await bench.queue("one", due=60_000, owner=name) for name in ("ann", "bob")]
     listed = await bench.runner.list_jobs(space="default", user_id="ann")
     assert [job.job_id for job in listed] == ids[:1]
 
@@ -213,12 +207,9 @@ async def test_what_failed_is_not_hastened(bench: Bench) -> None:
 async def test_users_take_turns_within_a_kind_however_much_one_of_them_has_queued(bench: Bench) -> None:
     async with bench.runner.paused():
         for number in range(20):
-            await bench.give(f"ann{number}", "ann")
-            await bench.queue(f"ann{number}", due=-60_000 + number)
-        for number in range(2):
-            await bench.give(f"bob{number}", "bob")
-        await bench.queue("bob0", due=-9)
-        last = await bench.queue("bob1", due=-8)
+            await bench.queue(f"ann{number}", due=-60_000 + number, owner="ann")
+        await bench.queue("bob0", due=-9, owner="bob")
+        last = await bench.queue("bob1", due=-8, owner="bob")
     assert await bench.runner.wait_for(last, SOON)
     await bench.runner.stop()
     assert {"bob0", "bob1"} <= set(bench.seen[:5])

@@ -1,7 +1,7 @@
 """What taking whole threads into a journal promises."""
 
 from recollect.domain.job import BOUNDARY
-from recollect.domain.model import Append, Memcell, Thread, Turn
+from recollect.domain.model import Append, Memcell, Thread, ThreadRef, Turn
 from recollect.domain.vault_file import StoredPart
 from tests.contract.journals import Journal, said
 from tests.fakes import START
@@ -24,14 +24,14 @@ async def build(journal: Journal) -> None:
 async def test_a_turn_that_two_cells_claim_goes_to_the_first(journal: Journal) -> None:
     second = Memcell("c-2", ("t-2", "t-5"), "gap")
     await journal.builder.add_thread(THREAD, TURNS, [CELL, second], [PART])
-    cells = [cell.turn_ids for cell, _ in await journal.cells.list_cells("default", "t1")]
+    cells = [cell.turn_ids for cell, _ in await journal.cells.list_cells(ThreadRef("default", "ann", "t1"))]
     assert cells == [("t-1", "t-2"), ("t-5",)]
     assert (await journal.coverage.coverage(space="default")).doubled == 0
 
 
 async def test_a_cell_whose_turns_are_not_there_is_left_out(journal: Journal) -> None:
     await journal.builder.add_thread(THREAD, TURNS, [Memcell("c-9", ("t-99",), "gap")], [PART])
-    assert await journal.cells.list_cells("default", "t1") == []
+    assert await journal.cells.list_cells(ThreadRef("default", "ann", "t1")) == []
     assert await journal.coverage.inconsistencies() == []
 
 
@@ -52,4 +52,4 @@ async def test_boundaries_are_looked_for_in_what_came_back(journal: Journal) -> 
 async def test_a_number_that_is_neither_turn_nor_tombstone_is_missing(journal: Journal) -> None:
     await build(journal)
     found = await journal.coverage.coverage(space="default")
-    assert (found.missing, found.missing_turns) == (1, (("t1", "1 turns"),))
+    assert (found.missing, found.missing_turns) == (1, ((ThreadRef("default", "ann", "t1"), "1 turns"),))

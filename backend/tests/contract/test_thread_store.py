@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.job import BOUNDARY, TRANSCRIBE
-from recollect.domain.model import Append, NewTurn, Thread, ThreadCursor
-from recollect.errors import AlreadyExists, NotFound
+from recollect.domain.model import Append, NewTurn, Thread, ThreadCursor, ThreadRef
+from recollect.errors import AlreadyExists, AmbiguousThread, NotFound
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.forget.forget import IncognitoEnds
 from tests.contract.journals import BOUNDARY_DELAY_MS, BOUNDARY_EVERY, PAUSE_MS, Journal, said
@@ -165,7 +165,7 @@ async def test_turns_around_a_place_are_those_before_it_and_those_from_it_on(
 ) -> None:
     await journal.add("t1", "a", "b", "c", "d", "e")
     await journal.add("t2", "another's")
-    found = await journal.threads.turns_around("t1", place, before, onwards)
+    found = await journal.threads.turns_around(ThreadRef("default", "me", "t1"), place, before, onwards)
     assert [turn.content for turn in found] == texts
 
 
@@ -184,23 +184,25 @@ async def test_a_created_thread_comes_back_as_it_was_given(journal: Journal) -> 
     assert await journal.threads.get_thread("t1") == thread
 
 
-async def test_a_taken_id_is_refused_whoever_owns_it(journal: Journal) -> None:
+async def test_an_id_is_taken_for_its_user_alone(journal: Journal) -> None:
     await journal.threads.create_thread(ANNS)
     with pytest.raises(AlreadyExists):
-        await journal.threads.create_thread(replace(ANNS, user_id="bob"))
+        await journal.threads.create_thread(ANNS)
+    bobs = await journal.threads.create_thread(replace(ANNS, user_id="bob"))
+    assert bobs == replace(ANNS, user_id="bob")
 
 
 @pytest.mark.parametrize("old", [None, "", "New chat"])
 async def test_a_title_is_replaced_while_it_is_the_old_one(journal: Journal, old: str | None) -> None:
     await journal.threads.create_thread(replace(ANNS, title=old))
-    assert await journal.threads.replace_title("t1", old, "Porto")
+    assert await journal.threads.replace_title(ANNS.ref, old, "Porto")
     assert await journal.threads.get_thread("t1") == replace(ANNS, title="Porto")
 
 
 @pytest.mark.parametrize("old", [None, "", "New chat"])
 async def test_a_title_that_has_changed_meanwhile_is_not_replaced(journal: Journal, old: str | None) -> None:
     await journal.threads.create_thread(ANNS)
-    assert not await journal.threads.replace_title("t1", old, "Porto")
+    assert not await journal.threads.replace_title(ANNS.ref, old, "Porto")
     assert await journal.threads.get_thread("t1") == ANNS
 
 
@@ -258,13 +260,54 @@ async def test_the_tags_and_the_agent_of_an_append_join_those_of_the_thread(jour
 # Walls
 
 
-async def test_anothers_append_is_not_found_and_stores_nothing(journal: Journal) -> None:
-    await journal.add("t1", "mine", user_id="ann")
-    before = await journal.threads.get_thread("t1")
-    with pytest.raises(NotFound):
-        await journal.threads.append(Append("default", "t1", [said("theirs")], "bob", tags=("spam",)))
+async def test_two_users_with_one_thread_id_do_not_meet(journal: Journal) -> None:
+    for user_id, text in (("ann", "mine"), ("bob", "theirs")):
+        turns = [said(text, "m1")]
+        (receipt,) = await journal.threads.append(Append("default", "t1", turns, user_id, tags=(text,)))
+        assert (receipt.status, receipt.turn_id) == ("accepted", "t-1")
+    anns = await journal.threads.find(ThreadRef("default", "ann", "t1"))
+    assert anns is not None
+    assert (anns.tags, anns.turn_count) == (("mine",), 1)
+    await journal.threads.delete_thread("t1", user_id="bob")
+    assert await journal.threads.find(ThreadRef("default", "bob", "t1")) is None
     assert await journal.texts("t1") == ["mine"]
-    assert await journal.threads.get_thread("t1") == before
+    (again,) = await journal.threads.append(Append("default", "t1", [said("mine", "m1")], "ann"))
+    assert again.status == "duplicate"
+
+
+async def test_an_id_that_several_users_have_needs_a_user(journal: Journal) -> None:
+    turn = said("hello")
+    for user_id in ("ann", "bob"):
+        await journal.threads.add_turn("t1", turn, user_id=user_id)
+    for call in (
+        journal.threads.get_thread("t1"),
+        journal.threads.get_history("t1"),
+        journal.threads.get_turn("t1", "t-1"),
+        journal.threads.add_turn("t1", turn),
+        journal.threads.update_thread("t1", {"title": "x"}),
+        journal.threads.delete_thread("t1"),
+    ):
+        with pytest.raises(AmbiguousThread, match="user_id"):
+            await call
+    assert [thread.turn_count for thread in await journal.threads.list_threads()] == [1, 1]
+    assert len(await journal.threads.get_history("t1", user_id="bob")) == 1
+
+
+async def test_pages_of_an_operator_hold_every_thread_once_where_users_share_ids(journal: Journal) -> None:
+    for user_id in ("ann", "bob", "eve"):
+        for thread_id in ("t1", "t2"):
+            await journal.add(thread_id, "hello", user_id=user_id)
+    wanted = sorted((user_id, thread_id) for user_id in ("ann", "bob", "eve") for thread_id in ("t1", "t2"))
+    oldest, recent = [], []
+    last = None
+    while page := await journal.threads.list_threads(limit=1, after=last):
+        last = page[-1].ref
+        oldest.append((last.user_id, last.thread_id))
+    cursor = None
+    while page := await journal.threads.recent_threads(limit=1, after=cursor):
+        cursor = ThreadCursor.from_text(ThreadCursor.of(page[-1]).as_text())
+        recent.append((cursor.user_id, cursor.thread_id))
+    assert (sorted(oldest), sorted(recent)) == (wanted, wanted)
 
 
 async def test_two_spaces_with_one_thread_id_do_not_meet(journal: Journal) -> None:
@@ -302,7 +345,7 @@ async def test_an_incognito_thread_queues_nothing(journal: Journal) -> None:
     "change",
     [
         lambda threads: threads.update_thread("t1", {"title": "Porto"}),
-        lambda threads: threads.replace_title("t1", "Marta", "Porto"),
+        lambda threads: threads.replace_title(ANNS.ref, "Marta", "Porto"),
     ],
 )
 async def test_a_change_of_the_title_queues_a_transcript(

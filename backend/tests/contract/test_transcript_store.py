@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from recollect.domain.identity import message_key, thread_key
+from recollect.domain.identity import key_within_user, message_key, thread_key
 from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.domain.vault_file import KnownPart, StoredPart
 from tests.contract.journals import Journal, cell_of, said
 from tests.fakes import START
@@ -17,22 +17,24 @@ WRITTEN = replace(PLANNED, digest="new", writing=None)
 
 
 async def stale(journal: Journal) -> list[int]:
-    state = await journal.transcripts.state("default", "t1")
+    state = await journal.transcripts.state(ThreadRef("default", "me", "t1"))
     assert state is not None
     return [part.part for part in state.stale_parts]
 
 
 async def write_part(journal: Journal, part: StoredPart = PLANNED) -> None:
-    await journal.transcripts.announce("default", "t1", part)
+    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), part)
     done = replace(part, digest=part.writing, writing=None)
-    cells = await journal.transcripts.cells("default", "t1", part.first_position, part.last_position)
-    await journal.transcripts.record("default", "t1", done, cells)
+    cells = await journal.transcripts.cells(
+        ThreadRef("default", "me", "t1"), part.first_position, part.last_position
+    )
+    await journal.transcripts.record(ThreadRef("default", "me", "t1"), done, cells)
 
 
 async def test_a_turn_that_is_not_final_and_what_follows_it_wait(journal: Journal) -> None:
     turns = [said("a"), NewTurn("assistant", "b", START, "bot", status="streaming"), said("c")]
     await journal.threads.append(Append("default", "t1", turns))
-    placed = await journal.transcripts.turns("default", "t1", 1)
+    placed = await journal.transcripts.turns(ThreadRef("default", "me", "t1"), 1)
     assert [turn.turn.content for turn in placed] == ["a"]
 
 
@@ -40,22 +42,26 @@ async def test_a_cell_belongs_to_the_places_that_hold_its_last_turn(journal: Jou
     await journal.add("t1", *"abcd")
     a, b, c, d = await journal.threads.get_history("t1")
     cells = [cell_of(a, b, c), cell_of(d)]
-    await journal.cells.close("default", "t1", cells, "rules")
-    assert await journal.transcripts.cells("default", "t1", 1, 2) == []
-    assert await journal.transcripts.cells("default", "t1", 3, 3) == cells[:1]
-    assert await journal.transcripts.cells("default", "t1", 1, 4) == cells
+    await journal.cells.close(ThreadRef("default", "me", "t1"), cells, "rules")
+    assert await journal.transcripts.cells(ThreadRef("default", "me", "t1"), 1, 2) == []
+    assert await journal.transcripts.cells(ThreadRef("default", "me", "t1"), 3, 3) == cells[:1]
+    assert await journal.transcripts.cells(ThreadRef("default", "me", "t1"), 1, 4) == cells
 
 
 async def test_a_part_is_announced_recorded_and_announced_again(journal: Journal) -> None:
     await journal.add("t1", "a", "b", "c")
-    await journal.transcripts.announce("default", "t1", PLANNED)
-    assert await journal.transcripts.parts("default", "t1") == [PLANNED]
+    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), PLANNED)
+    assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == [PLANNED]
     assert await stale(journal) == [1]
-    await journal.transcripts.record("default", "t1", WRITTEN, [])
-    assert await journal.transcripts.parts("default", "t1") == [WRITTEN]
+    await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
+    assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == [WRITTEN]
     assert await stale(journal) == []
-    await journal.transcripts.announce("default", "t1", replace(PLANNED, last_position=3, writing="newer"))
-    assert await journal.transcripts.parts("default", "t1") == [replace(WRITTEN, writing="newer")]
+    await journal.transcripts.announce(
+        ThreadRef("default", "me", "t1"), replace(PLANNED, last_position=3, writing="newer")
+    )
+    assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == [
+        replace(WRITTEN, writing="newer")
+    ]
 
 
 async def test_a_memcell_that_is_not_written_makes_the_part_of_its_last_turn_stale(journal: Journal) -> None:
@@ -63,7 +69,7 @@ async def test_a_memcell_that_is_not_written_makes_the_part_of_its_last_turn_sta
     await write_part(journal)
     await write_part(journal, replace(PLANNED, part=2, first_position=3, last_position=4))
     a, b, c, _ = await journal.threads.get_history("t1")
-    await journal.cells.close("default", "t1", [cell_of(a, b, c)], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a, b, c)], "rules")
     assert await stale(journal) == [2]
     await write_part(journal, replace(PLANNED, part=2, first_position=3, last_position=4))
     assert await stale(journal) == []
@@ -81,20 +87,20 @@ async def test_new_tags_that_come_with_messages_make_part_one_stale(journal: Jou
 @pytest.mark.parametrize("late", [False, True], ids=["recorded before", "recorded late"])
 async def test_a_thread_that_is_deleted_takes_its_parts_along(journal: Journal, late: bool) -> None:
     await journal.add("t1", "a", "b")
-    await journal.transcripts.announce("default", "t1", PLANNED)
+    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), PLANNED)
     if not late:
-        await journal.transcripts.record("default", "t1", WRITTEN, [])
+        await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
     await journal.threads.delete_thread("t1")
     if late:
-        await journal.transcripts.record("default", "t1", WRITTEN, [])
-    assert await journal.transcripts.parts("default", "t1") == []
+        await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
+    assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == []
 
 
 async def test_a_thread_that_is_gone_takes_no_records(journal: Journal) -> None:
-    await journal.transcripts.announce("default", "t1", PLANNED)
-    await journal.transcripts.record("default", "t1", WRITTEN, [])
-    await journal.transcripts.forget_part("default", "t1", 1)
-    assert await journal.transcripts.parts("default", "t1") == []
+    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), PLANNED)
+    await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
+    await journal.transcripts.forget_part(ThreadRef("default", "me", "t1"), 1)
+    assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == []
     assert await journal.threads.list_threads() == []
 
 
@@ -103,7 +109,7 @@ async def test_tombstones_name_numbers_and_keys_and_no_words_and_are_one_owners(
         turns = [said("secret", message_id) for message_id in message_ids]
         await journal.threads.append(Append("default", "t1", turns, user_id))
         await journal.threads.delete_thread("t1")
-    found = await journal.transcripts.tombstones("default", "bob", thread_key("default", "t1"))
+    found = await journal.transcripts.tombstones("default", "bob", key_within_user("default", "t1"))
     assert found == [(1, message_key("m2")), (2, message_key("m3"))]
 
 
@@ -114,8 +120,10 @@ async def test_every_finished_part_is_known_with_all_that_may_stand_there(journa
     await journal.add("t1", "a", "b")
     await journal.add("t2", "a", "b", space="work", user_id="bob")
     await write_part(journal)
-    await journal.transcripts.announce("default", "t1", replace(PLANNED, writing="newer newest"))
-    await journal.transcripts.announce("work", "t2", PLANNED)
+    await journal.transcripts.announce(
+        ThreadRef("default", "me", "t1"), replace(PLANNED, writing="newer newest")
+    )
+    await journal.transcripts.announce(ThreadRef("work", "me", "t2"), PLANNED)
     assert WRITTEN.digest is not None
     known = KnownPart("default", "me", "t1", 1, frozenset([WRITTEN.digest, "newer", "newest"]))
     assert await journal.transcripts.known_parts() == [known]
@@ -126,7 +134,7 @@ async def test_a_revision_changes_words_and_nothing_else(journal: Journal) -> No
     first, second = await journal.threads.get_history("t1")
     edited = replace(first, content="A", sender_id="eve", reasoning="why", edited=True)
     await journal.add("t2", "a")
-    assert await journal.transcripts.revise("default", "t1", [edited], {}) == 1
+    assert await journal.transcripts.revise(ThreadRef("default", "me", "t1"), [edited], {}) == 1
     assert await journal.threads.get_history("t1") == [edited, second]
     counted = await journal.database.read("SELECT revision FROM threads ORDER BY thread_id")
     assert [row["revision"] for row in counted] == [1, 0]
@@ -135,9 +143,11 @@ async def test_a_revision_changes_words_and_nothing_else(journal: Journal) -> No
 async def test_after_a_revision_nothing_is_missing_and_nothing_contradicts(journal: Journal) -> None:
     await journal.add("t1", "a", "b")
     first, _ = await journal.threads.get_history("t1")
-    await journal.cells.close("default", "t1", [cell_of(first)], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(first)], "rules")
     before = await journal.coverage.coverage(space="default")
-    await journal.transcripts.revise("default", "t1", [replace(first, content="A", edited=True)], {})
+    await journal.transcripts.revise(
+        ThreadRef("default", "me", "t1"), [replace(first, content="A", edited=True)], {}
+    )
     after = await journal.coverage.coverage(space="default")
     assert (after.celled, after.buffered, after.missing, after.doubled) == (1, 1, 0, 0)
     assert after.digest != before.digest
@@ -150,8 +160,8 @@ async def test_a_revision_of_another_message_or_of_a_thread_that_is_gone_changes
     await journal.add("t1", "a")
     (turn,) = await journal.threads.get_history("t1")
     other = replace(turn, message_id="other", content="A")
-    assert await journal.transcripts.revise("default", "t1", [other], {}) == 0
-    assert await journal.transcripts.revise("default", "gone", [turn], {"title": "x"}) == 0
+    assert await journal.transcripts.revise(ThreadRef("default", "me", "t1"), [other], {}) == 0
+    assert await journal.transcripts.revise(ThreadRef("default", "me", "gone"), [turn], {"title": "x"}) == 0
     assert await journal.texts("t1") == ["a"]
 
 
@@ -164,11 +174,11 @@ async def test_a_revised_header_makes_part_one_stale(
 ) -> None:
     await journal.add("t1", "a", "b")
     await journal.threads.update_thread("t1", {"title": "Marta", "tags": ["family"]})
-    state = await journal.transcripts.state("default", "t1")
+    state = await journal.transcripts.state(ThreadRef("default", "me", "t1"))
     assert state is not None
     await write_part(journal, replace(PLANNED, header_revision=state.header_revision))
     assert await stale(journal) == []
-    await journal.transcripts.revise("default", "t1", [], header)
+    await journal.transcripts.revise(ThreadRef("default", "me", "t1"), [], header)
     thread = await journal.threads.get_thread("t1")
     assert thread is not None
     assert (thread.title, thread.tags) == (title, tags)
@@ -178,11 +188,13 @@ async def test_a_revised_header_makes_part_one_stale(
 async def test_a_file_is_looked_at_once_however_often_it_is_asked_for(journal: Journal) -> None:
     await journal.add("t1", "a")
     for part, gone in ((1, False), (1, False), (2, False), (1, True)):
-        await journal.transcripts.queue_transcript_edits("default", "t1", part, START, gone=gone)
+        await journal.transcripts.queue_transcript_edits(
+            ThreadRef("default", "me", "t1"), part, START, gone=gone
+        )
     found = [job for job in await journal.waiting() if job.kind == TRANSCRIPT_EDITS]
     assert [(job.payload["part"], job.payload["gone"]) for job in found] == [
         (1, False),
         (2, False),
         (1, True),
     ]
-    assert {job.lane for job in found} == {vault_lane(thread_key("default", "t1"))}
+    assert {job.lane for job in found} == {vault_lane(thread_key(ThreadRef("default", "me", "t1")))}

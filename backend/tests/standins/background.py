@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recollect.domain.llm import BackendFacts, BackendKind, ChatCall
+from recollect.domain.model import ThreadRef
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel, ModelFor, ThreadModel
 from recollect.service.ports import Backend
@@ -51,7 +52,7 @@ def saying(*steps: str | Exception) -> Script:
 def always(backend: Backend) -> ModelFor:
     """Every thread's background work goes there."""
 
-    async def model_for(space: str, thread_id: str) -> ThreadModel:
+    async def model_for(thread: ThreadRef) -> ThreadModel:
         return ThreadModel(backend)
 
     return model_for

@@ -122,9 +122,12 @@ class Person:
 
 @asynccontextmanager
 async def crowd(
-    home: Home, figures: Figures, users: list[tuple[str, str, int]]
+    home: Home, figures: Figures, users: list[tuple[str, str, int]], *, same_ids: bool = False
 ) -> AsyncIterator[list[Person]]:
-    """Of each user the name, the space and the number of threads; everybody has a key of their own."""
+    """Of each user the name, the space and the number of threads; everybody has a key of their own.
+
+    With `same_ids` everybody's threads have the same ids.
+    """
     people: list[Person] = []
     async with AsyncExitStack() as stack:
         for number, (user, space, threads) in enumerate(users):
@@ -134,8 +137,7 @@ async def crowd(
             secret = made.raise_for_status().json()["secret"]
             client = await stack.enter_async_context(client_of(home.app, **bearer(secret)))
             names = (f"Qort{number:03}", f"Zibb{number:03}")
-            # In another space the same ids are free.
-            ids = [f"{user} {place}" for place in range(threads)]
+            ids = [f"{'chat' if same_ids else user} {place}" for place in range(threads)]
             people.append(Person(user, space, names, Api(client, figures), ids, tagged=number % 2 == 1))
         everything = {name for person in people for name in person.names}
         for person in people:
@@ -229,7 +231,7 @@ async def test_fifty_users_at_random_never_meet(
     ]
     async with (
         opened(tmp_path / "home", **model_settings(model)) as home,
-        crowd(home, figures, users) as people,
+        crowd(home, figures, users, same_ids=True) as people,
     ):
         owner_of = {name: f"{person.space}/{person.user}" for person in people for name in person.names}
         model.control(entities=list(owner_of))
@@ -257,7 +259,7 @@ async def test_what_people_are_reminded_of_and_what_an_agent_learnt_of_them_is_t
     folder, settings = tmp_path / "home", model_settings(model)
     users = [(f"user{number}", "default", 2) for number in range(size.of(quick=3, long=20))]
     users.append(("user0", "acme", 2))
-    async with opened(folder, **settings) as home, crowd(home, figures, users) as people:
+    async with opened(folder, **settings) as home, crowd(home, figures, users, same_ids=True) as people:
         owner_of = {name: f"{person.space}/{person.user}" for person in people for name in person.names}
         model.control(entities=list(owner_of))
         before = len(model.log())
@@ -267,7 +269,7 @@ async def test_what_people_are_reminded_of_and_what_an_agent_learnt_of_them_is_t
         await home.drain()
         await home.app.search.indexer.settled()
         await asyncio.gather(*(knows_their_own(person, "anew") for person in people))
-    async with opened(folder, **settings) as home, crowd(home, figures, users) as people:
+    async with opened(folder, **settings) as home, crowd(home, figures, users, same_ids=True) as people:
         await asyncio.gather(*(knows_their_own(person, "after a restart") for person in people))
         figures.leaked += len(leaks_of(model.log()[before:], owner_of))
     figures.nothing_wrong()
@@ -317,8 +319,8 @@ async def intrude(person: Person, other: Person, chance: random.Random) -> None:
     if not other.said:
         return
     thread = chance.choice(list(other.said))
-    if other.space != person.space and thread in person.threads:
-        return  # The same id in another space is one's own thread.
+    if thread in person.threads:
+        return  # The same id is one's own thread.
     attempts: list[tuple[str, str, Json]] = [
         ("GET", thread_path(thread), {}),
         ("GET", thread_path(thread, "turns"), {}),
@@ -333,11 +335,6 @@ async def intrude(person: Person, other: Person, chance: random.Random) -> None:
         ("GET", "/api/v1/threads", {"params": {"user_id": other.user}}),
         ("GET", ENTRIES, {"params": {"user_id": other.user}}),
     ]
-    if other.space == person.space:
-        # A thread's id is unique within its space: the other's cannot be opened as one's own.
-        attempts.append(("POST", thread_path(thread, "messages"), {"json": {"content": "mine"}}))
-        body = {"messages": [{"role": "user", "content": "mine"}], "metadata": {"thread_id": thread}}
-        attempts.append(("POST", "/v1/chat/completions", {"json": body}))
     method, path, fields = chance.choice(attempts)
     if other.user == person.user and "params" in fields:
         return  # The same name in another space: it is one's own.

@@ -74,13 +74,14 @@ class Machine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.folder = tempfile.TemporaryDirectory()
         self.stack = AsyncExitStack()
-        self.threads: dict[str, Conversation] = {}
+        self.threads: dict[tuple[str, str], Conversation] = {}
+        """By owner and id: users share ids."""
         self.words: dict[str, str] = {}
         """Whose each word is."""
         self.forgotten: set[str] = set()
         """Words that nothing may show any more."""
         self.tombstones: dict[tuple[str, str], list[str]] = {}
-        """Ids of forgotten messages, by thread and its owner: another's thread of the same name may use them."""
+        """Ids of forgotten messages, by the owner and the id of their thread."""
         self.accepted = 0
         self.edited: dict[str, tuple[str, str]] = {}
         """By the id of an entry its owner and its text."""
@@ -111,9 +112,6 @@ class Machine(RuleBasedStateMachine):
         self.words[word] = user
         return word
 
-    def is_foreign(self, user: str, thread: str) -> bool:
-        return thread in self.threads and self.threads[thread].owner != user
-
     def shows_only(self, user: str, shown: object) -> None:
         """Nothing of another's, nothing that is forgotten."""
         found = set(words_in(str(shown)))
@@ -131,11 +129,8 @@ class Machine(RuleBasedStateMachine):
             message(text, len(self.words), message_id=message_id, sender_id=user) for message_id, text in new
         ]
         answer = self._add(user, thread, batch)
-        if self.is_foreign(user, thread):
-            assert answer.status_code == NOT_FOUND
-            return
         assert answer.status_code == ACCEPTED, answer.text
-        told = self.threads.setdefault(thread, Conversation(user))
+        told = self.threads.setdefault((user, thread), Conversation(user))
         for (message_id, text), receipt in zip(new, answer.json()["receipts"], strict=True):
             assert receipt["status"] == "accepted"
             told.turns.append(Said(message_id, "user", text, receipt["turn_id"]))
@@ -148,24 +143,22 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(one.turns for one in self.threads.values()))
     @rule(pick=PICKS)
     def add_again(self, pick: int) -> None:
-        thread, said = self._some_turn(pick)
-        answer = self._add(
-            self.threads[thread].owner, thread, [message(said.content, message_id=said.message_id)]
-        )
+        (owner, thread), said = self._some_turn(pick)
+        answer = self._add(owner, thread, [message(said.content, message_id=said.message_id)])
         assert [receipt["status"] for receipt in answer.json()["receipts"]] == ["duplicate"]
 
     @precondition(lambda self: self._deleted_here())
     @rule(pick=PICKS)
     def add_what_was_forgotten(self, pick: int) -> None:
-        thread, message_id = chosen(self._deleted_here(), pick)
-        answer = self._add(self.threads[thread].owner, thread, [message("once more", message_id=message_id)])
+        (owner, thread), message_id = chosen(self._deleted_here(), pick)
+        answer = self._add(owner, thread, [message("once more", message_id=message_id)])
         assert [receipt["status"] for receipt in answer.json()["receipts"]] == ["forgotten"]
 
-    def _deleted_here(self) -> list[tuple[str, str]]:
+    def _deleted_here(self) -> list[tuple[tuple[str, str], str]]:
         return [
-            (thread, message_id)
-            for thread, told in sorted(self.threads.items())
-            for message_id in self.tombstones.get((told.owner, thread), ())
+            (named, message_id)
+            for named in sorted(self.threads)
+            for message_id in self.tombstones.get(named, ())
         ]
 
     @rule(
@@ -175,11 +168,8 @@ class Machine(RuleBasedStateMachine):
         words = form.format(self.new_word(user))
         body = {"user_id": user, "content": words, "memory": memory}
         answer = self.call("POST", thread_path(thread, "messages"), json=body)
-        if self.is_foreign(user, thread):
-            assert answer.status_code == NOT_FOUND
-            return
         assert answer.status_code == OK, answer.text
-        told = self.threads.setdefault(thread, Conversation(user))
+        told = self.threads.setdefault((user, thread), Conversation(user))
         for name in ("user_turn", "assistant_turn"):
             turn = answer.json()[name]
             assert turn["status"] == "complete"
@@ -187,15 +177,17 @@ class Machine(RuleBasedStateMachine):
                 Said(turn["message_id"], turn["role"], turn["content"], turn["turn_id"], skipped=not memory)
             )
             self.accepted += 1
-        prompt = self.call("GET", thread_path(thread, "turns", told.turns[-1].turn_id, "prompt"))
+        path = thread_path(thread, "turns", told.turns[-1].turn_id, "prompt")
+        prompt = self.call("GET", path, params={"user_id": user})
         self.shows_only(user, prompt.json())
         assert prompt.json()["messages"][-1]["content"].endswith(words)
 
     @precondition(lambda self: self.threads)
     @rule(pick=PICKS)
     def flush(self, pick: int) -> None:
-        thread = chosen(sorted(self.threads), pick)
-        answer = self.call("POST", "/api/v1/memory/flush", json={"session_id": thread, "timeout": 30})
+        owner, thread = chosen(sorted(self.threads), pick)
+        body = {"session_id": thread, "user_id": owner, "timeout": 30}
+        answer = self.call("POST", "/api/v1/memory/flush", json=body)
         assert (answer.status_code, answer.json()["buffered"]) == (OK, 0), answer.text
 
     @rule(pick=PICKS, user=st.sampled_from(USERS))
@@ -237,11 +229,11 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(one.turns for one in self.threads.values()))
     @rule(pick=PICKS)
     def forget_a_turn(self, pick: int) -> None:
-        thread, said = self._some_turn(pick)
-        told = self.threads[thread]
-        stranger = next(user for user in USERS if user != told.owner)
+        (owner, thread), said = self._some_turn(pick)
+        told = self.threads[owner, thread]
         path = thread_path(thread, "turns", said.turn_id)
-        assert self.call("DELETE", path, params={"user_id": stranger}).status_code == NOT_FOUND
+        for stranger in (user for user in USERS if (user, thread) not in self.threads):
+            assert self.call("DELETE", path, params={"user_id": stranger}).status_code == NOT_FOUND
         citing = self._citing({said.message_id}, told.owner)
         assert self.call("DELETE", path, params={"user_id": told.owner}).status_code == OK
         told.turns.remove(said)
@@ -250,11 +242,11 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.threads)
     @rule(pick=PICKS)
     def forget_a_thread(self, pick: int) -> None:
-        thread = chosen(sorted(self.threads), pick)
-        told = self.threads[thread]
-        citing = self._citing({said.message_id for said in told.turns}, told.owner)
-        self.call("DELETE", thread_path(thread)).raise_for_status()
-        del self.threads[thread]
+        owner, thread = chosen(sorted(self.threads), pick)
+        told = self.threads[owner, thread]
+        citing = self._citing({said.message_id for said in told.turns}, owner)
+        self.call("DELETE", thread_path(thread), params={"user_id": owner}).raise_for_status()
+        del self.threads[owner, thread]
         self._forgot(thread, told.owner, told.turns, citing)
 
     def _citing(self, message_ids: set[str], user: str) -> set[str]:
@@ -322,8 +314,8 @@ class Machine(RuleBasedStateMachine):
     def threads_hold_what_was_said(self) -> None:
         if not hasattr(self, "home"):
             return
-        for thread, told in self.threads.items():
-            turns = self.run(self.api.turns(thread))
+        for (owner, thread), told in self.threads.items():
+            turns = self.run(self.api.turns(thread, user_id=owner))
             stored = [(turn["turn_id"], turn["message_id"], turn["content"]) for turn in turns]
             assert stored == [(said.turn_id, said.message_id, said.content) for said in told.turns]
         counted = self.call("GET", "/api/v1/coverage").json()
@@ -348,7 +340,7 @@ class Machine(RuleBasedStateMachine):
         found: list[Json] = self.run(self.api.entries(user_id=user))
         return found
 
-    def _some_turn(self, pick: int) -> tuple[str, Said]:
+    def _some_turn(self, pick: int) -> tuple[tuple[str, str], Said]:
         turns = [(name, said) for name, told in sorted(self.threads.items()) for said in told.turns]
         return chosen(turns, pick)
 

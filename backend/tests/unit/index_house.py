@@ -9,7 +9,7 @@ from typing import Any
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import text_digest
-from recollect.domain.model import Append, NewTurn, Note
+from recollect.domain.model import Append, NewTurn, Note, ThreadRef
 from recollect.domain.recall.hits import Selection
 from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable, TextRefused
@@ -153,13 +153,15 @@ class House:
     async def add(self, thread_id: str, *texts: str, user_id: str = "ann") -> None:
         turns = [NewTurn("user", text, START, user_id) for text in texts]
         await self.journal.threads.append(Append("default", thread_id, turns, user_id))
-        self.indexer.thread_changed("default", thread_id)
+        self.indexer.thread_changed(ThreadRef("default", user_id, thread_id))
 
     async def edit(self, thread_id: str, number: int, content: str) -> None:
-        (placed,) = await self.journal.transcripts.turns("default", thread_id, number, number)
+        (placed,) = await self.journal.transcripts.turns(
+            ThreadRef("default", "ann", thread_id), number, number
+        )
         edited = [replace(placed.turn, content=content)]
-        await self.journal.transcripts.revise("default", thread_id, edited, {})
-        self.indexer.thread_changed("default", thread_id)
+        await self.journal.transcripts.revise(ThreadRef("default", "ann", thread_id), edited, {})
+        self.indexer.thread_changed(ThreadRef("default", "ann", thread_id))
 
     async def write_note(self, name: str, text: str) -> None:
         path = f"{OWNER}/notes/{name}.md"
@@ -170,7 +172,7 @@ class House:
     async def forget(self, thread_id: str) -> None:
         """What deleting a thread, and the job that follows, do to the index."""
         await self.journal.threads.delete_thread(thread_id)
-        await self.forgetter.forget_thread("default", "ann", thread_id)
+        await self.forgetter.forget_thread(ThreadRef("default", "ann", thread_id))
 
     async def settled(self) -> None:
         async with asyncio.timeout(60):

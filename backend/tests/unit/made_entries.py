@@ -24,14 +24,16 @@ def known(
     kind: str = FACTS,
     turns: tuple[str, ...] = (),
     thread: str = "t1",
+    user: str | None = None,
     space: str = "default",
     cell: str = "",
     revision: int = 0,
     **fields: Any,
 ) -> KnownEntry:
-    """`turns` are those of the thread that it cites."""
+    """`turns` are those of the thread that it cites, which is its owner's, or Ann's where that is an agent."""
     links = tuple(f"threads/{thread}/0001#^{turn}" for turn in turns)
     made = entry(entry_id, text, **{"sources": links, **fields})
-    sources = tuple(Source(thread, turn) for turn in turns)
+    whose = user or ("ann" if "/agents/" in owner else owner.rpartition("/")[2])
+    sources = tuple(Source(whose, thread, turn) for turn in turns)
     strategy = made.by.partition(",")[0]
     return KnownEntry(space, owner, kind, made, sources, cell=cell, strategy=strategy, revision=revision)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from recollect.domain.job import TRANSCRIBE, TRANSCRIPT_EDITS, Job
-from recollect.domain.model import Append, NewTurn, Turn
+from recollect.domain.model import Append, NewTurn, ThreadRef, Turn
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler
 from recollect.infra.vault import Vault
@@ -20,12 +20,12 @@ ANN = "default/users/ann"
 NOTE = f"{ANN}/notes/porto.md"
 
 
-async def nothing(*_: str) -> None:
+async def nothing(*_: object) -> None:
     """In a home without an index and images."""
 
 
 def purging(
-    journal: Journal, vault: Vault, forget_index: Callable[[str, str, str], Awaitable[None]] = nothing
+    journal: Journal, vault: Vault, forget_index: Callable[[ThreadRef], Awaitable[None]] = nothing
 ) -> Handler:
     """For a home in which a thread's files are all that has to follow the journal: other steps do nothing."""
     purger = ThreadPurger(journal.transcripts, vault, FailPoints(), forget_index, nothing)
@@ -49,13 +49,13 @@ class House:
         self.notes = journal.notes
         self.watcher = ToldWatcher(vault.root)
         self.reports = EditReports()
-        self.revised: list[tuple[str, str]] = []
+        self.revised: list[ThreadRef] = []
         self.noted: list[set[str]] = []
         self.transcriber = Transcriber(
             self.journal.transcripts,
             self.vault,
             FailPoints(),
-            lambda space, thread: self.revised.append((space, thread)),
+            self.revised.append,
             self.reports,
         )
         self.edits = self.editing(*followers)

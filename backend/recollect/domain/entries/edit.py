@@ -164,14 +164,16 @@ def is_made_of(past: EntryVersion, origins: Collection[str]) -> bool:
 
 
 def _sources(links: Sequence[str], known: KnownEntry) -> tuple[Source, ...]:
-    """The turns behind the links. A link names its thread by its folder: that of a thread it cites, or the id itself."""
-    threads = {file_name(source.thread_id): source.thread_id for source in known.sources}
+    """The turns behind the links. A link names user and thread by their folders: those of one it cites, or the ids."""
+    ids = {file_name(name): name for source in known.sources for name in (source.user_id, source.thread_id)}
     found = dict.fromkeys(known.sources)
     for link in links:
         if (linked := linked_turn(known.owner, link)) is None:
             continue
-        folder, turn_id = linked[0].rpartition("/")[2], linked[1]
-        thread_id = threads.get(folder, folder if file_name(folder) == folder else None)
-        if thread_id is not None:
-            found.setdefault(Source(thread_id, turn_id))
+        _, owners, user, _, thread = linked[0].split("/")
+        user_id, thread_id = (
+            ids.get(name, name if file_name(name) == name else None) for name in (user, thread)
+        )
+        if owners == "users" and user_id is not None and thread_id is not None:
+            found.setdefault(Source(user_id, thread_id, linked[1]))
     return tuple(found)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recollect.domain.model import Entry, JsonObject
+from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.vault_file import WrittenFile
 
 EPISODES = "episodes"
@@ -29,10 +29,14 @@ AFTER_A_PERSON = "what a person wrote about the same changed"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A turn that an entry came from."""
+    """A turn that an entry came from. An agent's entries come from threads of several users."""
 
+    user_id: str
     thread_id: str
     turn_id: str
+
+    def thread_in(self, space: str) -> ThreadRef:
+        return ThreadRef(space, self.user_id, self.thread_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ class Deletion:
 class EntryReceipt:
     """What a strategy did for a cell, kept with the thread's receipts."""
 
-    thread_id: str
+    thread: ThreadRef
     cell: str
     strategy: str
     detail: JsonObject

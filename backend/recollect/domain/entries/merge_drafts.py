@@ -82,7 +82,7 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
         by=f"{origin.strategy}, {origin.by}",
         extra=_extra(draft, origin),
     )
-    sources = tuple(Source(cell.thread.thread_id, turn_id) for turn_id in turn_ids)
+    sources = tuple(Source(cell.thread.user_id, cell.thread.thread_id, turn_id) for turn_id in turn_ids)
     return KnownEntry(
         origin.space, origin.owner, draft.kind, entry, sources, cell.memcell_id, origin.strategy
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
 from recollect.domain.model import Entry, JsonObject, Note, Thread, Turn
@@ -182,7 +182,7 @@ def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
     if turn.skip_reason is not None or thread.incognito or not text:
         return None
     return IndexRow(
-        row_id=f"{thread_key(thread.space, thread.thread_id)}:{turn.turn_id}",
+        row_id=f"{key_within_user(thread.space, thread.thread_id)}:{turn.turn_id}",
         type=TURN,
         text=text,
         timestamp=turn.timestamp,
@@ -193,7 +193,7 @@ def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
         sender=turn.sender_id,
         agent_id=thread.agent_id or "",
         tags=thread.tags,
-        path=thread_folder(thread.space, thread.user_id, thread.thread_id),
+        path=thread_folder(*thread.ref),
     )
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -194,6 +194,8 @@ class Conversation:
             body["thread_id"] = self.thread
         opened = await self._client.call("POST", "/api/v1/threads", json=body)
         self.thread, self._unopened = str(opened["thread_id"]), False
+        # Another user may have a thread of that id.
+        self._wishes = replace(self._wishes, user=str(opened["user_id"]))
         if self._wishes.incognito:
             self._incognito.append(self.thread)
         return self.thread

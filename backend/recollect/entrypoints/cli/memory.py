@@ -273,13 +273,15 @@ def _changed(entry: dict[str, Any], how: str, json: bool) -> None:
 
 
 @commands.command(
-    epilog="Examples: recollect forget t1  |  recollect forget t1 t-12 --with-answers"
+    epilog="Examples: recollect forget t1 --user ann  |  recollect forget t1 t-12 --with-answers"
     "  |  recollect forget --user ann --yes"
 )
 def forget(
     thread: Annotated[str | None, typer.Argument(help="The thread to forget.")] = None,
     turn: Annotated[str | None, typer.Argument(help="Only this turn of the thread: t-12.")] = None,
-    user: Annotated[str | None, typer.Option(help="A user, with all that is theirs.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Whose thread; without a thread: the user, with all that is theirs.")
+    ] = None,
     with_answers: Annotated[
         bool, typer.Option("--with-answers", help="Forget the answers to the turn, too.")
     ] = False,
@@ -289,14 +291,16 @@ def forget(
     json: Json = False,
 ) -> None:
     """Forget a message, a thread or a user, with all that came from them. It can't be undone."""
-    if (thread is None) == (user is None):
+    if thread is None and user is None:
         raise typer.BadParameter("name a thread, or a user with --user")
     if turn is None and with_answers:
         raise typer.BadParameter("--with-answers goes with a turn")
     what, path = _what(thread, turn, user)
     if not yes:
         typer.confirm(f"Forget {what}, with all that came from it, for good?", abort=True)
-    forgotten = call(home, space, "DELETE", path, params={"answers": "true" if with_answers else None})
+    whose = None if thread is None else user
+    params = {"answers": "true" if with_answers else None, "user_id": whose}
+    forgotten = call(home, space, "DELETE", path, params=params)
     if json:
         print_json(forgotten)
         return
@@ -308,10 +312,11 @@ def _what(thread: str | None, turn: str | None, user: str | None) -> tuple[str, 
     """What to forget, in words, and its path."""
     if thread is None:
         return f"the user {user!r}", path_of("/api/v1/users", str(user))
-    path = path_of("/api/v1/threads", thread)
-    if turn is None:
-        return f"the thread {thread!r}", path
-    return f"{turn} of the thread {thread!r}", path_of(f"{path}/turns", turn)
+    path, named = (
+        path_of("/api/v1/threads", thread),
+        f"the thread {thread!r}" + (f" of {user!r}" if user else ""),
+    )
+    return (named, path) if turn is None else (f"{turn} of {named}", path_of(f"{path}/turns", turn))
 
 
 @commands.command(

@@ -144,7 +144,7 @@ def jobs(
     if context.invoked_subcommand is not None:
         return
     columns = {
-        "job": "job_id", "kind": "kind", "thread": "thread_id", "state": "state", "attempts": "attempts",
+        "job": "job_id", "kind": "kind", "user": "user_id", "thread": "thread_id", "state": "state", "attempts": "attempts",
         "next run": "run_at", "error": "error",
     }  # fmt: skip
     found = call(home, None, "GET", "/api/v1/jobs", params={"limit": 1000, "state": state})

@@ -10,8 +10,8 @@ from starlette.types import Message, Receive, Scope, Send
 from recollect.app import App
 from recollect.domain.access import ADMIN, DELETE, READ, WRITE, Caller
 from recollect.domain.entries.entry import owner_words
-from recollect.domain.identity import thread_key
-from recollect.errors import OverQuota
+from recollect.domain.identity import key_within_user
+from recollect.errors import AmbiguousThread, OverQuota
 from recollect.service.access.keys import require_scopes
 
 CALLER = "recollect.caller"
@@ -137,27 +137,34 @@ def count_arriving(scope: Scope, receive: Receive) -> Receive:
 
 def _without_words(ids: Mapping[str, str], space: str) -> dict[str, str]:
     """Names the thread by its key: its id may be a person's words, which forgetting could not take out of the log."""
-    return {name: thread_key(space, value) if name == "thread" else value for name, value in ids.items()}
+    return {name: key_within_user(space, value) if name == "thread" else value for name, value in ids.items()}
 
 
-async def admit(scope: Scope, caller: Caller, named: Mapping[str, str]) -> dict[str, str]:
-    """Raises Refused where the key lacks a scope that the route needs.
-
-    Tells whose thread or memory the path names, if the audit log is to hold that: it may be gone afterwards.
-    """
+def admit(scope: Scope, caller: Caller) -> None:
+    """Raises Refused where the key lacks a scope that the route needs."""
     scope[CALLER] = caller
+    require_scopes(caller, scope[_RULE].scopes)
+
+
+async def owner_named(scope: Scope, named: Mapping[str, str], acting: Caller) -> dict[str, str]:
+    """Whose thread or memory an operator's path names, if a quota or the audit log is about that: it may be gone
+    afterwards.
+
+    `acting` is the caller with the user whom the request names, whose threads alone can be meant.
+    """
+    caller: Caller = scope[CALLER]
     rule: Rule = scope[_RULE]
-    require_scopes(caller, rule.scopes)
     app: App = scope["recollect.app"]
-    if app.quotas.disk_mb and rule.fills_disk and caller.user_id is None and "thread_id" in named:
-        # The request may not name whose it is.
-        thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
-        if thread is not None:
-            app.quotas.count_disk(caller.space, thread.user_id, scope[BODY_BYTES])
-    if caller.user_id is not None or not _is_recorded(scope):
+    fills_disk = bool(app.quotas.disk_mb) and rule.fills_disk
+    if caller.user_id is not None or not (fills_disk or _is_recorded(scope)):
         return {}
-    if "thread_id" in named:
-        thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
+    if "thread_id" in named and acting.user_id is None:
+        try:
+            thread = await app.THREADS.get_thread(named["thread_id"], space=caller.space)
+        except AmbiguousThread:
+            return {}  # Only the request can tell whose it means.
+        if thread is not None and fills_disk:
+            app.quotas.count_disk(caller.space, thread.user_id, scope[BODY_BYTES])
         return {} if thread is None else {"user": thread.user_id}
     if "entry_id" in named:
         entry = await app.entry_store.get(caller.space, named["entry_id"])

@@ -243,6 +243,7 @@ class JobAnswer(Answer):
     job_id: int
     kind: str
     space: str
+    user_id: str | None = Field(description="The owner of the thread.")
     thread_id: str | None
     state: str
     attempts: int

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from recollect.app import App
 from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
 from recollect.entrypoints import SPACE_HEADER
-from recollect.entrypoints.http.access import BODY_BYTES, admit, counted
+from recollect.entrypoints.http.access import BODY_BYTES, admit, counted, owner_named
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
 from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
@@ -78,8 +78,9 @@ async def get_caller(request: Request) -> Caller:
     named = {
         name: _with_slashes(value)[:MAX_ID] for name, value in request.path_params.items() if name in _NOTED
     }
-    whose = await admit(request.scope, caller, named)
+    admit(request.scope, caller)
     caller = _narrowed(caller, request)
+    whose = await owner_named(request.scope, named, caller)
     request.scope["recollect.user_is_hint"] = caller.is_hint
     if caller.user_id is not None and not (caller.is_hint and request.scope[BODY_BYTES]):
         caller.acting_for(None)  # A body may name another than the header does; else it is decided.

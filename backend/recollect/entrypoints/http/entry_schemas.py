@@ -93,6 +93,7 @@ class EntriesAnswer(BaseModel):
 class QuoteAnswer(BaseModel):
     """A turn that an entry came from. Of one that was forgotten there is nothing but its place."""
 
+    user_id: str = Field(description="The owner of the thread.")
     thread_id: str
     turn_id: str
     forgotten: bool
@@ -107,6 +108,7 @@ class QuoteAnswer(BaseModel):
         source, turn = quote.source, quote.turn
         told = () if turn is None else ("message_id", "role", "sender_id", "timestamp", "content")
         return cls(
+            user_id=source.user_id,
             thread_id=source.thread_id,
             turn_id=source.turn_id,
             forgotten=turn is None,

@@ -261,7 +261,7 @@ def _head(live: LiveTurn, model: str, kind: str) -> JsonObject:
     """Turn ids are a thread's own: with its key they are unique."""
     thread = live.accepted.thread
     answer = live.accepted.answer
-    key = thread_key(thread.space, thread.thread_id)[:12]
+    key = thread_key(thread.ref)[:12]
     created = answer.timestamp // 1000
     head = {"id": f"chatcmpl-{key}-{answer.turn_id}", "object": kind, "created": created, "model": model}
     label = live.receipt.get("label")

@@ -163,6 +163,7 @@ class BackendsAnswer(BaseModel):
 
 
 class CachedPrompt(Answer):
+    user_id: str = Field(description="The owner of the thread.")
     thread_id: str
     turn_id: str = Field(description="The answer's.")
     at: int

@@ -64,7 +64,8 @@ Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_stor
 ThreadId = Annotated[Id, AfterValidator(addressable)]
 """Of a thread that may be opened by it."""
 MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(_storable)]
-PageMark = Annotated[str, Field(min_length=1, max_length=4 * MAX_ID), AfterValidator(_storable)]
+PageMark = Annotated[str, Field(min_length=1, max_length=16 * MAX_ID), AfterValidator(_storable)]
+"""May hold two ids, each character of which is escaped."""
 Title = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
 Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 Tags = Annotated[list[Tag], Field(max_length=100)]

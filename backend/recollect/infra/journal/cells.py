@@ -8,7 +8,7 @@ from recollect.domain.entries.entry import EntryJob, KeptAnswer
 from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import BOUNDARY, FLUSH, cells_lane
-from recollect.domain.model import JsonObject, Memcell, Turn
+from recollect.domain.model import JsonObject, Memcell, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import ClosedCell, memory_lane
 from recollect.errors import NotFound
@@ -17,8 +17,10 @@ from recollect.infra.journal.entry_rows import queue_entry_jobs
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
+    IS_THREAD,
     T_TURN_COLUMNS,
     THREAD_COLUMNS,
+    THREAD_PK,
     TURN_COLUMNS,
     NewJob,
     dumped,
@@ -38,13 +40,13 @@ StrategiesOf = Callable[[ClosedCell, int], Sequence[EntryJob]]
 
 OLDEST_BUFFERED = f"""
 SELECT {T_TURN_COLUMNS} FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk
-WHERE b.thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)
+WHERE b.thread_pk = {THREAD_PK}
     AND t.position < {FIRST_OPEN.format("b.thread_pk")}
 ORDER BY t.position LIMIT ?"""
 
 
 QUIET = """
-SELECT h.space, h.thread_id
+SELECT h.space, h.user_id, h.thread_id
 FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk JOIN threads h ON h.pk = b.thread_pk
 GROUP BY b.thread_pk HAVING max(t.accepted) < ? ORDER BY max(t.accepted) LIMIT ?"""
 
@@ -53,28 +55,20 @@ class SqlCellStore(QueueingStore):
     """A turn leaves the buffer in the very transaction that puts it into its memcell."""
 
     @write_transaction
-    def look(self, connection: sqlite3.Connection, space: str, thread_id: str, limit: int) -> list[Turn]:
+    def look(self, connection: sqlite3.Connection, thread: ThreadRef, limit: int) -> list[Turn]:
         """The oldest turns that no memcell holds, in order. Resets the count of unasked messages."""
-        connection.execute(
-            "UPDATE threads SET unasked = 0 WHERE space = ? AND thread_id = ? AND unasked > 0",
-            (space, thread_id),
-        )
-        return [turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (space, thread_id, limit))]
+        connection.execute(f"UPDATE threads SET unasked = 0 WHERE {IS_THREAD} AND unasked > 0", thread)
+        return [turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (*thread, limit))]
 
-    async def count_buffered(self, space: str, thread_id: str) -> int:
+    async def count_buffered(self, thread: ThreadRef) -> int:
         (row,) = await self._database.read(
-            "SELECT count(*) AS number FROM unprocessed_buffer"
-            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-            (space, thread_id),
+            f"SELECT count(*) AS number FROM unprocessed_buffer WHERE thread_pk = {THREAD_PK}", thread
         )
         return int(row["number"])
 
-    async def memories_wait(self, space: str, thread_id: str, jobs: int) -> bool:
+    async def memories_wait(self, thread: ThreadRef, jobs: int) -> bool:
         """Whether so many jobs or more are queued that make memories of the thread's owner."""
-        thread = await self._database.one(
-            "SELECT user_id FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-        )
-        lane = memory_lane(owner_folder(space, thread["user_id"] if thread else ""))
+        lane = memory_lane(owner_folder(thread.space, thread.user_id))
         row = await self._database.one(
             "SELECT 1 FROM jobs WHERE lane = ? AND state = 'queued' LIMIT 1 OFFSET ?", (lane, jobs - 1)
         )
@@ -82,8 +76,7 @@ class SqlCellStore(QueueingStore):
 
     async def close(
         self,
-        space: str,
-        thread_id: str,
+        thread: ThreadRef,
         cells: Sequence[Memcell],
         decided_by: str,
         strategies: StrategiesOf = lambda closed, now: (),
@@ -95,28 +88,25 @@ class SqlCellStore(QueueingStore):
         now = self._clock()
 
         def take(connection: sqlite3.Connection) -> int:
-            thread_pk, user_id, agent_id = thread_columns(
-                connection, space, thread_id, "pk, user_id, agent_id"
-            )
+            thread_pk, agent_id = thread_columns(connection, thread, "pk, agent_id")
             for cell in cells:
-                has_tools = _close_one(connection, thread_pk, space, thread_id, cell, decided_by, now)
-                closed = ClosedCell(space, user_id, agent_id, cell.memcell_id, has_tools)
-                queue_entry_jobs(connection, space, thread_id, strategies(closed, now), now)
-            return queue_jobs(connection, [transcript_job(space, thread_id, now, self._schedule)], now)
+                has_tools = _close_one(connection, thread_pk, thread, cell, decided_by, now)
+                closed = ClosedCell(thread.space, thread.user_id, agent_id, cell.memcell_id, has_tools)
+                queue_entry_jobs(connection, thread.space, thread, strategies(closed, now), now)
+            return queue_jobs(connection, [transcript_job(thread, now, self._schedule)], now)
 
         if cells:
             await self._queue(take)
 
-    async def quiet_threads(self, before: int, limit: int) -> list[tuple[str, str]]:
-        """Space and id of threads whose buffer holds nothing that came at that time or later; the oldest first."""
-        found = await self._database.read(QUIET, (before, limit))
-        return [(row["space"], row["thread_id"]) for row in found]
+    async def quiet_threads(self, before: int, limit: int) -> list[ThreadRef]:
+        """Threads whose buffer holds nothing that came at that time or later; the oldest first."""
+        return [ThreadRef(**row) for row in await self._database.read(QUIET, (before, limit))]
 
-    async def request_flush(self, space: str, thread_id: str, *, reason: str = "flush") -> int:
+    async def request_flush(self, thread: ThreadRef, *, reason: str = "flush") -> int:
         """Queue the closing of all that is buffered; returns the job that does it."""
         now = self._clock()
-        lane = cells_lane(thread_key(space, thread_id))
-        job = NewJob(FLUSH, lane, space, thread_id, now, json.dumps({"reason": reason}))
+        lane = cells_lane(thread_key(thread))
+        job = NewJob(FLUSH, lane, thread.space, thread, now, json.dumps({"reason": reason}))
 
         def request(connection: sqlite3.Connection) -> tuple[int, int]:
             # It does all that the look which waits for a pause would do, and must not wait behind it.
@@ -128,28 +118,24 @@ class SqlCellStore(QueueingStore):
 
         return await self._change(request)
 
-    async def receipts(
-        self, space: str, thread_id: str, subjects: Sequence[str]
-    ) -> dict[str, dict[str, JsonObject]]:
+    async def receipts(self, thread: ThreadRef, subjects: Sequence[str]) -> dict[str, dict[str, JsonObject]]:
         """What happened to memcells or turns: by subject and stage, the newest of each."""
         told: dict[str, dict[str, JsonObject]] = {subject: {} for subject in subjects}
         found = await self._database.read(
-            "SELECT subject, stage, detail_json FROM receipts"
-            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+            f"SELECT subject, stage, detail_json FROM receipts WHERE thread_pk = {THREAD_PK}"
             f" AND subject IN ({','.join('?' * len(subjects))}) ORDER BY pk",
-            (space, thread_id, *subjects),
+            (*thread, *subjects),
         )
         for row in found:
             told[row["subject"]][row["stage"]] = json.loads(row["detail_json"])
         return told
 
-    async def list_cells(self, space: str, thread_id: str) -> list[tuple[Memcell, tuple[str, ...]]]:
+    async def list_cells(self, thread: ThreadRef) -> list[tuple[Memcell, tuple[str, ...]]]:
         """A thread's memcells, oldest first, each with its message ids."""
         found = await self._database.read(
             "SELECT memcell_id, turn_ids_json, message_ids_json, reason FROM memcell"
-            " WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
-            " ORDER BY last_position",
-            (space, thread_id),
+            f" WHERE thread_pk = {THREAD_PK} ORDER BY last_position",
+            thread,
         )
         return [(memcell_of(row), tuple(json.loads(row["message_ids_json"]))) for row in found]
 
@@ -157,8 +143,7 @@ class SqlCellStore(QueueingStore):
 def _close_one(
     connection: sqlite3.Connection,
     thread_pk: int,
-    space: str,
-    thread_id: str,
+    thread: ThreadRef,
     cell: Memcell,
     decided_by: str,
     now: int,
@@ -177,7 +162,7 @@ def _close_one(
             f"{len(positions) - len(members)} turns of {cell.memcell_id} are no longer in the buffer"
         )
     stored = [(pk, message_id) for pk, message_id, *_ in members]
-    insert_cell(connection, thread_pk, (space, thread_id), cell, stored, members[-1][2], now)
+    insert_cell(connection, thread_pk, thread, cell, stored, members[-1][2], now)
     connection.executemany(
         "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?",
         [(thread_pk, pk) for pk, *_ in members],
@@ -192,7 +177,7 @@ def _close_one(
 def insert_cell(
     connection: sqlite3.Connection,
     thread_pk: int,
-    thread: tuple[str, str],
+    thread: ThreadRef,
     cell: Memcell,
     members: Sequence[tuple[int, str]],
     last_position: int,
@@ -200,14 +185,14 @@ def insert_cell(
     *,
     transcribed: bool = False,
 ) -> None:
-    """A memcell of a thread (space and id), with its turns: their keys in the journal and their message ids."""
+    """A memcell with its turns: their keys in the journal and their message ids."""
     message_ids = json.dumps([message_id for _, message_id in members], ensure_ascii=False)
     cursor = connection.execute(
         "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
         " last_position, reason, created, transcribed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            cell.memcell_id, thread_pk, *thread, message_ids, json.dumps(cell.turn_ids), last_position, cell.reason, now,
-            int(transcribed),
+            cell.memcell_id, thread_pk, thread.space, thread.thread_id, message_ids, json.dumps(cell.turn_ids),
+            last_position, cell.reason, now, int(transcribed),
         ),
     )  # fmt: skip
     connection.executemany(
@@ -220,7 +205,7 @@ _LOOK_BACK = 200
 """A prompt holds hardly more messages before the cell."""
 
 CELLS_OF_OWNER = """
-SELECT c.memcell_id, h.thread_id FROM memcell c JOIN threads h ON h.pk = c.thread_pk
+SELECT c.memcell_id, h.space, h.user_id, h.thread_id FROM memcell c JOIN threads h ON h.pk = c.thread_pk
 WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND (:thread_id IS NULL OR h.thread_id = :thread_id)
 ORDER BY c.pk"""
 
@@ -240,47 +225,39 @@ class SqlCellTexts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def cell(self, space: str, thread_id: str, memcell_id: str) -> StoredCell | None:
+    async def cell(self, thread: ThreadRef, memcell_id: str) -> StoredCell | None:
         """None where it is no longer there, or not as it was closed."""
         found = await self._database.one(
-            "SELECT turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"
-            " WHERE h.space = ? AND h.thread_id = ? AND c.memcell_id = ?",
-            (space, thread_id, memcell_id),
+            f"SELECT turn_ids_json FROM memcell WHERE thread_pk = {THREAD_PK} AND memcell_id = ?",
+            (*thread, memcell_id),
         )
         if found is None:
             return None
-        return await self._stored(space, thread_id, memcell_id, json.loads(found["turn_ids_json"]))
+        return await self._stored(thread, memcell_id, json.loads(found["turn_ids_json"]))
 
-    async def stretch(self, space: str, thread_id: str, turn_ids: Sequence[str]) -> StoredCell | None:
+    async def stretch(self, thread: ThreadRef, turn_ids: Sequence[str]) -> StoredCell | None:
         """Some turns of a thread, as if they were a cell; its id names the thread and the last of them."""
         if not turn_ids:
             return None
-        name = f"{thread_key(space, thread_id)[:16]}-{turn_ids[-1]}"
-        return await self._stored(space, thread_id, name, turn_ids)
+        name = f"{thread_key(thread)[:16]}-{turn_ids[-1]}"
+        return await self._stored(thread, name, turn_ids)
 
     async def cells_of(
         self, space: str, user_id: str | None = None, thread_id: str | None = None
-    ) -> list[tuple[str, str]]:
-        """The ids of threads and memcells, in the order in which they were closed."""
+    ) -> list[tuple[ThreadRef, str]]:
+        """Threads and the ids of their memcells, in the order in which they were closed."""
         bound = {"space": space, "user_id": user_id, "thread_id": thread_id}
         found = await self._database.read(CELLS_OF_OWNER, bound)
-        return [(row["thread_id"], row["memcell_id"]) for row in found]
+        return [
+            (ThreadRef(row["space"], row["user_id"], row["thread_id"]), row["memcell_id"]) for row in found
+        ]
 
     @read_transaction
     def _stored(
-        self,
-        connection: sqlite3.Connection,
-        space: str,
-        thread_id: str,
-        memcell_id: str,
-        turn_ids: Sequence[str],
+        self, connection: sqlite3.Connection, thread: ThreadRef, memcell_id: str, turn_ids: Sequence[str]
     ) -> StoredCell | None:
         places = sorted(place for place in map(turn_number, turn_ids) if place is not None)
-        heads = rows(
-            connection,
-            f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
-            (space, thread_id),
-        )
+        heads = rows(connection, f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread)
         if not heads or not places:
             return None
         marks = ",".join("?" * len(places))
@@ -306,9 +283,9 @@ def _part_of(turn: Turn, parts: Sequence[dict[str, int]]) -> int | None:
 ANSWER = """
 SELECT answer, model, usage_json FROM model_answers WHERE space = ? AND cell = ? AND name = ? AND prompt_digest = ?"""
 
-KEEP = """
+KEEP = f"""
 INSERT OR IGNORE INTO model_answers (space, cell, name, prompt_digest, thread_key, answer, model, usage_json, at)
-SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM threads WHERE space = ? AND thread_id = ?)"""
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS {THREAD_PK}"""
 
 
 class SqlModelAnswers:
@@ -324,13 +301,11 @@ class SqlModelAnswers:
             return None
         return KeptAnswer(found["answer"], found["model"], json.loads(found["usage_json"]))
 
-    async def keep(
-        self, space: str, thread_id: str, cell: str, name: str, digest: str, answer: KeptAnswer
-    ) -> None:
+    async def keep(self, thread: ThreadRef, cell: str, name: str, digest: str, answer: KeptAnswer) -> None:
         """The first answer to a prompt stays. Nothing is kept of a thread that is gone."""
-        asked = (space, cell, name, digest, thread_key(space, thread_id))
+        asked = (thread.space, cell, name, digest, thread_key(thread))
         told = (answer.text, answer.model, dumped(answer.usage), self._clock())
-        await self._database.execute(KEEP, (*asked, *told, space, thread_id))
+        await self._database.execute(KEEP, (*asked, *told, *thread))
 
     async def forget_cells(self, space: str, cells: Iterable[str]) -> None:
         forget = "DELETE FROM model_answers WHERE space = ? AND cell = ?"

@@ -12,6 +12,7 @@ from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.history_matching import FOLLOWED
 from recollect.infra.journal.rows import (
+    IS_NAMED_THREAD,
     T_TURN_COLUMNS,
     THREAD_COLUMNS,
     TURN_COLUMNS,
@@ -34,15 +35,15 @@ from recollect.infra.journal.turns import (
 FIND_ANSWER = f"""
 SELECT t.pk AS turn_pk, t.thread_pk, {T_TURN_COLUMNS}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk
-WHERE h.space = :space AND h.thread_id = :thread_id AND t.position = :position"""
+WHERE {IS_NAMED_THREAD} AND t.position = :position"""
 
 TURNS_OF_REQUEST = f"""
 SELECT t.pk AS turn_pk, t.thread_pk, h.unasked, {FOLLOWED}, {T_TURN_COLUMNS}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk
-WHERE h.space = :space AND h.thread_id = :thread_id AND t.position BETWEEN :first AND :last"""
+WHERE {IS_NAMED_THREAD} AND t.position BETWEEN :first AND :last"""
 
 OPEN_TURNS = f"""
-SELECT t.pk AS turn_pk, h.space, h.thread_id, h.incognito, t.thread_pk, {T_TURN_COLUMNS}
+SELECT t.pk AS turn_pk, h.space, h.user_id, h.thread_id, h.incognito, t.thread_pk, {T_TURN_COLUMNS}
 FROM turns t JOIN threads h ON h.pk = t.thread_pk WHERE t.status IN ('queued', 'streaming')"""
 
 LAST_SAID = f"""
@@ -61,9 +62,8 @@ UPDATE turns SET content = ?, reasoning = ?, tool_calls_json = ?, model = ?, sta
     digest = ? WHERE pk = ?"""
 
 OVERTAKEN = """
-SELECT t.position FROM chat_requests r JOIN threads h ON h.pk = r.thread_pk
-JOIN turns t ON t.thread_pk = h.pk AND t.position = r.answer
-WHERE h.space = :space AND h.thread_id = :thread_id AND r.idempotency_key = :key AND t.status = 'failed'"""
+SELECT t.position FROM chat_requests r JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = r.answer
+WHERE r.thread_pk = ? AND r.idempotency_key = ? AND t.status = 'failed'"""
 
 _ON_PATH = f"{TURN_COLUMNS}, block, memories_json"
 PATH_PAGE = f"""
@@ -96,14 +96,14 @@ def accept(
         # What broke off has words, which are left to a branch of their own.
         parent_id = last.turn_id if head.last_status == "partial" else None
         asked, given_turns = replace(asked, turns=(), earlier=(), parent_id=parent_id), ()
-    elif asked.turns and asked.key and (overtaken := _overtaken(connection, space, asked)):
+    elif asked.turns and asked.key and (overtaken := _overtaken(connection, head, asked)):
         raise Conflict(
             f"Idempotency-Key: the answer {overtaken} to this message failed, and others were said"
             " since; name the message as parent_id to have it answered after all",
             field="Idempotency-Key",
         )
     given_turns = tuple(
-        replace(turn, sender_id=turn.sender_id or (head.user_id if turn.role == "user" else turn.role))
+        replace(turn, sender_id=turn.sender_id or (head.ref.user_id if turn.role == "user" else turn.role))
         for turn in given_turns
     )
     given = {turn.message_id for turn in given_turns if turn.message_id is not None}
@@ -120,7 +120,7 @@ def accept(
             (
                 number,
                 waiting,
-                turn.message_id or make_message_id(connection, head, append, turn.timestamp, number, given),
+                turn.message_id or make_message_id(connection, head, turn.timestamp, number, given),
             )
         )
     for choice in range(asked.choices):
@@ -130,7 +130,7 @@ def accept(
             same = identity.turn_id(before + len(given_turns))
             link = same if given_turns or parent is None else parent
         answer = NewTurn("assistant", "", now, "assistant", parent_id=link, status="queued")
-        stored.append((number, answer, make_message_id(connection, head, append, now, number, given)))
+        stored.append((number, answer, make_message_id(connection, head, now, number, given)))
     last_answer = number
     turns, new_rows = [], []
     for position, turn, message_id in stored:
@@ -165,10 +165,9 @@ def _unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatReq
     return said[-1] if asked.parent_id in (None, said[0].parent_id, before) else None
 
 
-def _overtaken(connection: sqlite3.Connection, space: str, asked: ChatRequest) -> str | None:
+def _overtaken(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> str | None:
     """The answer that was asked for under this key, and failed."""
-    place_and_key = {"space": space, "thread_id": asked.thread_id, "key": asked.key}
-    found = connection.execute(OVERTAKEN, place_and_key).fetchone()
+    found = connection.execute(OVERTAKEN, (head.pk, asked.key)).fetchone()
     return identity.turn_id(found[0]) if found else None
 
 
@@ -219,8 +218,8 @@ def _skip_reason(turn: NewTurn, head: ThreadHead, given: str | None, *, spare: b
 
 
 def row_of_answer(connection: sqlite3.Connection, thread: Thread, answer: Turn) -> Mapping[str, Any]:
-    """Raises NotFound where its thread was forgotten since, even if its id is somebody else's now."""
-    bound = {"space": thread.space, "thread_id": thread.thread_id, "position": identity.place_of(answer)}
+    """Raises NotFound where its thread was forgotten since, even if its id is used again."""
+    bound = {**thread.ref._asdict(), "position": identity.place_of(answer)}
     found = list(named_rows(connection, FIND_ANSWER, bound))
     if not found or found[0]["message_id"] != answer.message_id:
         raise NotFound(_FORGOTTEN)
@@ -231,8 +230,7 @@ def rows_of_request(connection: sqlite3.Connection, accepted: Accepted) -> dict[
     """Its turns and answers by message id. Raises NotFound where its thread was forgotten since."""
     thread, turns = accepted.thread, (*accepted.turns, *accepted.answers)
     places = {"first": identity.place_of(turns[0]), "last": identity.place_of(turns[-1])}
-    bound = {"space": thread.space, "thread_id": thread.thread_id, **places}
-    found = named_rows(connection, TURNS_OF_REQUEST, bound)
+    found = named_rows(connection, TURNS_OF_REQUEST, {**thread.ref._asdict(), **places})
     rows: dict[str, Mapping[str, Any]] = {row["message_id"]: row for row in found}
     if any(answer.message_id not in rows for answer in accepted.answers):
         raise NotFound(_FORGOTTEN)

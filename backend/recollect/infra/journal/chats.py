@@ -16,7 +16,7 @@ from recollect.domain.chat import (
     SentPrompt,
 )
 from recollect.domain.job import JobSpec
-from recollect.domain.model import JsonObject, Status, Thread, Turn
+from recollect.domain.model import JsonObject, Status, Thread, ThreadRef, Turn
 from recollect.infra.journal.chat_rows import (
     OPEN_TURNS,
     accept,
@@ -42,7 +42,15 @@ from recollect.infra.journal.prompts import (
     read_prompt,
     set_payload,
 )
-from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns, turn_of
+from recollect.infra.journal.rows import (
+    IS_THREAD,
+    THREAD_PK,
+    NewJob,
+    named_rows,
+    queue_jobs,
+    thread_columns,
+    turn_of,
+)
 from recollect.infra.journal.turns import queue_boundary_and_transcript
 
 INTERRUPTED = "the server stopped before the answer was complete"
@@ -51,18 +59,18 @@ INTERRUPTED = "the server stopped before the answer was complete"
 class SqlChatStore(QueueingStore):
     """Turns get their places when they arrive: the order of a thread is the order of arrival, by construction."""
 
-    async def requested(self, space: str, thread_id: str, key: str) -> tuple[bytes, Turn] | None:
+    async def requested(self, thread: ThreadRef, key: str) -> tuple[bytes, Turn] | None:
         """What was asked under this key, and its answer."""
         row = await self._database.one(
-            "SELECT r.digest AS asked, t.* FROM chat_requests r JOIN threads h ON h.pk = r.thread_pk"
-            " JOIN turns t ON t.thread_pk = h.pk AND t.position = r.answer"
-            " WHERE h.space = ? AND h.thread_id = ? AND r.idempotency_key = ?",
-            (space, thread_id, key),
+            "SELECT r.digest AS asked, t.* FROM chat_requests r"
+            " JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = r.answer"
+            f" WHERE r.thread_pk = {THREAD_PK} AND r.idempotency_key = ?",
+            (*thread, key),
         )
         return (row["asked"], turn_of(row)) if row else None
 
     async def accept(self, space: str, request: ChatRequest, skip_reason: str | None = None) -> Accepted:
-        """Durable when it returns, with status `queued`. Raises NotFound for another user's thread.
+        """Durable when it returns, with status `queued`.
 
         `skip_reason` says why memory leaves this exchange alone, if it does.
         """
@@ -135,7 +143,7 @@ class SqlChatStore(QueueingStore):
             return turn, self._queue_jobs(connection, row["unasked"], accepted, jobs, now)
 
         turn = await self._change(finish)
-        self._on_change(accepted.thread.space, accepted.thread.thread_id)
+        self._on_change(accepted.thread.ref)
         return turn
 
     def _queue_jobs(
@@ -150,11 +158,9 @@ class SqlChatStore(QueueingStore):
         thread = accepted.thread
         if thread.incognito:
             return None
-        due = queue_boundary_and_transcript(
-            connection, thread.space, thread.thread_id, unasked, now, self._schedule
-        )
+        due = queue_boundary_and_transcript(connection, thread.ref, unasked, now, self._schedule)
         follow = [
-            NewJob(job.kind, job.lane, job.space, job.thread_id, now, json.dumps(job.payload), job.dedupe)
+            NewJob(job.kind, job.lane, job.thread.space, job.thread, now, json.dumps(job.payload), job.dedupe)
             for job in jobs
         ]
         return min(due, queue_jobs(connection, follow, now)) if follow else due
@@ -163,39 +169,36 @@ class SqlChatStore(QueueingStore):
         """What the next prompt is made of. It costs what the window costs, not what the thread costs."""
         return await self._database.query(lambda each: conversation_if_there(each, accepted, most_turns))
 
-    async def prompt(self, space: str, thread_id: str, turn_id: str) -> PromptReceipt | None:
+    async def prompt(self, thread: ThreadRef, turn_id: str) -> PromptReceipt | None:
         """What was sent for an answer."""
         place = identity.turn_number(turn_id)
-        return await self._database.query(lambda connection: read_prompt(connection, space, thread_id, place))
+        return await self._database.query(lambda connection: read_prompt(connection, thread, place))
 
-    async def receipts(self, space: str, thread_id: str, turns: Sequence[Turn]) -> dict[str, JsonObject]:
+    async def receipts(self, thread: ThreadRef, turns: Sequence[Turn]) -> dict[str, JsonObject]:
         """What came of the prompts that were sent for these turns, which stand in their order, by turn id."""
         if not turns:
             return {}
         found = await self._database.read(
-            "SELECT position, detail_json FROM prompts WHERE position BETWEEN ? AND ? AND thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-            (identity.place_of(turns[0]), identity.place_of(turns[-1]), space, thread_id),
+            "SELECT position, detail_json FROM prompts"
+            f" WHERE position BETWEEN ? AND ? AND thread_pk = {THREAD_PK}",
+            (identity.place_of(turns[0]), identity.place_of(turns[-1]), *thread),
         )
         return {identity.turn_id(row["position"]): json.loads(row["detail_json"]) for row in found}
 
-    async def opening(self, space: str, thread_id: str, epoch: int) -> str | None:
+    async def opening(self, thread: ThreadRef, epoch: int) -> str | None:
         """The summary that this epoch began with."""
         row = await self._database.one(
-            "SELECT summary FROM epochs WHERE number = ? AND thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-            (epoch, space, thread_id),
+            f"SELECT summary FROM epochs WHERE number = ? AND thread_pk = {THREAD_PK}", (epoch, *thread)
         )
         return row["summary"] if row else None
 
-    async def last_cache(self, space: str, thread_id: str) -> str | None:
+    async def last_cache(self, thread: ThreadRef) -> str | None:
         """The backend and model whose cache holds the last prompt of the thread that got its whole answer."""
         row = await self._database.one(
             "SELECT e.backend FROM prompts p JOIN turns t ON t.thread_pk = p.thread_pk AND t.position = p.position"
             " JOIN epochs e ON e.thread_pk = p.thread_pk AND e.number = p.epoch"
-            " WHERE t.status = 'complete' AND p.thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY p.position DESC LIMIT 1",
-            (space, thread_id),
+            f" WHERE t.status = 'complete' AND p.thread_pk = {THREAD_PK} ORDER BY p.position DESC LIMIT 1",
+            thread,
         )
         return row["backend"] if row else None
 
@@ -203,13 +206,12 @@ class SqlChatStore(QueueingStore):
     def live_prompt(
         self,
         connection: sqlite3.Connection,
-        space: str,
-        thread_id: str,
+        thread: ThreadRef,
         epoch: int | None = None,
         holding: Sequence[int] = (),
     ) -> list[JsonObject] | None:
         """The thread's last prompt with its answer; None where that epoch has ended, or began after those places."""
-        (pk,) = thread_columns(connection, space, thread_id)
+        (pk,) = thread_columns(connection, thread)
         last = last_prompt(connection, pk)
         if last is None or last.epoch != (last.epoch if epoch is None else epoch):
             return None
@@ -230,25 +232,23 @@ class SqlChatStore(QueueingStore):
         messages = [json.loads(line) for line in last.messages.split(b"\n") if line]
         return [*messages, {"role": "assistant", "content": answer[0]}]
 
-    async def keep(self, space: str, thread_id: str, epoch: int, cut: int, digest: str, text: str) -> None:
+    async def keep(self, thread: ThreadRef, epoch: int, cut: int, digest: str, text: str) -> None:
         """For the epoch's end, of all before `cut`. One that comes too late, or whose thread is gone, is dropped."""
         await self._database.execute(
             "INSERT INTO summaries (thread_pk, epoch, cut, digest, text)"
-            " SELECT t.pk, ?, ?, ?, ? FROM threads t WHERE space = ? AND thread_id = ?"
+            f" SELECT t.pk, ?, ?, ?, ? FROM threads t WHERE {IS_THREAD}"
             " AND (SELECT max(number) FROM epochs WHERE thread_pk = t.pk) = ?"
             " ON CONFLICT (thread_pk, epoch) DO UPDATE SET cut = excluded.cut, digest = excluded.digest,"
             " text = excluded.text",
-            (epoch, cut, digest, text, space, thread_id, epoch),
+            (epoch, cut, digest, text, *thread, epoch),
         )
 
-    async def record_receipt(
-        self, space: str, thread_id: str, subject: str, stage: str, detail: JsonObject
-    ) -> None:
+    async def record_receipt(self, thread: ThreadRef, subject: str, stage: str, detail: JsonObject) -> None:
         """What happened at a stage to a turn or a memcell of a thread that is still there."""
         await self._database.execute(
             "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at)"
-            " SELECT pk, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?",
-            (subject, stage, json.dumps(detail, ensure_ascii=False), self._clock(), space, thread_id),
+            f" SELECT pk, ?, ?, ?, ? FROM threads WHERE {IS_THREAD}",
+            (subject, stage, json.dumps(detail, ensure_ascii=False), self._clock(), *thread),
         )
 
     async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
@@ -275,9 +275,8 @@ class SqlChatStore(QueueingStore):
                 (INTERRUPTED, row["turn_pk"]),
             )
             if not row["incognito"]:
-                due = queue_boundary_and_transcript(
-                    connection, row["space"], row["thread_id"], 0, now, self._schedule
-                )
+                thread = ThreadRef(row["space"], row["user_id"], row["thread_id"])
+                due = queue_boundary_and_transcript(connection, thread, 0, now, self._schedule)
         return len(open_turns), due
 
 

@@ -2,11 +2,11 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from recollect.domain.identity import thread_key, turn_digest, turn_id
-from recollect.domain.model import Coverage
+from recollect.domain.identity import key_within_user, thread_key, turn_digest, turn_id
+from recollect.domain.model import Coverage, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.rows import TURN_COLUMNS, rows, turn_of
@@ -45,21 +45,22 @@ SELECT count(*) AS number FROM memcell_turns WHERE memcell_pk IN (
 
 # Every number up to the last one given is a turn or a tombstone; what is neither has been lost.
 LOST = f"""
-SELECT thread_id, last_number - forgotten - (SELECT count(*) FROM turns WHERE thread_pk = threads.pk) AS lost
+SELECT space, user_id, thread_id, last_number - forgotten - (SELECT count(*) FROM turns WHERE thread_pk = threads.pk) AS lost
 FROM threads WHERE {SCOPE} AND lost > 0"""
 
 STRAY = f"""
-SELECT h.thread_id, t.position FROM turns t JOIN threads h ON h.pk = t.thread_pk
+SELECT h.space, h.user_id, h.thread_id, t.position FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE t.skip_reason IS NULL AND t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})
     AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer b WHERE b.thread_pk = t.thread_pk AND b.turn_pk = t.pk)
     AND NOT EXISTS (SELECT 1 FROM memcell_turns m WHERE m.turn_pk = t.pk)
-ORDER BY h.thread_id, t.position LIMIT {_LISTED}"""
+ORDER BY h.thread_id, h.user_id, t.position LIMIT {_LISTED}"""
 
 DIGESTS = f"""
-SELECT thread_id, (
+SELECT space, user_id, thread_id, (
     SELECT group_concat(hex(digest), '') FROM (SELECT digest FROM turns WHERE thread_pk = h.pk ORDER BY position)
 ) AS digests
-FROM threads h WHERE {SCOPE} AND thread_id > :after ORDER BY thread_id LIMIT {_THREADS_AT_ONCE}"""
+FROM threads h WHERE {SCOPE} AND (thread_id, user_id) > (:after, :of)
+ORDER BY thread_id, user_id LIMIT {_THREADS_AT_ONCE}"""
 
 
 FORGOTTEN = """
@@ -143,25 +144,29 @@ def _coverage(connection: sqlite3.Connection, scope: dict[str, Any], generation:
         indexed=counts["indexed"],
         embedded=counts["embedded"],
         digest=_digest(connection, scope),
-        missing_turns=tuple((row["thread_id"], turn_id(row["position"])) for row in stray)
-        + tuple((row["thread_id"], f"{row['lost']} turns") for row in lost),
+        missing_turns=tuple((_thread(row), turn_id(row["position"])) for row in stray)
+        + tuple((_thread(row), f"{row['lost']} turns") for row in lost),
     )
 
 
 def _forgotten(connection: sqlite3.Connection, scope: dict[str, Any]) -> int:
-    key = None if scope["thread_id"] is None else thread_key(scope["space"], scope["thread_id"])
+    key = None if scope["thread_id"] is None else key_within_user(scope["space"], scope["thread_id"])
     ((number,),) = connection.execute(FORGOTTEN, {**scope, "key": key}).fetchall()
     return int(number)
 
 
 def _digest(connection: sqlite3.Connection, scope: dict[str, Any]) -> str:
     digest = hashlib.sha256()
-    after = ""
+    last = {"after": "", "of": ""}
     while True:
-        page = rows(connection, DIGESTS, {**scope, "after": after})
+        page = rows(connection, DIGESTS, {**scope, **last})
         for row in page:
             if row["digests"]:
-                digest.update(f"{thread_key(scope['space'], row['thread_id'])}:{row['digests']}\n".encode())
+                digest.update(f"{thread_key(_thread(row))}:{row['digests']}\n".encode())
         if len(page) < _THREADS_AT_ONCE:
             return digest.hexdigest()
-        after = page[-1]["thread_id"]
+        last = {"after": page[-1]["thread_id"], "of": page[-1]["user_id"]}
+
+
+def _thread(row: Mapping[str, Any]) -> ThreadRef:
+    return ThreadRef(row["space"], row["user_id"], row["thread_id"])

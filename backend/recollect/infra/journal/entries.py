@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from recollect.domain.entries.entry import Deletion, EntryChange, EntryJob, EntryVersion, KnownEntry
 from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.model import ThreadRef
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
@@ -162,11 +163,11 @@ class SqlEntryStore(QueueingStore):
         """Those whose `text_key` (domain/entries/entry.py) is this one, oldest first."""
         return await self._found(WITH_TEXT, (space, owner, kind, text_key))
 
-    async def citing(self, space: str, thread_id: str, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
+    async def citing(self, thread: ThreadRef, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
         """Whatever came from any of these turns, or from any turn of the thread; of whatever owner."""
         numbers = [turn_number(name) for name in turn_ids or ()]
         parameters = {
-            "space": space, "thread_key": thread_key(space, thread_id), "turns": json.dumps(numbers),
+            "space": thread.space, "thread_key": thread_key(thread), "turns": json.dumps(numbers),
         }  # fmt: skip
         sql = CITING if turn_ids is None else CITING_TURNS
         return [known_of(row) for row in await self._database.read(sql, parameters)]
@@ -189,10 +190,10 @@ class SqlEntryStore(QueueingStore):
         """
         await self._queue(lambda connection: EntryWriter(connection, change, self._clock()).apply())
 
-    async def queue(self, space: str, thread_id: str | None, jobs: Sequence[EntryJob]) -> None:
+    async def queue(self, space: str, thread: ThreadRef | None, jobs: Sequence[EntryJob]) -> None:
         """Queue work that no change goes with; durable when it returns."""
         now = self._clock()
-        await self._queue(lambda connection: queue_entry_jobs(connection, space, thread_id, jobs, now))
+        await self._queue(lambda connection: queue_entry_jobs(connection, space, thread, jobs, now))
 
     async def _found(self, sql: str, parameters: Sequence[object]) -> list[KnownEntry]:
         return [known_of(row) for row in await self._database.read(sql, parameters)]

@@ -45,7 +45,14 @@ from recollect.infra.journal.entry_rows import (
 )
 from recollect.infra.journal.file_versions import add_to_ledger, retire_files
 from recollect.infra.journal.forget.prompts import end_quoting_epochs, settle_entries_job
-from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, rows, thread_columns
+from recollect.infra.journal.rows import (
+    THREAD_PK,
+    NewJob,
+    named_rows,
+    queue_jobs,
+    rows,
+    thread_columns,
+)
 
 ADD_HISTORY = """
 INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
@@ -56,10 +63,9 @@ JOIN entry_history h ON h.entry_pk = e.pk
 WHERE e.space = ? AND e.owner = ? AND e.kind IN ('profile', 'skills')
 AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(h.entry_json, value))"""
 
-CELL_OF_TURN = """
-SELECT m.memcell_id FROM threads h JOIN turns t ON t.thread_pk = h.pk
-JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
-WHERE h.space = ? AND h.thread_id = ? AND t.position = ?"""
+CELL_OF_TURN = f"""
+SELECT m.memcell_id FROM turns t JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
+WHERE t.thread_pk = {THREAD_PK} AND t.position = ?"""
 
 TOUCH = """
 INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
@@ -98,7 +104,7 @@ class EntryWriter:
         self._forget_words_of_deleted()
         record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
         if self.change.receipt is not None:
-            _put_receipt(self.connection, self.change.space, self.change.receipt, self.now)
+            _put_receipt(self.connection, self.change.receipt, self.now)
         return self._queue()
 
     def _put(self, known: KnownEntry, actor: Actor, cause: str) -> None:
@@ -210,7 +216,7 @@ class EntryWriter:
         deletions = [Deletion(before.entry_id, before.kind, before.cell, turn_ids)]
         cells: dict[str, list[str]] = {}
         for source in before.sources:
-            place = (before.space, source.thread_id, turn_number(source.turn_id))
+            place = (*source.thread_in(before.space), turn_number(source.turn_id))
             for (cell,) in self.connection.execute(CELL_OF_TURN, place):
                 cells.setdefault(cell, []).append(source.turn_id)
         deletions += [
@@ -242,8 +248,8 @@ class EntryWriter:
 
     def _queue(self) -> int | None:
         space, receipt = self.change.space, self.change.receipt
-        thread_id = None if receipt is None else receipt.thread_id
-        due = queue_entry_jobs(self.connection, space, thread_id, self.change.extra_jobs, self.now)
+        thread = None if receipt is None else receipt.thread
+        due = queue_entry_jobs(self.connection, space, thread, self.change.extra_jobs, self.now)
         jobs = [
             places.file_job(space, path, self.now + self.delays.get(path, 0))
             for path in sorted(self._touched)
@@ -268,15 +274,9 @@ class EntryWriter:
         return settle_entries_job(task, owner, self.now)
 
     def _user_id(self) -> str:
-        """Whose words they were; by the folder's name where no thread tells."""
-        for source in (source for known in self._deleted for source in known.sources):
-            found = self.connection.execute(
-                "SELECT user_id FROM threads WHERE space = ? AND thread_id = ?",
-                (self.change.space, source.thread_id),
-            ).fetchone()
-            if found is not None:
-                return str(found[0])
-        return self.change.owner.rpartition("/")[2]
+        """Whose words they were; by the folder's name where no source tells."""
+        users = (source.user_id for known in self._deleted for source in known.sources)
+        return next(users, self.change.owner.rpartition("/")[2])
 
 
 def deletions_job(space: str, owner: str, now: int) -> NewJob:
@@ -330,9 +330,9 @@ def _is_same(before: KnownEntry, after: KnownEntry) -> bool:
     return told(before) == told(after) and after.path in ("", before.path)
 
 
-def _put_receipt(connection: sqlite3.Connection, space: str, receipt: EntryReceipt, now: int) -> None:
+def _put_receipt(connection: sqlite3.Connection, receipt: EntryReceipt, now: int) -> None:
     """In the place of what the same strategy told of the same cell before. Raises NotFound where the thread is gone."""
-    about = (*thread_columns(connection, space, receipt.thread_id), receipt.cell, receipt.strategy)
+    about = (*thread_columns(connection, receipt.thread), receipt.cell, receipt.strategy)
     connection.execute("DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage = ?", about)
     connection.execute(
         "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, ?, ?, ?)",

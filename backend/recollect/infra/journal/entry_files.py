@@ -16,8 +16,9 @@ from recollect.domain.entries.entry import (
     PastSkill,
     SeenSkill,
 )
-from recollect.domain.identity import text_digest, thread_key, turn_number
+from recollect.domain.identity import key_within_user, text_digest, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
@@ -164,7 +165,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         )
         return next((row["space"] for row in found if file_name(row["space"]) == folder), None)
 
-    async def thread_of(self, space: str, thread_folder: str) -> str | None:
+    async def thread_of(self, space: str, thread_folder: str) -> ThreadRef | None:
         """The thread whose transcript lies in a folder."""
         user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
         where, parameters = "space = ?", [space]
@@ -175,16 +176,17 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         found = await self._database.read(f"SELECT thread_id, user_id FROM threads WHERE {where}", parameters)
         for row in found:
             if file_name(row["thread_id"]) == name and file_name(row["user_id"]) == user:
-                return str(row["thread_id"])
+                return ThreadRef(space, row["user_id"], row["thread_id"])
         return None
 
     async def is_forgotten(self, space: str, thread_folder: str, turn_id: str) -> bool:
         """Whether the turn of a thread, which may be forgotten as a whole, has a tombstone."""
         user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
-        thread_id = await self.thread_of(space, thread_folder) or name
+        thread = await self.thread_of(space, thread_folder)
+        key = key_within_user(space, name if thread is None else thread.thread_id)
         found = await self._database.read(
             "SELECT user_id FROM tombstones WHERE space = ? AND thread_key = ? AND number = ?",
-            (space, thread_key(space, thread_id), turn_number(turn_id)),
+            (space, key, turn_number(turn_id)),
         )
         return any(file_name(row["user_id"]) == user for row in found)
 

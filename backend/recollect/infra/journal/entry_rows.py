@@ -19,7 +19,7 @@ from recollect.domain.entries.entry import (
 from recollect.domain.identity import thread_key, turn_id, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.markdown.entry_file import render_entry
-from recollect.domain.model import Entry, JsonObject
+from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
 from recollect.infra.journal.rows import (
@@ -36,7 +36,7 @@ from recollect.infra.journal.rows import (
 ENTRY_COLUMNS = """
 e.space, e.owner, e.entry_id, e.kind, e.when_ms, e.path, e.title, e.text, e.links_json, e.by, e.extra_json,
 e.cell, e.strategy, e.revision, e.filed, e.filing,
-(SELECT json_group_array(json_array(thread_id, turn)) FROM entry_sources WHERE entry_pk = e.pk) AS sources_json"""
+(SELECT json_group_array(json_array(user_id, thread_id, turn)) FROM entry_sources WHERE entry_pk = e.pk) AS sources_json"""
 
 SELECT_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM entries e"
 
@@ -60,7 +60,9 @@ WHERE space = :space AND entry_id = :entry_id RETURNING pk"""
 def known_of(row: Mapping[str, Any]) -> KnownEntry:
     links, extra = tuple(json.loads(row["links_json"])), json.loads(row["extra_json"])
     entry = made(Entry, row, when=row["when_ms"], sources=links, extra=extra)
-    sources = tuple(Source(thread, turn_id(turn)) for thread, turn in json.loads(row["sources_json"]))
+    sources = tuple(
+        Source(user, thread, turn_id(turn)) for user, thread, turn in json.loads(row["sources_json"])
+    )
     return made(KnownEntry, row, entry=entry, sources=sources)
 
 
@@ -106,10 +108,11 @@ def put_sources(connection: sqlite3.Connection, pk: int, known: KnownEntry) -> N
     """In the place of those it had."""
     connection.execute("DELETE FROM entry_sources WHERE entry_pk = ?", (pk,))
     connection.executemany(
-        "INSERT INTO entry_sources (entry_pk, place, thread_key, thread_id, turn) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO entry_sources (entry_pk, place, thread_key, user_id, thread_id, turn) VALUES (?, ?, ?, ?, ?, ?)",
         [
-            (pk, place, thread_key(known.space, source.thread_id), source.thread_id, _turn(source))
+            (pk, place, thread_key(thread), thread.user_id, thread.thread_id, _turn(source))
             for place, source in enumerate(known.sources)
+            for thread in [source.thread_in(known.space)]
         ],
     )
 
@@ -182,7 +185,7 @@ RESTART = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'q
 
 
 def queue_entry_jobs(
-    connection: sqlite3.Connection, space: str, thread_id: str | None, jobs: Sequence[EntryJob], now: int
+    connection: sqlite3.Connection, space: str, thread: ThreadRef | None, jobs: Sequence[EntryJob], now: int
 ) -> int | None:
     """Queue each job once; one that runs every N events is held until the N-th. Returns when the first is due."""
     due: list[NewJob] = []
@@ -190,7 +193,7 @@ def queue_entry_jobs(
         is_turn = _is_its_turn(connection, job)
         run_at = now + job.delay_ms if is_turn else HELD
         payload = json.dumps(job.payload, ensure_ascii=False)
-        new = NewJob(job.kind, job.lane, space, thread_id, run_at, payload, job.dedupe)
+        new = NewJob(job.kind, job.lane, space, thread, run_at, payload, job.dedupe)
         if is_turn and "strategy" in job.payload:
             # Also what was held when the settings said otherwise.
             lane = own_lane(job.payload["strategy"], job.payload["owner"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from recollect.domain.identity import thread_key, turn_digest, turn_number
 from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
-from recollect.domain.model import Memcell, Note, Turn
+from recollect.domain.model import Memcell, Note, ThreadRef, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
@@ -18,7 +18,10 @@ from recollect.infra.journal.file_versions import (
 )
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
+    IS_NAMED_THREAD,
+    IS_THREAD,
     THREAD_COLUMNS,
+    THREAD_PK,
     TURN_COLUMNS,
     NewJob,
     dumped,
@@ -51,7 +54,7 @@ ORDER BY p.thread_pk, p.part LIMIT {_PARTS_AT_ONCE}"""
 # What follows a turn that is still being written waits for it.
 FINAL_TURNS = f"""
 SELECT {TURN_COLUMNS} FROM turns u
-WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)
+WHERE thread_pk = (SELECT pk FROM threads WHERE {IS_NAMED_THREAD})
     AND position < {FIRST_OPEN.format("u.thread_pk")}"""
 
 REVISE_TURN = """
@@ -68,11 +71,10 @@ class SqlTranscriptStore(FileVersions):
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def state(self, space: str, thread_id: str) -> TranscriptState | None:
+    async def state(self, thread: ThreadRef) -> TranscriptState | None:
         """None for a thread that is gone."""
         found = await self._database.read(
-            f"SELECT pk, header_revision, {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?",
-            (space, thread_id),
+            f"SELECT pk, header_revision, {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread
         )
         if not found:
             return None
@@ -90,8 +92,7 @@ class SqlTranscriptStore(FileVersions):
     def turns(
         self,
         connection: sqlite3.Connection,
-        space: str,
-        thread_id: str,
+        thread: ThreadRef,
         first: int,
         last: int | None = None,
         limit: int = -1,
@@ -101,8 +102,7 @@ class SqlTranscriptStore(FileVersions):
             connection,
             f"{FINAL_TURNS} AND position >= :first AND position <= :last ORDER BY position LIMIT :limit",
             {
-                "space": space,
-                "thread_id": thread_id,
+                **thread._asdict(),
                 "first": first,
                 "last": 2**62 if last is None else last,
                 "limit": limit,
@@ -110,25 +110,21 @@ class SqlTranscriptStore(FileVersions):
         )
         return [PlacedTurn(row["position"], turn_of(row)) for row in found]
 
-    async def cells(self, space: str, thread_id: str, first: int, last: int) -> list[Memcell]:
+    async def cells(self, thread: ThreadRef, first: int, last: int) -> list[Memcell]:
         """The memcells whose last turn stands between these places."""
         found = await self._database.read(
-            "SELECT memcell_id, turn_ids_json, reason FROM memcell WHERE thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)"
+            f"SELECT memcell_id, turn_ids_json, reason FROM memcell WHERE thread_pk = {THREAD_PK}"
             " AND last_position BETWEEN ? AND ? ORDER BY last_position",
-            (space, thread_id, first, last),
+            (*thread, first, last),
         )
         return [memcell_of(row) for row in found]
 
-    async def parts(self, space: str, thread_id: str) -> list[StoredPart]:
-        found = await self._database.read(
-            f"{PARTS} WHERE thread_pk = (SELECT pk FROM threads WHERE space = ? AND thread_id = ?) ORDER BY part",
-            (space, thread_id),
-        )
+    async def parts(self, thread: ThreadRef) -> list[StoredPart]:
+        found = await self._database.read(f"{PARTS} WHERE thread_pk = {THREAD_PK} ORDER BY part", thread)
         return [made(StoredPart, row) for row in found]
 
-    async def part(self, space: str, thread_id: str, number: int) -> StoredPart | None:
-        return next((part for part in await self.parts(space, thread_id) if part.part == number), None)
+    async def part(self, thread: ThreadRef, number: int) -> StoredPart | None:
+        return next((part for part in await self.parts(thread) if part.part == number), None)
 
     async def any_parts(self) -> bool:
         return bool(
@@ -136,33 +132,26 @@ class SqlTranscriptStore(FileVersions):
         )
 
     @write_transaction
-    def announce(self, connection: sqlite3.Connection, space: str, thread_id: str, part: StoredPart) -> None:
+    def announce(self, connection: sqlite3.Connection, thread: ThreadRef, part: StoredPart) -> None:
         """Before the file is put in place: if we die then, what stands there is known to be ours."""
-        owner = "SELECT user_id FROM threads WHERE space = ? AND thread_id = ?"
-        for (user_id,) in connection.execute(owner, (space, thread_id)).fetchall():
-            path = transcript_path(space, user_id, thread_id, part.part)
+        if thread_pk(connection, thread):
+            path = transcript_path(*thread, part.part)
             record_version(connection, path, (part.writing or "").split()[-1])
         connection.execute(
             "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
-            " writing) SELECT pk, ?, ?, ?, ?, ? FROM threads WHERE space = ? AND thread_id = ?"
+            f" writing) SELECT pk, ?, ?, ?, ?, ? FROM threads WHERE {IS_THREAD}"
             " ON CONFLICT (thread_pk, part) DO UPDATE SET writing = excluded.writing",
             (
-                part.part, part.first_position, part.last_position, part.header_revision, part.writing,
-                space, thread_id,
+                part.part, part.first_position, part.last_position, part.header_revision, part.writing, *thread,
             ),
         )  # fmt: skip
 
     @write_transaction
     def record(
-        self,
-        connection: sqlite3.Connection,
-        space: str,
-        thread_id: str,
-        part: StoredPart,
-        cells: Sequence[Memcell],
+        self, connection: sqlite3.Connection, thread: ThreadRef, part: StoredPart, cells: Sequence[Memcell]
     ) -> None:
         """After the file is in place."""
-        pk = thread_pk(connection, space, thread_id)
+        pk = thread_pk(connection, thread)
         connection.execute(
             "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
             " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
@@ -173,21 +162,19 @@ class SqlTranscriptStore(FileVersions):
             [(pk, cell.memcell_id) for cell in cells],
         )
 
-    async def forget_part(self, space: str, thread_id: str, part: int) -> None:
+    async def forget_part(self, thread: ThreadRef, part: int) -> None:
         """The file is gone: whatever stands there next is not ours until we have written it."""
         await self._database.execute(
-            "UPDATE transcript_parts SET digest = NULL, writing = NULL WHERE part = ? AND thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-            (part, space, thread_id),
+            "UPDATE transcript_parts SET digest = NULL, writing = NULL"
+            f" WHERE part = ? AND thread_pk = {THREAD_PK}",
+            (part, *thread),
         )
 
     @write_transaction
-    def forget_parts(self, connection: sqlite3.Connection, space: str, user_id: str, thread_id: str) -> None:
-        """All files of a user's thread are gone; what the thread holds now has yet to be written."""
-        mine = "(SELECT pk FROM threads WHERE space = ? AND user_id = ? AND thread_id = ?)"
-        bound = (space, user_id, thread_id)
-        connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {mine}", bound)
-        connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {mine}", bound)
+    def forget_parts(self, connection: sqlite3.Connection, thread: ThreadRef) -> None:
+        """All files of a thread are gone; what the thread holds now has yet to be written."""
+        connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {THREAD_PK}", thread)
+        connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK}", thread)
 
     async def known_parts(self) -> list[KnownPart]:
         """Every file that should stand in the vault."""
@@ -202,8 +189,7 @@ class SqlTranscriptStore(FileVersions):
     def revise(
         self,
         connection: sqlite3.Connection,
-        space: str,
-        thread_id: str,
+        thread: ThreadRef,
         turns: Sequence[Turn],
         header: Mapping[str, Any],
     ) -> int:
@@ -211,7 +197,7 @@ class SqlTranscriptStore(FileVersions):
 
         A turn that is gone, or has another message id, stays as it is.
         """
-        pk = thread_pk(connection, space, thread_id)
+        pk = thread_pk(connection, thread)
         changed = [turn for turn in turns if _revise_turn(connection, pk, turn)]
         if changed:
             connection.execute(COUNT_REVISION, (pk,))
@@ -220,17 +206,16 @@ class SqlTranscriptStore(FileVersions):
         return len(changed)
 
     async def queue_transcript_edits(
-        self, space: str, thread_id: str, part: int, now: int, *, gone: bool = False
+        self, thread: ThreadRef, part: int, now: int, *, gone: bool = False
     ) -> None:
         """Have a part's file looked at, in turn with all else that is done to the thread's files.
 
         `gone` says that the file is known to be missing, and is to be written again.
         """
-        lane = vault_lane(thread_key(space, thread_id))
+        lane = vault_lane(thread_key(thread))
         payload = json.dumps({"part": part, "gone": gone})
-        job = NewJob(
-            TRANSCRIPT_EDITS, lane, space, thread_id, now, payload, f"{part}{' gone' if gone else ''}"
-        )
+        dedupe = f"{part}{' gone' if gone else ''}"
+        job = NewJob(TRANSCRIPT_EDITS, lane, thread.space, thread, now, payload, dedupe)
         await self._database.write(lambda connection: queue_jobs(connection, [job], now))
 
     async def users_with_tombstones(self) -> list[tuple[str, str]]:

@@ -14,9 +14,17 @@ from recollect.domain.history_matching import (
     pair_digest,
     said_digest,
 )
-from recollect.domain.model import Turn
+from recollect.domain.model import ThreadRef, Turn
 from recollect.infra.journal.database import Database, Row, read_transaction
-from recollect.infra.journal.rows import T_TURN_COLUMNS, insert_rows, named_rows, rows, thread_pk, turn_of
+from recollect.infra.journal.rows import (
+    IS_NAMED_THREAD,
+    T_TURN_COLUMNS,
+    insert_rows,
+    named_rows,
+    rows,
+    thread_pk,
+    turn_of,
+)
 
 AT_ONCE = 500
 """Turns that one transaction takes in."""
@@ -218,7 +226,7 @@ ORDER BY is_tip DESC, c.turn_pk DESC LIMIT :limit"""
 # hands. The first row says whether the chains of any thread that these may belong to are still to be written.
 LOOK = f"""
 WITH meant (pk) AS (SELECT CASE WHEN :thread_id IS NULL THEN NULL ELSE coalesce(
-    (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id), 0) END),
+    (SELECT pk FROM threads WHERE {IS_NAMED_THREAD}), 0) END),
 longest (digest) AS (
     SELECT v.column1 FROM (VALUES (:whole), (:but_one)) v, meant WHERE EXISTS (
         SELECT 1 FROM chains c WHERE c.chain = v.column1 AND (meant.pk IS NULL OR c.thread_pk = meant.pk))
@@ -297,7 +305,7 @@ class SqlHistoryMatching:
         fewest = max(FEWEST_IN_THE_MIDDLE, longer_than + 1)
         ends = range(fewest, len(said) + 1)
         pairs = [pair_digest(root, said[end - 2], said[end - 1]) for end in ends]
-        pk = None if thread_id is None else thread_pk(connection, space, thread_id)
+        pk = None if thread_id is None else thread_pk(connection, ThreadRef(space, user_id, thread_id))
         for number in _that_exist(connection, "pair", pairs, pk):
             run = said[: ends[number]]
             found = [
@@ -313,7 +321,7 @@ class SqlHistoryMatching:
 def _begun(
     connection: sqlite3.Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
 ) -> list[Sighting]:
-    pk = None if thread_id is None else thread_pk(connection, space, thread_id)
+    pk = None if thread_id is None else thread_pk(connection, ThreadRef(space, user_id, thread_id))
     for number in _that_exist(connection, "chain", chains, pk):
         found = rows(connection, *_sighted("chain", space, user_id, chains[number], pk))
         return _sightings(found, number + 1)

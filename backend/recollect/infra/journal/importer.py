@@ -67,13 +67,13 @@ class SqlImporter(FileVersions):
             ],
         )
         for part in parts:
-            path = transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
+            path = transcript_path(*thread.ref, part.part)
             if written := part.digest or part.writing:
                 record_version(connection, path, written)
-        key = thread_key(thread.space, thread.thread_id)
+        key = thread_key(thread.ref)
         jobs = [
-            NewJob(BOUNDARY, cells_lane(key), thread.space, thread.thread_id, now),
-            NewJob(TRANSCRIBE, vault_lane(key), thread.space, thread.thread_id, now),
+            NewJob(BOUNDARY, cells_lane(key), thread.space, thread.ref, now),
+            NewJob(TRANSCRIBE, vault_lane(key), thread.space, thread.ref, now),
         ]
         queue_jobs(connection, jobs, now)
 
@@ -177,7 +177,7 @@ def _insert_cells(
         insert_cell(
             connection,
             thread_pk,
-            (thread.space, thread.thread_id),
+            thread.ref,
             Memcell(cell.memcell_id, tuple(members), cell.reason),
             [(pks[number], by_id[name].message_id) for number, name in zip(numbers, members, strict=True)],
             max(numbers),

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from recollect.domain.model import Note
+from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.rows import THREAD_COLUMNS, made, thread_of
+from recollect.infra.journal.rows import IS_NAMED_THREAD, THREAD_COLUMNS, made, thread_of
 
 _columns = ", ".join(f"t.{name.strip()}" for name in THREAD_COLUMNS.split(","))
 
@@ -34,7 +34,7 @@ _BEHIND = f"""{_PROGRESS} AND t.pk > :after AND (
 ) ORDER BY t.pk LIMIT :limit"""
 
 # The number of a thread that was deleted can be another's by now.
-_AS_SEEN = "pk = :thread_pk AND revision = :revision AND space = :space AND thread_id = :thread_id AND user_id = :user_id"
+_AS_SEEN = f"pk = :thread_pk AND revision = :revision AND {IS_NAMED_THREAD}"
 
 # What was edited is embedded again from the first text without a vector on: none of those before was refused.
 _RECORD_WORDS = f"""
@@ -155,10 +155,9 @@ class SqlIndexLedger:
             for progress in page:
                 yield progress
 
-    async def progress(self, generation: str, space: str, thread_id: str) -> ThreadProgress | None:
+    async def progress(self, generation: str, thread: ThreadRef) -> ThreadProgress | None:
         row = await self._database.one(
-            f"{_PROGRESS} AND t.space = :space AND t.thread_id = :thread_id",
-            {"generation": generation, "space": space, "thread_id": thread_id},
+            f"{_PROGRESS} AND {IS_NAMED_THREAD}", {"generation": generation, **thread._asdict()}
         )
         return _progress_of(row) if row else None
 
@@ -257,16 +256,16 @@ class SqlIndexLedger:
         return {(row["thread_id"], row["position"]) for row in found}
 
     async def parts_holding(
-        self, space: str, places: Sequence[tuple[str, int]]
+        self, space: str, user_id: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
-        """The part of the transcript that holds each turn (thread, position); those in no file yet are left out."""
+        """The part that holds each turn (thread, position) of a user; those in no file yet are left out."""
         found = await self._database.read(
             f"{_wanted(places)} SELECT w.thread_id, w.position, p.part FROM wanted w"
-            " JOIN threads t ON t.space = ? AND t.thread_id = w.thread_id"
+            " JOIN threads t ON t.space = ? AND t.user_id = ? AND t.thread_id = w.thread_id"
             " JOIN transcript_parts p ON p.thread_pk = t.pk AND p.part = ("
             "SELECT max(part) FROM transcript_parts WHERE thread_pk = t.pk AND first_position <= w.position)"
             " WHERE p.digest IS NOT NULL AND p.last_position >= w.position",
-            (*(value for place in places for value in place), space),
+            (*(value for place in places for value in place), space, user_id),
         )
         return {(row["thread_id"], row["position"]): row["part"] for row in found}
 
@@ -346,9 +345,7 @@ def _bound(generation: str, seen: ThreadProgress, words_to: int, vectors_to: int
     return {
         "generation": generation,
         "thread_pk": seen.thread_pk,
-        "space": seen.thread.space,
-        "thread_id": seen.thread.thread_id,
-        "user_id": seen.thread.user_id,
+        **seen.thread.ref._asdict(),
         "words_to": words_to,
         "vectors_to": vectors_to,
         "header_revision": seen.header_revision,

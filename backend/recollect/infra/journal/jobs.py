@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from recollect.domain.job import Job, JobState
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
@@ -18,7 +19,7 @@ from recollect.infra.journal.rows import add_causes, json_or_none, made, named_r
 T = TypeVar("T")
 MAX_INTERRUPTIONS = 25
 _REMEMBERED_OWNERS = 10_000
-JOB_COLUMNS = "pk, kind, lane, space, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
+JOB_COLUMNS = "pk, kind, lane, space, user_id, thread_id, payload_json, state, attempts, interruptions, claims, run_at, created, error"
 
 # A job may start when it is due and no older one of its lane waits or runs.
 FIRST_IN_LANE = """NOT EXISTS (
@@ -26,8 +27,7 @@ FIRST_IN_LANE = """NOT EXISTS (
 )"""
 
 DUE = f"""
-SELECT j.pk, j.lane, j.space, h.user_id FROM jobs j INDEXED BY jobs_due
-LEFT JOIN threads h ON h.space = j.space AND h.thread_id = j.thread_id
+SELECT j.pk, j.lane, j.space, j.user_id FROM jobs j INDEXED BY jobs_due
 WHERE state = 'queued' AND kind = ? AND run_at <= ? AND {FIRST_IN_LANE} ORDER BY run_at"""
 
 CLAIM = (
@@ -37,8 +37,8 @@ UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = ? WHERE p
 )
 
 BACKLOG = """
-SELECT h.space, h.user_id FROM jobs j JOIN threads h ON h.space = j.space AND h.thread_id = j.thread_id
-WHERE j.state = 'queued' AND j.run_at <= ? GROUP BY h.space, h.user_id HAVING count(*) >= ?"""
+SELECT space, user_id FROM jobs
+WHERE state = 'queued' AND run_at <= ? AND user_id IS NOT NULL GROUP BY space, user_id HAVING count(*) >= ?"""
 
 NEXT_DUE = f"""
 SELECT run_at FROM jobs j INDEXED BY jobs_due
@@ -68,8 +68,7 @@ AT_ONCE = Schedule()
 class QueueingStore:
     """A store whose changes queue jobs. `on_due` is told when the first of them is due.
 
-    `on_change` is told the space and the id of a thread that changed; `on_forget` those of a thread before it goes:
-    whatever works on it has to end.
+    `on_change` is told which thread changed; `on_forget` which one is about to go: whatever works on it has to end.
     """
 
     def __init__(
@@ -79,8 +78,8 @@ class QueueingStore:
         clock: Callable[[], int],
         schedule: Schedule = AT_ONCE,
         on_due: Callable[[int], None] = lambda due: None,
-        on_change: Callable[[str, str], None] = lambda space, thread_id: None,
-        on_forget: Callable[[str, str], None] = lambda space, thread_id: None,
+        on_change: Callable[[ThreadRef], None] = lambda thread: None,
+        on_forget: Callable[[ThreadRef], None] = lambda thread: None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -264,8 +263,7 @@ class SqlJobStore:
         found = await self._database.read(
             f"SELECT {JOB_COLUMNS} FROM jobs WHERE pk > :after AND (:space IS NULL OR space = :space)"
             " AND (:state IS NULL OR state = :state) AND (:thread_id IS NULL OR thread_id = :thread_id)"
-            " AND (:lane IS NULL OR lane = :lane) AND (:user_id IS NULL OR thread_id IN"
-            " (SELECT thread_id FROM threads h WHERE h.space = jobs.space AND h.user_id = :user_id))"
+            " AND (:lane IS NULL OR lane = :lane) AND (:user_id IS NULL OR user_id = :user_id)"
             " ORDER BY pk LIMIT :limit",
             {
                 "after": after,

@@ -18,22 +18,20 @@ from recollect.domain.chat import (
     Summary,
 )
 from recollect.domain.identity import turn_id
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.prompt import common_prefix
 from recollect.infra.journal.chat_rows import THREAD_HEADER, path_of, row_of_answer
-from recollect.infra.journal.rows import dumped, named_rows, rows, thread_of
+from recollect.infra.journal.rows import IS_THREAD, THREAD_PK, dumped, named_rows, rows, thread_of
 
 NEWEST = """
 SELECT position, epoch, rest, detail_json FROM prompts WHERE thread_pk = :pk AND base IS NULL
 ORDER BY position DESC LIMIT 1"""
 
-FIND = """
-SELECT p.* FROM prompts p JOIN threads h ON h.pk = p.thread_pk
-WHERE h.space = ? AND h.thread_id = ? AND p.position = ?"""
+FIND = f"SELECT * FROM prompts WHERE thread_pk = {THREAD_PK} AND position = ?"
 
 # Turns get their keys in the order of arrival: the newest are found without looking at the rest.
 COSTS = """
-SELECT h.thread_id, p.position, p.at, p.detail_json FROM prompts p JOIN threads h ON h.pk = p.thread_pk
+SELECT h.user_id, h.thread_id, p.position, p.at, p.detail_json FROM prompts p JOIN threads h ON h.pk = p.thread_pk
 WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND p.payload_json IS NOT NULL
 ORDER BY p.turn_pk DESC LIMIT :limit"""
 
@@ -139,9 +137,9 @@ def stored_prompt(position: int, epoch: int, rest: bytes, detail: str) -> LastPr
 
 
 def read_prompt(
-    connection: sqlite3.Connection, space: str, thread_id: str, position: int | None
+    connection: sqlite3.Connection, thread: ThreadRef, position: int | None
 ) -> PromptReceipt | None:
-    found = rows(connection, FIND, (space, thread_id, position))
+    found = rows(connection, FIND, (*thread, position))
     if not found:
         return None
     row = found[0]
@@ -163,6 +161,7 @@ def read_prompt(
 def cost_of(row: dict[str, Any]) -> PromptCost:
     detail = json.loads(row["detail_json"])
     return PromptCost(
+        row["user_id"],
         row["thread_id"],
         turn_id(row["position"]),
         row["at"],
@@ -209,7 +208,7 @@ ANSWERED = """
 SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :place AND role = 'assistant'
     AND (content != '' OR tool_calls_json IS NOT NULL)
     AND (parent_id = :turn OR (parent_id IS NULL AND position = :place + 1)) LIMIT 1"""
-THREAD = f"SELECT {THREAD_HEADER} FROM threads WHERE space = ? AND thread_id = ?"
+THREAD = f"SELECT {THREAD_HEADER} FROM threads WHERE {IS_THREAD}"
 
 
 def conversation_if_there(
@@ -217,7 +216,7 @@ def conversation_if_there(
 ) -> Conversation:
     """Raises NotFound where the thread was forgotten since this was accepted."""
     row_of_answer(connection, accepted.thread, accepted.answer)
-    (row,) = named_rows(connection, THREAD, (accepted.thread.space, accepted.thread.thread_id))
+    (row,) = named_rows(connection, THREAD, accepted.thread.ref)
     return conversation_of(connection, row, accepted, most_turns)
 
 

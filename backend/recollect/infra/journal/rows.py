@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from recollect.domain import identity
-from recollect.domain.model import JsonObject, Memcell, Thread, Turn
+from recollect.domain.model import DEFAULT_USER, JsonObject, Memcell, Thread, ThreadRef, Turn
 from recollect.domain.strategy import CAUSES
-from recollect.errors import NotFound
+from recollect.errors import AmbiguousThread, NotFound
 
 THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count, pinned"
 TURN_COLUMNS = (
@@ -35,20 +35,47 @@ def made(cls: Callable[..., T], row: Mapping[str, Any], **given: Any) -> T:
     return cls(**{name: row[name] for name in names if name not in given}, **given)
 
 
-def thread_pk(connection: sqlite3.Connection, space: str, thread_id: str) -> int:
+IS_THREAD = "space = ? AND user_id = ? AND thread_id = ?"
+"""Of a row of `threads`, bound to a ThreadRef."""
+IS_NAMED_THREAD = "space = :space AND user_id = :user_id AND thread_id = :thread_id"
+"""The same, bound to a ThreadRef by name."""
+THREAD_PK = f"(SELECT pk FROM threads WHERE {IS_THREAD})"
+
+
+def thread_pk(connection: sqlite3.Connection, thread: ThreadRef) -> int:
     """0, which no thread has, where there is none of that name."""
-    sql = "SELECT pk FROM threads WHERE space = ? AND thread_id = ?"
-    found = connection.execute(sql, (space, thread_id)).fetchone()
+    found = connection.execute(f"SELECT pk FROM threads WHERE {IS_THREAD}", thread).fetchone()
     return int(found[0]) if found else 0
 
 
-def thread_columns(connection: sqlite3.Connection, space: str, thread_id: str, columns: str = "pk") -> Any:
+def thread_columns(connection: sqlite3.Connection, thread: ThreadRef, columns: str = "pk") -> Any:
     """These columns of a thread. Raises NotFound."""
-    sql = f"SELECT {columns} FROM threads WHERE space = ? AND thread_id = ?"
-    row = connection.execute(sql, (space, thread_id)).fetchone()
+    row = connection.execute(f"SELECT {columns} FROM threads WHERE {IS_THREAD}", thread).fetchone()
     if row is None:
-        raise NotFound(f"there is no thread {thread_id!r}")
+        raise no_thread(thread.thread_id)
     return row
+
+
+def no_thread(thread_id: str) -> NotFound:
+    return NotFound(f"there is no thread {thread_id!r}")
+
+
+def thread_meant(
+    connection: sqlite3.Connection, space: str, thread_id: str, user_id: str | None
+) -> ThreadRef:
+    """The user's thread of that id. Without `user_id`: the only one of the space, or `me`'s where there is none.
+
+    Raises AmbiguousThread where several users have one.
+    """
+    if user_id is None:
+        sql = "SELECT user_id FROM threads WHERE space = ? AND thread_id = ? LIMIT 2"
+        owners = [owner for (owner,) in connection.execute(sql, (space, thread_id))]
+        if len(owners) > 1:
+            raise AmbiguousThread(
+                f"several users have a thread {thread_id!r}; name one as user_id", field="user_id"
+            )
+        user_id = owners[0] if owners else DEFAULT_USER
+    return ThreadRef(space, user_id, thread_id)
 
 
 def thread_of(row: Mapping[str, Any]) -> Thread:
@@ -121,7 +148,7 @@ def dumped(value: object | None) -> str | None:
 
 
 QUEUE_JOBS = """
-INSERT INTO jobs (kind, lane, dedupe, space, thread_id, payload_json, run_at, created)"""
+INSERT INTO jobs (kind, lane, dedupe, space, user_id, thread_id, payload_json, run_at, created)"""
 
 UNLESS_QUEUED = """
 ON CONFLICT (lane, kind, dedupe) WHERE state = 'queued'
@@ -135,7 +162,7 @@ class NewJob:
     kind: str
     lane: str
     space: str
-    thread_id: str | None
+    thread: ThreadRef | None
     run_at: int
     payload_json: str = "{}"
     dedupe: str = ""
@@ -144,9 +171,12 @@ class NewJob:
 def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int) -> int:
     """Queue each job once; returns when the first of them is due."""
     new = [
-        (job.kind, job.lane, job.dedupe, job.space, job.thread_id, job.payload_json, job.run_at, now)
+        (
+            job.kind, job.lane, job.dedupe, job.space, job.thread and job.thread.user_id,
+            job.thread and job.thread.thread_id, job.payload_json, job.run_at, now,
+        )
         for job in jobs
-    ]
+    ]  # fmt: skip
     insert_rows(connection, QUEUE_JOBS, new, UNLESS_QUEUED)
     return min(job.run_at for job in jobs)
 

@@ -6,28 +6,34 @@ from typing import Any
 
 from recollect.domain.identity import turn_number
 from recollect.domain.images import references_in
-from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, Turn
+from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, ThreadRef, Turn
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import read_transaction
 from recollect.infra.journal.forget.forgetting import forget_thread
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
+    IS_NAMED_THREAD,
+    IS_THREAD,
     THREAD_COLUMNS,
+    THREAD_PK,
     TURN_COLUMNS,
     dumped,
     named_rows,
+    no_thread,
     queue_jobs,
+    thread_meant,
     thread_of,
+    thread_pk,
     turn_of,
 )
-from recollect.infra.journal.turns import FIND_THREAD, append_turns, insert_thread, transcript_job, unique
+from recollect.infra.journal.turns import append_turns, insert_thread, transcript_job, unique
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
 
 _TURNS = f"""
 SELECT {TURN_COLUMNS} FROM turns
-WHERE thread_pk = (SELECT pk FROM threads WHERE space = :space AND thread_id = :thread_id)"""
+WHERE thread_pk = (SELECT pk FROM threads WHERE {IS_NAMED_THREAD})"""
 _BEFORE = f"SELECT * FROM ({_TURNS} AND position < :place ORDER BY position DESC LIMIT :before)"
 
 NEWEST_TURNS = f"{_BEFORE} ORDER BY position"
@@ -37,13 +43,28 @@ ORDER BY position"""
 
 
 class SqlThreadStore(QueueingStore):
-    """`THREADS`: readers never create or change anything; what was added is visible to the next reader."""
+    """`THREADS`: readers never create or change anything; what was added is visible to the next reader.
 
-    async def get_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> Thread | None:
-        found = await self._database.one(
-            f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = ? AND thread_id = ?", (space, thread_id)
-        )
+    Methods that take a thread's id mean the user's, or without `user_id` the only one of the space: they raise
+    AmbiguousThread where several users have one. Whoever knows the owner uses those that take a ThreadRef.
+    """
+
+    async def meant(
+        self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
+    ) -> ThreadRef:
+        """The thread that an id means, whether it is there or not: `me`'s where nobody is named and nobody has one."""
+        if user_id is not None:
+            return ThreadRef(space, user_id, thread_id)
+        return await self._database.query(lambda connection: thread_meant(connection, space, thread_id, None))
+
+    async def find(self, thread: ThreadRef) -> Thread | None:
+        found = await self._database.one(f"SELECT {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread)
         return None if found is None else thread_of(found)
+
+    async def get_thread(
+        self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
+    ) -> Thread | None:
+        return await self.find(await self.meant(thread_id, space=space, user_id=user_id))
 
     async def list_threads(
         self,
@@ -51,19 +72,19 @@ class SqlThreadStore(QueueingStore):
         space: str = DEFAULT_SPACE,
         user_id: str | None = None,
         limit: int | None = None,
-        after: str | None = None,
+        after: ThreadRef | None = None,
     ) -> list[Thread]:
-        """Oldest first; `after` is the id of the last thread of the page before."""
+        """Oldest first; `after` is the last thread of the page before."""
         sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space"
         if user_id is not None:
             sql += " AND user_id = :user_id"
         if after is not None:
-            sql += " AND (created, pk) > (SELECT created, pk FROM threads WHERE space = :space AND thread_id = :after)"
+            last = "SELECT created, pk FROM threads WHERE space = :space AND user_id = :of AND thread_id = :after"
+            sql += f" AND (created, pk) > ({last})"
         sql += " ORDER BY created, pk LIMIT :limit"
-        parameters = {
-            "space": space, "user_id": user_id, "after": after, "limit": _EVERYTHING if limit is None else limit,
-        }  # fmt: skip
-        return [thread_of(row) for row in await self._database.read(sql, parameters)]
+        bound = {"space": space, "user_id": user_id, "limit": _EVERYTHING if limit is None else limit}
+        bound |= {} if after is None else {"of": after.user_id, "after": after.thread_id}
+        return [thread_of(row) for row in await self._database.read(sql, bound)]
 
     async def recent_threads(
         self,
@@ -82,19 +103,32 @@ class SqlThreadStore(QueueingStore):
         if words is not None:
             sql, bound["words"] = f"{sql} AND instr(casefold(title), :words) > 0", words.casefold()
         if after is not None:
-            sql += " AND (pinned, updated, thread_id) < (:pinned, :updated, :after)"
-            bound |= {"pinned": after.pinned, "updated": after.updated, "after": after.thread_id}
-        sql += " ORDER BY pinned DESC, updated DESC, thread_id DESC LIMIT :limit"
+            sql += " AND (pinned, updated, thread_id, user_id) < (:pinned, :updated, :after, :of)"
+            bound |= {"pinned": after.pinned, "updated": after.updated}
+            bound |= {"after": after.thread_id, "of": after.user_id}
+        sql += " ORDER BY pinned DESC, updated DESC, thread_id DESC, user_id DESC LIMIT :limit"
         return [thread_of(row) for row in await self._database.read(sql, bound)]
 
-    @read_transaction
-    def get_history(
+    async def get_history(
         self,
-        connection: sqlite3.Connection,
         thread_id: str,
         max_turns: int | None = None,
         *,
         space: str = DEFAULT_SPACE,
+        user_id: str | None = None,
+        before: str | None = None,
+    ) -> list[Turn]:
+        """As `history`."""
+        thread = await self.meant(thread_id, space=space, user_id=user_id)
+        return await self.history(thread, max_turns, before=before)
+
+    @read_transaction
+    def history(
+        self,
+        connection: sqlite3.Connection,
+        thread: ThreadRef,
+        max_turns: int | None = None,
+        *,
         before: str | None = None,
     ) -> list[Turn]:
         """The newest `max_turns` turns (all of them without it), oldest first, as copies.
@@ -102,25 +136,27 @@ class SqlThreadStore(QueueingStore):
         `before` pages backwards: only turns that stand before that turn.
         """
         limit = _EVERYTHING if max_turns is None else min(max(0, max_turns), 2**62)
-        position = 2**62 if before is None else _position(connection, space, thread_id, before)
-        bound = {"space": space, "thread_id": thread_id, "place": position, "before": limit}
+        position = 2**62 if before is None else _position(connection, thread, before)
+        bound = {**thread._asdict(), "place": position, "before": limit}
         return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
 
-    async def turns_around(
-        self, thread_id: str, place: int, before: int, onwards: int, *, space: str = DEFAULT_SPACE
-    ) -> list[Turn]:
+    async def turns_around(self, thread: ThreadRef, place: int, before: int, onwards: int) -> list[Turn]:
         """Up to `before` turns before a place and up to `onwards` from it on, oldest first.
 
         The place is that of a turn id, whether its turn is still there or not.
         """
-        bound = {"space": space, "thread_id": thread_id, "place": place, "before": before, "onwards": onwards}
+        bound = {**thread._asdict(), "place": place, "before": before, "onwards": onwards}
         return [turn_of(row) for row in await self._database.read(TURNS_AROUND, bound)]
 
-    async def get_turn(self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE) -> Turn | None:
+    async def get_turn(
+        self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
+    ) -> Turn | None:
+        return await self.turn(await self.meant(thread_id, space=space, user_id=user_id), turn_id)
+
+    async def turn(self, thread: ThreadRef, turn_id: str) -> Turn | None:
         found = await self._database.one(
-            f"SELECT {TURN_COLUMNS} FROM turns WHERE position = ? AND thread_pk ="
-            " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-            (turn_number(turn_id), space, thread_id),
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE position = ? AND thread_pk = {THREAD_PK}",
+            (turn_number(turn_id), *thread),
         )
         return None if found is None else turn_of(found)
 
@@ -141,22 +177,31 @@ class SqlThreadStore(QueueingStore):
         return [thread_of(row) for row in found]
 
     async def create_thread(self, thread: Thread) -> Thread:
-        """Raises AlreadyExists where the space has a thread of that id, whoever owns it."""
+        """Raises AlreadyExists where the user has a thread of that id."""
 
         def create(connection: sqlite3.Connection) -> int | None:
-            if connection.execute(FIND_THREAD, (thread.space, thread.thread_id)).fetchone() is not None:
+            if thread_pk(connection, thread.ref):
                 raise AlreadyExists(f"there is a thread {thread.thread_id!r} already", field="thread_id")
             insert_thread(connection, replace(thread, tags=unique(thread.tags)))
             if thread.incognito:
                 return None
-            return self._queue_transcript(connection, thread.space, thread.thread_id)
+            return self._queue_transcript(connection, thread.ref)
 
         await self._queue(create)
-        return await self._existing(thread.space, thread.thread_id)
+        return await self._existing(thread.ref)
 
     async def update_thread(
-        self, thread_id: str, changes: dict[str, Any], *, space: str = DEFAULT_SPACE
+        self,
+        thread_id: str,
+        changes: dict[str, Any],
+        *,
+        space: str = DEFAULT_SPACE,
+        user_id: str | None = None,
     ) -> Thread:
+        """As `update`."""
+        return await self.update(await self.meant(thread_id, space=space, user_id=user_id), changes)
+
+    async def update(self, thread: ThreadRef, changes: dict[str, Any]) -> Thread:
         """Change title, tags, preset, backend or the pin; the transcript follows."""
         columns = {name: dumped(value) if name == "tags" else value for name, value in changes.items()}
         assignments = "".join(
@@ -168,80 +213,85 @@ class SqlThreadStore(QueueingStore):
         def update(connection: sqlite3.Connection) -> int | None:
             changed = connection.execute(
                 f"UPDATE threads SET {assignments} header_revision = header_revision + 1"
-                " WHERE space = :space AND thread_id = :thread_id RETURNING incognito",
-                {**columns, "space": space, "thread_id": thread_id},
+                f" WHERE {IS_NAMED_THREAD} RETURNING incognito",
+                {**columns, **thread._asdict()},
             ).fetchone()
             if changed is None:
-                raise NotFound(f"there is no thread {thread_id!r}")
-            return None if changed[0] else self._queue_transcript(connection, space, thread_id)
+                raise no_thread(thread.thread_id)
+            return None if changed[0] else self._queue_transcript(connection, thread)
 
         await self._queue(update)
-        self._on_change(space, thread_id)
-        return await self._existing(space, thread_id)
+        self._on_change(thread)
+        return await self._existing(thread)
 
-    async def replace_title(
-        self, thread_id: str, old: str | None, new: str, *, space: str = DEFAULT_SPACE
-    ) -> bool:
+    async def replace_title(self, thread: ThreadRef, old: str | None, new: str) -> bool:
         """Change the title while it is still the old one; the transcript follows. False when it was not, or no more."""
 
         def replace(connection: sqlite3.Connection) -> tuple[bool, int | None]:
             changed = connection.execute(
                 "UPDATE threads SET title = ?, header_revision = header_revision + 1"
-                " WHERE space = ? AND thread_id = ? AND title IS ? RETURNING incognito",
-                (new, space, thread_id, old),
+                f" WHERE {IS_THREAD} AND title IS ? RETURNING incognito",
+                (new, *thread, old),
             ).fetchone()
             if changed is None:
                 return False, None
-            return True, None if changed[0] else self._queue_transcript(connection, space, thread_id)
+            return True, None if changed[0] else self._queue_transcript(connection, thread)
 
         replaced = await self._change(replace)
         if replaced:
-            self._on_change(space, thread_id)
+            self._on_change(thread)
         return replaced
 
     async def append(self, append: Append) -> list[Receipt]:
         """Durable when it returns: turns, buffer rows and the jobs that follow in one transaction."""
+        receipts, _ = await self._append(append)
+        return receipts
+
+    async def _append(self, append: Append) -> tuple[list[Receipt], ThreadRef]:
         now = self._clock()
-        receipts = await self._change(
+        receipts, thread = await self._change(
             lambda connection: append_turns(connection, append, now, self._schedule)
         )
-        self._on_change(append.space, append.thread_id)
-        return receipts
+        self._on_change(thread)
+        return receipts, thread
 
     async def add_turn(
         self, thread_id: str, turn: NewTurn, *, space: str = DEFAULT_SPACE, user_id: str | None = None
     ) -> Turn:
         """Append exactly one turn; a `message_id` that is there already gives the turn that holds it."""
-        (receipt,) = await self.append(Append(space, thread_id, (turn,), user_id))
+        (receipt,), thread = await self._append(Append(space, thread_id, (turn,), user_id))
         if receipt.turn_id is None:
             raise AlreadyExists(receipt.detail, field="message_id")
-        stored = await self.get_turn(thread_id, receipt.turn_id, space=space)
+        stored = await self.turn(thread, receipt.turn_id)
         assert stored is not None
         return stored
 
-    async def delete_thread(self, thread_id: str, *, space: str = DEFAULT_SPACE) -> int:
+    async def delete_thread(
+        self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
+    ) -> int:
+        """As `delete`."""
+        return await self.delete(await self.meant(thread_id, space=space, user_id=user_id))
+
+    async def delete(self, thread: ThreadRef) -> int:
         """Forget a thread with all its turns; returns how many turns went."""
-        self._on_forget(space, thread_id)
-        return await self._change(
-            lambda connection: forget_thread(connection, space, thread_id, self._clock())
-        )
+        self._on_forget(thread)
+        return await self._change(lambda connection: forget_thread(connection, thread, self._clock()))
 
-    def _queue_transcript(self, connection: sqlite3.Connection, space: str, thread_id: str) -> int:
+    def _queue_transcript(self, connection: sqlite3.Connection, thread: ThreadRef) -> int:
         now = self._clock()
-        return queue_jobs(connection, [transcript_job(space, thread_id, now, self._schedule)], now)
+        return queue_jobs(connection, [transcript_job(thread, now, self._schedule)], now)
 
-    async def _existing(self, space: str, thread_id: str) -> Thread:
-        thread = await self.get_thread(thread_id, space=space)
+    async def _existing(self, ref: ThreadRef) -> Thread:
+        thread = await self.find(ref)
         if thread is None:
-            raise NotFound(f"there is no thread {thread_id!r}")
+            raise no_thread(ref.thread_id)
         return thread
 
 
-def _position(connection: sqlite3.Connection, space: str, thread_id: str, turn_id: str) -> int:
+def _position(connection: sqlite3.Connection, thread: ThreadRef, turn_id: str) -> int:
     found = connection.execute(
-        "SELECT position FROM turns WHERE position = ? AND thread_pk ="
-        " (SELECT pk FROM threads WHERE space = ? AND thread_id = ?)",
-        (turn_number(turn_id), space, thread_id),
+        f"SELECT position FROM turns WHERE position = ? AND thread_pk = {THREAD_PK}",
+        (turn_number(turn_id), *thread),
     ).fetchone()
     if found is None:
         raise NotFound(f"there is no turn {turn_id!r} in this thread", field="before")

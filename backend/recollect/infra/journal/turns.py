@@ -7,18 +7,25 @@ from dataclasses import dataclass
 
 from recollect.domain import identity
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
-from recollect.domain.model import Append, NewTurn, Receipt, Thread, Turn
-from recollect.errors import InvalidInput, NotFound
+from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadRef, Turn
+from recollect.errors import InvalidInput
 from recollect.infra.journal.jobs import Schedule
-from recollect.infra.journal.rows import THREAD_COLUMNS, NewJob, dumped, insert_rows, queue_jobs
+from recollect.infra.journal.rows import (
+    IS_THREAD,
+    THREAD_COLUMNS,
+    NewJob,
+    dumped,
+    insert_rows,
+    queue_jobs,
+    thread_meant,
+)
 
-DEFAULT_USER = "me"
 MAX_TAGS = 100
 
-FIND_THREAD = """
-SELECT pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, (
+FIND_THREAD = f"""
+SELECT pk, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, (
     SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1)
-FROM threads h WHERE space = ? AND thread_id = ?"""
+FROM threads h WHERE {IS_THREAD}"""
 
 INSERT_TURNS = """
 INSERT INTO turns (thread_pk, position, message_id, role, sender_id, content, parts_json,
@@ -44,7 +51,7 @@ class ThreadHead:
     """What appending needs to know of a thread."""
 
     pk: int
-    user_id: str
+    ref: ThreadRef
     incognito: bool
     last_number: int
     unasked: int
@@ -60,12 +67,12 @@ class ThreadHead:
 
 def append_turns(
     connection: sqlite3.Connection, append: Append, now: int, schedule: Schedule
-) -> tuple[list[Receipt], int | None]:
-    """Store what is new, in order. Returns a receipt per turn and when the first job that follows is due."""
+) -> tuple[tuple[list[Receipt], ThreadRef], int | None]:
+    """Store what is new, in order. Returns a receipt per turn, the thread, and when the first job after it is due."""
     head = find_or_create(connection, append, now)
     receipts: list[Receipt] = []
     given = {turn.message_id for turn in append.turns if turn.message_id is not None}
-    known = _known_ids(connection, head, append, list(given))
+    known = _known_ids(connection, head, list(given))
     reached = connection.execute(REACHED, (head.pk,)).fetchone() if known else None
     first_number = head.last_number
     number = first_number
@@ -75,9 +82,7 @@ def append_turns(
             receipts.append(_again(earlier, turn, *(reached or (0, 0))))
             continue
         number += 1
-        message_id = turn.message_id or make_message_id(
-            connection, head, append, turn.timestamp, number, given
-        )
+        message_id = turn.message_id or make_message_id(connection, head, turn.timestamp, number, given)
         if turn.message_id is not None and identity.looks_made(turn.message_id):
             head.lookalikes += 1
         skip_reason = _skip_reason(turn, incognito=head.incognito)
@@ -87,20 +92,18 @@ def append_turns(
         known[message_id] = _Known(receipt.turn_id, digest, number, is_searched=skip_reason is None)
         receipts.append(receipt)
     if not accepted:
-        return receipts, _nothing_new(connection, append, head, now, schedule)
+        return (receipts, head.ref), _nothing_new(connection, head, now, schedule)
     insert_rows(connection, INSERT_TURNS, accepted)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
     if head.incognito:
-        return receipts, None
+        return (receipts, head.ref), None
     unasked = head.unasked + len(accepted)
-    return receipts, queue_boundary_and_transcript(
-        connection, append.space, append.thread_id, unasked, now, schedule
-    )
+    return (receipts, head.ref), queue_boundary_and_transcript(connection, head.ref, unasked, now, schedule)
 
 
 def _nothing_new(
-    connection: sqlite3.Connection, append: Append, head: ThreadHead, now: int, schedule: Schedule
+    connection: sqlite3.Connection, head: ThreadHead, now: int, schedule: Schedule
 ) -> int | None:
     """A thread that was opened for nothing goes again; new tags of an old one still have to be written."""
     if head.is_new:
@@ -108,13 +111,13 @@ def _nothing_new(
         return None
     if not head.changed or head.incognito:
         return None
-    return queue_jobs(connection, [transcript_job(append.space, append.thread_id, now, schedule)], now)
+    return queue_jobs(connection, [transcript_job(head.ref, now, schedule)], now)
 
 
-def transcript_job(space: str, thread_id: str, now: int, schedule: Schedule) -> NewJob:
+def transcript_job(thread: ThreadRef, now: int, schedule: Schedule) -> NewJob:
     """The job that writes what a thread has now into the vault, debounced."""
-    lane = vault_lane(identity.thread_key(space, thread_id))
-    return NewJob(TRANSCRIBE, lane, space, thread_id, now + schedule.transcript_delay_ms)
+    lane = vault_lane(identity.thread_key(thread))
+    return NewJob(TRANSCRIBE, lane, thread.space, thread, now + schedule.transcript_delay_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +130,17 @@ class _Known:
 
 
 def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> ThreadHead:
-    row = connection.execute(FIND_THREAD, (append.space, append.thread_id)).fetchone()
+    """Raises AmbiguousThread where no user is named and several have a thread of that id."""
+    ref = thread_meant(connection, append.space, append.thread_id, append.user_id)
+    row = connection.execute(FIND_THREAD, ref).fetchone()
     if row is None:
-        user_id, created = append.user_id or DEFAULT_USER, append.turns[0].timestamp
+        created = append.turns[0].timestamp
         thread = Thread(
-            append.space, append.thread_id, user_id, created, now, append.agent_id, tags=unique(append.tags)
+            ref.space, ref.thread_id, ref.user_id, created, now, append.agent_id, tags=unique(append.tags)
         )
         return insert_thread(connection, thread)
-    pk, user_id, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, last_status = (
-        row
-    )
-    if append.user_id is not None and append.user_id != user_id:
-        raise NotFound(f"there is no thread {append.thread_id!r}")
-    head = ThreadHead(pk, user_id, bool(incognito), last_number, unasked, forgotten, lookalikes)
+    pk, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, last_status = row
+    head = ThreadHead(pk, ref, bool(incognito), last_number, unasked, forgotten, lookalikes)
     head.last_status = last_status
     if append.tags or (append.agent_id and agent_id is None):
         head.changed = _merge_header(connection, pk, tags_json, append)
@@ -150,11 +151,8 @@ def insert_thread(
     connection: sqlite3.Connection, thread: Thread, last_number: int = 0, lookalikes: int = 0
 ) -> ThreadHead:
     """A new thread. One whose id was used before goes on counting, so no turn id is ever used twice."""
-    key = identity.thread_key(thread.space, thread.thread_id)
     forgotten, last_forgotten = connection.execute(
-        "SELECT count(*), coalesce(max(number), 0) FROM tombstones"
-        " WHERE space = ? AND user_id = ? AND thread_key = ?",
-        (thread.space, thread.user_id, key),
+        f"SELECT count(*), coalesce(max(number), 0) FROM tombstones WHERE {OF_THREAD}", _of_thread(thread.ref)
     ).fetchone()
     last_number = max(last_number, last_forgotten)
     row = (
@@ -166,9 +164,7 @@ def insert_thread(
     ((pk,),) = connection.execute(
         f"{insert} VALUES ({','.join('?' * len(row))}) RETURNING pk", row
     ).fetchall()
-    return ThreadHead(
-        pk, thread.user_id, thread.incognito, last_number, 0, forgotten, lookalikes, is_new=True
-    )
+    return ThreadHead(pk, thread.ref, thread.incognito, last_number, 0, forgotten, lookalikes, is_new=True)
 
 
 def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> bool:
@@ -190,9 +186,7 @@ def unique(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
-def _known_ids(
-    connection: sqlite3.Connection, head: ThreadHead, append: Append, given: list[str]
-) -> dict[str, _Known]:
+def _known_ids(connection: sqlite3.Connection, head: ThreadHead, given: list[str]) -> dict[str, _Known]:
     """Of the ids that the caller gave, those this thread has had before."""
     known: dict[str, _Known] = {}
     for start in range(0, len(given), 500):
@@ -207,45 +201,44 @@ def _known_ids(
         if head.forgotten:
             by_key = {identity.message_key(message_id): message_id for message_id in chunk}
             for (message_key,) in connection.execute(
-                "SELECT message_key FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?"
-                f" AND message_key IN ({marks})",
-                (append.space, head.user_id, identity.thread_key(append.space, append.thread_id), *by_key),
+                f"SELECT message_key FROM tombstones WHERE {OF_THREAD} AND message_key IN ({marks})",
+                (*_of_thread(head.ref), *by_key),
             ):
                 known[by_key[message_key]] = _Known(None, None)
     return known
 
 
 def make_message_id(
-    connection: sqlite3.Connection,
-    head: ThreadHead,
-    append: Append,
-    timestamp: int,
-    number: int,
-    given: Set[str],
+    connection: sqlite3.Connection, head: ThreadHead, timestamp: int, number: int, given: Set[str]
 ) -> str:
     """An id that nobody has: where callers gave ids that look like ours, it is checked against them."""
     suffix = number
     while True:
-        made = identity.made_message_id(append.thread_id, timestamp, suffix)
-        if made not in given and not _was_given(connection, head, append, made):
+        made = identity.made_message_id(head.ref.thread_id, timestamp, suffix)
+        if made not in given and not _was_given(connection, head, made):
             return made
         suffix += 1_000_000_000
 
 
-def _was_given(connection: sqlite3.Connection, head: ThreadHead, append: Append, message_id: str) -> bool:
+def _was_given(connection: sqlite3.Connection, head: ThreadHead, message_id: str) -> bool:
     """Whether a caller gave, or once gave, this id. Threads in which nobody did such a thing pay nothing."""
     if head.lookalikes:
         known = "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?"
         if connection.execute(known, (head.pk, message_id)).fetchone():
             return True
     if head.forgotten:
-        key = identity.thread_key(append.space, append.thread_id)
-        forgotten = (
-            "SELECT 1 FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ? AND message_key = ?"
-        )
-        bound = (append.space, head.user_id, key, identity.message_key(message_id))
+        forgotten = f"SELECT 1 FROM tombstones WHERE {OF_THREAD} AND message_key = ?"
+        bound = (*_of_thread(head.ref), identity.message_key(message_id))
         return connection.execute(forgotten, bound).fetchone() is not None
     return False
+
+
+OF_THREAD = "space = ? AND user_id = ? AND thread_key = ?"
+"""Of tombstones."""
+
+
+def _of_thread(thread: ThreadRef) -> tuple[str, str, str]:
+    return thread.space, thread.user_id, identity.key_within_user(thread.space, thread.thread_id)
 
 
 def _again(known: _Known, turn: NewTurn, words_to: int, vectors_to: int) -> Receipt:
@@ -290,14 +283,14 @@ def turn_row(
 
 
 def queue_boundary_and_transcript(
-    connection: sqlite3.Connection, space: str, thread_id: str, unasked: int, now: int, schedule: Schedule
+    connection: sqlite3.Connection, thread: ThreadRef, unasked: int, now: int, schedule: Schedule
 ) -> int:
     """Queue what follows new turns, of which `unasked` were never looked at for boundaries. Returns when it is due."""
     enough = unasked >= schedule.boundary_every
     boundary_due = now + (schedule.boundary_delay_ms if enough else schedule.pause_ms)
-    lane = cells_lane(identity.thread_key(space, thread_id))
+    lane = cells_lane(identity.thread_key(thread))
     jobs = [
-        NewJob(BOUNDARY, lane, space, thread_id, boundary_due),
-        transcript_job(space, thread_id, now, schedule),
+        NewJob(BOUNDARY, lane, thread.space, thread, boundary_due),
+        transcript_job(thread, now, schedule),
     ]
     return queue_jobs(connection, jobs, now)

@@ -61,8 +61,8 @@ class AlwaysOnMemories:
         if not thread.tags:
             return True
         tags: set[str] = set()
-        for thread_id in {source.thread_id for source in entry.sources}:
-            told = await self.threads.get_thread(thread_id, space=thread.space)
+        for ref in {source.thread_in(thread.space) for source in entry.sources}:
+            told = await self.threads.find(ref)
             tags.update(told.tags if told is not None else ())
         return not tags.isdisjoint(thread.tags) or (entry.kind == PROFILE and not tags)
 

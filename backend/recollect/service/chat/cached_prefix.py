@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.identity import place_of
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.dialect import guess_tokens
 from recollect.infra.journal.chats import SqlChatStore
@@ -29,38 +29,35 @@ class LivePrefixes:
     threads: SqlThreadStore
     images: Images
 
-    async def of_epoch(self, space: str, thread_id: str, epoch: int) -> ChatPrefix | None:
+    async def of_epoch(self, thread: ThreadRef, epoch: int) -> ChatPrefix | None:
         """None where that epoch has ended."""
-        return await self._prefix(space, thread_id, await self._messages(space, thread_id, epoch=epoch))
+        return await self._prefix(thread, await self._messages(thread, epoch=epoch))
 
     async def holding(self, cell: StoredCell) -> ChatPrefix | None:
         """None where some of the cell's turns are no longer in the prompt, or it is no longer in a cache nearby."""
-        thread = cell.thread
-        chatting = await self.models.chatting(thread.space, thread.thread_id)
+        thread = cell.thread.ref
+        chatting = await self.models.chatting(thread)
         facts = await chatting.backend.facts()
         if not facts.local:
             return None
         places = [place_of(turn) for turn in cell.turns]
-        messages = await self._messages(thread.space, thread.thread_id, holding=places)
+        messages = await self._messages(thread, holding=places)
         if messages is None:
             return None
         tokens = sum(guess_tokens(str(message.get("content") or "")) + 8 for message in messages)
         if facts.context_tokens is not None and tokens + _ROOM_TOKENS > facts.context_tokens:
             return None
-        return await self._prefix(thread.space, thread.thread_id, messages)
+        return await self._prefix(thread, messages)
 
     async def _messages(
-        self, space: str, thread_id: str, *, epoch: int | None = None, holding: Sequence[int] = ()
+        self, thread: ThreadRef, *, epoch: int | None = None, holding: Sequence[int] = ()
     ) -> list[JsonObject] | None:
         if self.backends.tasks is not self.backends.get():
             return None
-        return await self.chats.live_prompt(space, thread_id, epoch, holding)
+        return await self.chats.live_prompt(thread, epoch, holding)
 
-    async def _prefix(
-        self, space: str, thread_id: str, messages: list[JsonObject] | None
-    ) -> ChatPrefix | None:
-        thread = await self.threads.get_thread(thread_id, space=space)
-        if messages is None or thread is None:
+    async def _prefix(self, thread: ThreadRef, messages: list[JsonObject] | None) -> ChatPrefix | None:
+        if messages is None:
             return None
-        shown = await self.images.opened(space, thread.user_id, messages)
-        return ChatPrefix(shown.messages, session_of(space, thread_id))
+        shown = await self.images.opened(thread.space, thread.user_id, messages)
+        return ChatPrefix(shown.messages, session_of(thread))

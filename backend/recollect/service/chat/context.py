@@ -280,7 +280,7 @@ def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:
     """An entry all of whose turns the prompt holds itself."""
     if not row.is_entry or not row.sources:
         return False
-    folder = thread_folder(thread.space, thread.user_id, thread.thread_id)
+    folder = thread_folder(*thread.ref)
     places = [named.partition("#")[2] for named in row.sources if named.startswith(f"{folder}#")]
     return len(places) == len(row.sources) and all(
         (thread.thread_id, turn_number(place) or 0) in known.window for place in places

@@ -182,7 +182,7 @@ def first_new(accepted: Accepted) -> int:
 
 def _instructions(wanted: Wanted, conversation: Conversation) -> Instructions:
     thread = conversation.thread
-    tag = thread_key(thread.space, thread.thread_id)[:8] if wants_thread_tag(wanted.facts) else None
+    tag = thread_key(thread.ref)[:8] if wants_thread_tag(wanted.facts) else None
     return Instructions((*wanted.instructions, *conversation.system_texts), tag)
 
 

@@ -22,13 +22,12 @@ from recollect.domain.history_matching import (
     may_go_on,
     said_digest,
 )
-from recollect.domain.model import NewTurn, Turn
+from recollect.domain.model import DEFAULT_USER, NewTurn, ThreadRef, Turn
 from recollect.errors import InvalidInput
 from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.chat.turn import Chat
-from recollect.service.threads import DEFAULT_USER, owned_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,9 @@ class ResentHistory:
 class _Owner:
     space: str
     user_id: str
+
+    def thread(self, thread_id: str) -> ThreadRef:
+        return ThreadRef(self.space, self.user_id, thread_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class HistoryMatching:
     threads: SqlThreadStore
 
     async def handle(self, caller: Caller, resent: ResentHistory) -> LiveTurn:
-        """Durable, in its place and on its way when this returns. Raises NotFound for another user's thread."""
+        """Durable, in its place and on its way when this returns."""
         user_id = caller.acting_for(resent.request.user_id)
         told = await asyncio.to_thread(_Told.of, resent.messages)
         messages = told.messages
@@ -83,14 +85,10 @@ class HistoryMatching:
             raise InvalidInput("messages: nothing was said", field="messages")
         digest = await asyncio.to_thread(all_digest, messages)
         if resent.thread_id is not None:
-            thread = await self.threads.get_thread(resent.thread_id, space=caller.space)
-            if thread is not None:
-                await owned_thread(self.threads, caller, resent.thread_id, user_id)
-                user_id = thread.user_id
-            owner = _Owner(caller.space, user_id or DEFAULT_USER)
-            placed: ChatRequest | None = await self._named(
-                owner, resent.thread_id, told, is_new=thread is None
-            )
+            thread = await self.threads.meant(resent.thread_id, space=caller.space, user_id=user_id)
+            owner = _Owner(thread.space, thread.user_id)
+            is_new = await self.threads.find(thread) is None
+            placed: ChatRequest | None = await self._named(owner, resent.thread_id, told, is_new=is_new)
         else:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
             placed = await self._in_chat(owner, resent.chat_id, told)
@@ -114,7 +112,7 @@ class HistoryMatching:
         orphans = [n for n in _orphaned_results(resent.messages) if id(resent.messages[n]) in new]
         if not orphans:
             return
-        known = await self.threads.get_history(placed.thread_id, space=owner.space)
+        known = await self.threads.history(owner.thread(placed.thread_id))
         called = {call_id for turn in known for call_id in _called(turn)}
         for number in orphans:
             if resent.messages[number].tool_call_id not in called:
@@ -140,11 +138,8 @@ class HistoryMatching:
         """The thread of that id, where it is new or the messages go on from what was said in it. None: it is not meant."""
         if chat_id is None:
             return None
-        thread = await self.threads.get_thread(chat_id, space=owner.space)
-        if thread is None:
+        if await self.threads.find(owner.thread(chat_id)) is None:
             return _opened(chat_id, told.messages)
-        if thread.user_id != owner.user_id:
-            return None
         sighting = best_of(await self._sightings(owner, told, chat_id))
         return None if sighting is None else _going_on(sighting, told.messages)
 
@@ -159,7 +154,7 @@ class HistoryMatching:
         sighting = best_of(found)
         if sighting is None:
             return None
-        if not sighting.is_tip and not await self.chat.was_asked(owner.space, sighting.thread_id, key):
+        if not sighting.is_tip and not await self.chat.was_asked(owner.thread(sighting.thread_id), key):
             sighting = await self._ends_with_history(owner, told, sighting.known) or sighting
         return _going_on(sighting, told.messages)
 
@@ -174,9 +169,9 @@ class HistoryMatching:
 
     async def _is_waited_for(self, owner: _Owner, sighting: Sighting, digest: bytes) -> bool:
         """A client that lost its connection asks for the answer that is on its way."""
-        if not self.chat.live.is_any_running(owner.space, sighting.thread_id):
+        if not self.chat.live.is_any_running(owner.thread(sighting.thread_id)):
             return False
-        thread = await self.threads.get_thread(sighting.thread_id, space=owner.space)
+        thread = await self.threads.find(owner.thread(sighting.thread_id))
         return thread is not None and self.chat.unheard(thread, digest) is not None
 
     async def _sightings(self, owner: _Owner, told: _Told, thread_id: str | None = None) -> list[Sighting]:

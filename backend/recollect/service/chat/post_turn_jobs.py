@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from recollect.domain.identity import thread_key
 from recollect.domain.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
-from recollect.domain.model import JsonObject, Thread, Turn
+from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
 
 ENOUGH_ROUNDS = 2
 ENOUGH_TOOL_CALLS = 2
@@ -48,12 +48,12 @@ def run_post_response_tasks(finished: FinishedTurn) -> tuple[JobSpec, ...]:
     thread, answer = finished.thread, finished.answer.turn_id
     if thread.incognito:
         return ()
-    key = thread_key(thread.space, thread.thread_id)
+    key = thread_key(thread.ref)
     turns = [finished.question.turn_id, *(turn.turn_id for turn in finished.since_question)]
     jobs: list[JobSpec] = []
 
     def add(kind: str, lane: str, payload: JsonObject, dedupe: str = "") -> None:
-        jobs.append(JobSpec(kind, lane, thread.space, thread.thread_id, payload, dedupe=dedupe))
+        jobs.append(JobSpec(kind, lane, thread.ref, payload, dedupe=dedupe))
 
     if _wants_skills(finished):
         add(SKILLS, cells_lane(key), {"turns": turns}, answer)
@@ -80,8 +80,8 @@ def _wants_title(finished: FinishedTurn) -> bool:
 
 SkillStrategy = Callable[[Job], Awaitable[JsonObject]]
 """Works on the turns that a job names, and returns what its receipt is to say."""
-RecordReceipt = Callable[[str, str, str, str, JsonObject], Awaitable[None]]
-"""Space, thread, the turn it is about, the stage, and what happened."""
+RecordReceipt = Callable[[ThreadRef, str, str, JsonObject], Awaitable[None]]
+"""The thread, the turn it is about, the stage, and what happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +93,5 @@ class SkillWork:
 
     async def handle(self, job: Job) -> None:
         turns = job.payload.get("turns") or ()
-        if job.thread_id is not None and turns:
-            await self.record(job.space, job.thread_id, str(turns[-1]), SKILLS, await self.strategy(job))
+        if job.thread is not None and turns:
+            await self.record(job.thread, str(turns[-1]), SKILLS, await self.strategy(job))

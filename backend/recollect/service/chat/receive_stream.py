@@ -218,13 +218,13 @@ async def prompt_of(
     turn_id: str,
 ) -> PromptReceipt:
     """Of an answer, or of the message that it answers. Raises NotFound where nothing was sent for it."""
-    await owned_thread(threads, caller, thread_id, user_id)
-    receipt = await chats.prompt(caller.space, thread_id, turn_id)
+    thread = (await owned_thread(threads, caller, thread_id, user_id)).ref
+    receipt = await chats.prompt(thread, turn_id)
     number = turn_number(turn_id)
-    turn = await threads.get_turn(thread_id, turn_id, space=caller.space)
+    turn = await threads.turn(thread, turn_id)
     if receipt is None and number is not None and turn is not None and turn.role == "user":
         for place in range(number + 1, number + 1 + _NEAR):
-            receipt = receipt or await chats.prompt(caller.space, thread_id, turn_id_of(place))
+            receipt = receipt or await chats.prompt(thread, turn_id_of(place))
     if receipt is None and turn is not None and turn.status in ("queued", "streaming"):
         raise NotFound(f"what is sent for {turn_id!r} is not written down yet")
     if receipt is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from recollect.domain.chat import Accepted, AnswerText
 from recollect.domain.llm import Delta, Finished
-from recollect.domain.model import JsonObject, Thread, Turn
+from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
 from recollect.errors import RecollectError
 
 KEPT = 256
@@ -17,12 +17,12 @@ KEPT = 256
 
 PING_SECONDS = 15.0
 
-Key = tuple[str, str, str, str]
-"""Space, thread, its owner and the answer's message id: turn ids start over where a thread's id is used again."""
+Key = tuple[ThreadRef, str]
+"""The thread and the answer's message id: turn ids start over where a thread's id is used again."""
 
 
 def key_of(thread: Thread, answer: Turn) -> Key:
-    return thread.space, thread.thread_id, thread.user_id, answer.message_id
+    return thread.ref, answer.message_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,22 +264,21 @@ class LiveTurns:
         key = key_of(thread, answer)
         return self._live.get(key) or self._ended.get(key)
 
-    def is_any_running(self, space: str, thread_id: str) -> bool:
-        return any(key[:2] == (space, thread_id) for key in self._live)
+    def is_any_running(self, thread: ThreadRef) -> bool:
+        return any(each == thread for each, _ in self._live)
 
     def running(self, thread: Thread) -> list[LiveTurn]:
         """A thread's answers under way, in the order in which they were asked for."""
-        owned = (thread.space, thread.thread_id, thread.user_id)
-        return [live for key, live in self._live.items() if key[:3] == owned]
+        return [live for (each, _), live in self._live.items() if each == thread.ref]
 
     def all(self) -> list[LiveTurn]:
         return list(self._live.values())
 
-    def forget(self, space: str, thread_id: str) -> list[LiveTurn]:
+    def forget(self, thread: ThreadRef) -> list[LiveTurn]:
         """Nothing of a thread that is deleted can be joined. Returns what was under way there."""
-        for key in [key for key in self._ended if key[:2] == (space, thread_id)]:
+        for key in [key for key in self._ended if key[0] == thread]:
             del self._ended[key]
-        running = [key for key in self._live if key[:2] == (space, thread_id)]
+        running = [key for key in self._live if key[0] == thread]
         return [self._live.pop(key) for key in running]
 
     def count(self) -> int:

@@ -16,7 +16,7 @@ from recollect.domain.access import Caller
 from recollect.domain.chat import Accepted, ChatRequest, Conversation
 from recollect.domain.identity import thread_key
 from recollect.domain.llm import ChatCall, Usage
-from recollect.domain.model import JsonObject, Thread, Turn
+from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
 from recollect.domain.people import Preset
 from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError
 from recollect.infra.backends.configured import Backends
@@ -32,7 +32,6 @@ from recollect.service.coordination import Clock
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.llama_slots import LlamaSlots
 from recollect.service.people import preset_in_force, require_preset
-from recollect.service.threads import DEFAULT_USER
 from recollect.service.vault.images import Images
 
 _log = logging.getLogger("recollect.chat")
@@ -96,6 +95,7 @@ class Chat:
         self._ending = ChatEnding(store, patience)
         self._on_answer = on_answer
         self._lanes: dict[str, _Lane] = {}
+        self._asking_whose = asyncio.Lock()
 
     async def start(self) -> None:
         """After a kill: what was being answered is marked, and the next turn works."""
@@ -119,25 +119,23 @@ class Chat:
         A request whose key was used before, or the same unanswered message of a client that lost its connection,
         joins the turn that there is.
         """
-        user_id = caller.acting_for(request.user_id)
-        request = replace(request.with_texts(), user_id=user_id)
-        key = thread_key(caller.space, request.thread_id)
+        thread = await self._meant(caller, request)
+        request = replace(request.with_texts(), user_id=thread.user_id)
+        key = thread_key(thread)
         lane = self._lanes.setdefault(key, _Lane())
         lane.arrivals += 1
         try:
             # Before anything is waited for: whoever comes first is first.
             async with lane.accepting:
                 await require_preset(self._people, caller.space, request.preset)
-                shown = await self._images.taken_out(
-                    self._threads, caller.space, request.thread_id, (*request.earlier, *request.turns)
-                )
+                shown = await self._images.taken_out(thread, (*request.earlier, *request.turns))
                 earlier = len(request.earlier)
                 request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
-                joined = await self._joined(caller, request)
+                joined = await self._joined(thread, request)
                 if joined is not None:
                     return joined
-                async with self._images.kept(self._threads, caller, request.thread_id, user_id, shown):
-                    accepted, conversation = await self._accepted(lane, caller, request)
+                async with self._images.kept(thread, shown):
+                    accepted, conversation = await self._accepted(lane, thread, request)
                 live = LiveTurn(accepted, request.digest())
                 self.live.add(live)
                 lane.waiting.append(_Waiting(live, request, conversation))
@@ -148,40 +146,42 @@ class Chat:
             lane.arrivals -= 1
             self._tidy(key, lane)
 
-    async def _accepted(
-        self, lane: _Lane, caller: Caller, request: ChatRequest
-    ) -> tuple[Accepted, Conversation | None]:
-        skip_reason = await self._skip_reason(caller, request)
-        if lane.waiting:
-            return await self._store.accept(caller.space, request, skip_reason), None
-        return await self._store.accept_next(caller.space, request, self._max_turns + 1, skip_reason)
+    async def _meant(self, caller: Caller, request: ChatRequest) -> ThreadRef:
+        """In the order of arrival, also where the journal has to be asked whose thread it is."""
+        acting = caller.acting_for(request.user_id)
+        if acting is not None:
+            return ThreadRef(caller.space, acting, request.thread_id)
+        async with self._asking_whose:
+            return await self._threads.meant(request.thread_id, space=caller.space)
 
-    async def _skip_reason(self, caller: Caller, request: ChatRequest) -> str | None:
+    async def _accepted(
+        self, lane: _Lane, thread: ThreadRef, request: ChatRequest
+    ) -> tuple[Accepted, Conversation | None]:
+        skip_reason = await self._skip_reason(thread, request)
+        if lane.waiting:
+            return await self._store.accept(thread.space, request, skip_reason), None
+        return await self._store.accept_next(thread.space, request, self._max_turns + 1, skip_reason)
+
+    async def _skip_reason(self, thread: ThreadRef, request: ChatRequest) -> str | None:
         """Why memory leaves this exchange alone, if it does."""
         if not request.memory:
             return "memory is off for this message"
-        owner = request.user_id
-        if owner is None:
-            thread = await self._threads.get_thread(request.thread_id, space=caller.space)
-            owner = thread.user_id if thread else DEFAULT_USER
-        preferences = await self._people.preferences(caller.space, owner)
+        preferences = await self._people.preferences(thread.space, thread.user_id)
         return None if preferences.auto_memory else "auto_memory is off"
 
-    async def was_asked(self, space: str, thread_id: str, key: str | None) -> bool:
+    async def was_asked(self, thread: ThreadRef, key: str | None) -> bool:
         """Whether a request with this key came to the thread before."""
-        return key is not None and await self._store.requested(space, thread_id, key) is not None
+        return key is not None and await self._store.requested(thread, key) is not None
 
-    async def _joined(self, caller: Caller, request: ChatRequest) -> LiveTurn | None:
+    async def _joined(self, ref: ThreadRef, request: ChatRequest) -> LiveTurn | None:
         """The turn that this request asked for already, if it did."""
-        if request.key is None and not self.live.is_any_running(caller.space, request.thread_id):
+        if request.key is None and not self.live.is_any_running(ref):
             return None
-        thread = await self._threads.get_thread(request.thread_id, space=caller.space)
+        thread = await self._threads.find(ref)
         if thread is None:
             return None
-        if request.user_id is not None and thread.user_id != request.user_id:
-            raise NotFound(f"there is no thread {request.thread_id!r}")
         if request.key is not None:
-            known = await self._store.requested(caller.space, request.thread_id, request.key)
+            known = await self._store.requested(ref, request.key)
             if known is None:
                 return None
             digest, answer = known
@@ -207,7 +207,7 @@ class Chat:
         if found is not None:
             return found
         live = LiveTurn(Accepted(thread, await self._question(thread, answer), (answer,)))
-        receipt = await self._store.prompt(thread.space, thread.thread_id, answer.turn_id)
+        receipt = await self._store.prompt(thread.ref, answer.turn_id)
         live.replay(answer, receipt.detail if receipt else {})
         return live
 
@@ -215,16 +215,14 @@ class Chat:
         """What was said to get this answer; nothing where only another answer was asked for."""
         if answer.parent_id is not None:
             return ()
-        before = await self._threads.get_history(
-            thread.thread_id, 1, space=thread.space, before=answer.turn_id
-        )
+        before = await self._threads.history(thread.ref, 1, before=answer.turn_id)
         return tuple(turn for turn in before if turn.role != "assistant")
 
-    def forget(self, space: str, thread_id: str) -> None:
+    def forget(self, thread: ThreadRef) -> None:
         """Before a thread is deleted: what runs or waits in it ends, and nobody can join it any more."""
-        lane = self._lanes.get(thread_key(space, thread_id))
+        lane = self._lanes.get(thread_key(thread))
         waiting = [each.live for each in lane.waiting] if lane is not None else []
-        for live in (*waiting, *self.live.forget(space, thread_id)):
+        for live in (*waiting, *self.live.forget(thread)):
             live.stop("the thread was forgotten")
 
     async def join(self, thread: Thread, turn_id: str | None) -> LiveTurn:
@@ -233,12 +231,12 @@ class Chat:
             running = self.live.running(thread)
             if running:
                 return running[0]
-            last = await self._threads.get_history(thread.thread_id, _LAST_TURNS, space=thread.space)
+            last = await self._threads.history(thread.ref, _LAST_TURNS)
             answers = [turn for turn in last if turn.role == "assistant"]
             if not answers:
                 raise NotFound("nothing streams in this thread, and nothing was answered yet")
             return await self._live_or_stored(thread, answers[-1])
-        answer = await self._threads.get_turn(thread.thread_id, turn_id, space=thread.space)
+        answer = await self._threads.turn(thread.ref, turn_id)
         if answer is None or answer.role != "assistant":
             raise NotFound(f"there is no answer {turn_id!r} in this thread")
         return await self._live_or_stored(thread, answer)
@@ -344,15 +342,13 @@ class Chat:
         """A preset that a request names is the thread's from then on."""
         if request.preset is None or request.preset == thread.preset:
             return thread
-        return await self._threads.update_thread(
-            thread.thread_id, {"preset": request.preset}, space=thread.space
-        )
+        return await self._threads.update(thread.ref, {"preset": request.preset})
 
     async def _stream(
         self, live: LiveTurn, request: ChatRequest, preset: Preset, wanted: Wanted, prepared: Prepared
     ) -> tuple[Outcome, JsonObject]:
         thread = live.accepted.thread
-        key = thread_key(thread.space, thread.thread_id)
+        key = thread_key(thread.ref)
         options = dict(request.options)
         if preset.temperature is not None:
             options.setdefault("temperature", preset.temperature)
@@ -364,7 +360,7 @@ class Chat:
                 max_tokens=prepared.max_tokens,
                 options=options,
                 choices=request.choices,
-                session=session_of(thread.space, thread.thread_id),
+                session=session_of(thread.ref),
                 slot=self._slots.take(wanted.backend, wanted.facts, key, begins=prepared.sent.opens_epoch),
                 space=thread.space,
             )
@@ -379,9 +375,9 @@ class Chat:
         return outcome, {**outcome.told(), **shown.receipt()}
 
 
-def session_of(space: str, thread_id: str) -> str:
+def session_of(thread: ThreadRef) -> str:
     """Names a thread to a backend's cache: the same for its whole life, another for every thread of every space."""
-    return f"recollect-{thread_key(space, thread_id)}"
+    return f"recollect-{thread_key(thread)}"
 
 
 def _instructions(request: ChatRequest, preset: Preset) -> tuple[str, ...]:

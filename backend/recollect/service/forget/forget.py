@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.forgetting import Forgotten
+from recollect.domain.model import DEFAULT_USER
 from recollect.errors import NotFound, Unavailable
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import BackgroundLoop, Clock
-from recollect.service.threads import DEFAULT_USER, owned_thread
+from recollect.service.threads import owned_thread
 from recollect.service.vault.notes import Notes
 
 
@@ -31,13 +32,13 @@ async def what_goes_with_thread(
 ) -> Forgetting:
     """What `delete_thread` would forget now. Changes nothing."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
-    return Forgetting(thread.turn_count, tuple(await entries.citing(caller.space, thread_id, None)))
+    return Forgetting(thread.turn_count, tuple(await entries.citing(thread.ref, None)))
 
 
 async def delete_thread(threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:
     """Forget a thread and every turn of it; returns how many turns that were."""
-    await owned_thread(threads, caller, thread_id, user_id)
-    return await threads.delete_thread(thread_id, space=caller.space)
+    thread = await owned_thread(threads, caller, thread_id, user_id)
+    return await threads.delete(thread.ref)
 
 
 async def forget_turn(
@@ -54,8 +55,8 @@ async def forget_turn(
 
     Raises NotFound for a turn that is not the caller's to see, Conflict for one that is still being written.
     """
-    await owned_thread(threads, caller, thread_id, user_id)
-    return await store.forget_turns(caller.space, thread_id, [turn_id], answers=answers)
+    thread = await owned_thread(threads, caller, thread_id, user_id)
+    return await store.forget_turns(thread.ref, [turn_id], answers=answers)
 
 
 async def what_goes_with_turn(
@@ -70,9 +71,9 @@ async def what_goes_with_turn(
     answers: bool = False,
 ) -> Forgetting:
     """What `forget_turn` would forget now, and raises what that would raise. Changes nothing."""
-    await owned_thread(threads, caller, thread_id, user_id)
-    turn_ids = await store.turns_to_forget(caller.space, thread_id, [turn_id], answers=answers)
-    return Forgetting(len(turn_ids), tuple(await entries.citing(caller.space, thread_id, turn_ids)))
+    thread = (await owned_thread(threads, caller, thread_id, user_id)).ref
+    turn_ids = await store.turns_to_forget(thread, [turn_id], answers=answers)
+    return Forgetting(len(turn_ids), tuple(await entries.citing(thread, turn_ids)))
 
 
 async def forget_note(
@@ -114,7 +115,7 @@ class IncognitoEnds(BackgroundLoop):
         ended = 0
         for thread in await self._threads.idle_incognito(self._clock() - self._idle_ms):
             try:
-                await self._threads.delete_thread(thread.thread_id, space=thread.space)
+                await self._threads.delete(thread.ref)
                 ended += 1
             except NotFound:
                 continue  # Its user was faster.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recollect.domain.forgetting import Looked, StoredVersion, Tombstones
-from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import transcript_place
 from recollect.domain.paths import copied_path, linked_turn, owner_folder, owner_of_path
@@ -165,7 +165,7 @@ def _forgotten_sections(path: str, text: str, anchors: list[str], tombstones: To
         return sum(tombstones.is_gone(folder, name) for name in anchors)
     thread, _ = place
     forgotten = tombstones.of_owner(owner_folder(thread.space, thread.user_id))
-    numbers = forgotten.get(thread_key(thread.space, thread.thread_id), frozenset())
+    numbers = forgotten.get(key_within_user(thread.space, thread.thread_id), frozenset())
     return sum((turn_number(name) or 0) in numbers for name in anchors)
 
 

@@ -15,8 +15,9 @@ from recollect.domain.forgetting import (
     render_tombstones,
     task_of,
 )
-from recollect.domain.identity import text_digest, thread_key
+from recollect.domain.identity import key_within_user, text_digest
 from recollect.domain.job import Job, NotYet
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import copied_path, forgotten_path, owner_folder, thread_folder, transcript_path
 from recollect.domain.recall.rows import TURN, IndexRow
 from recollect.domain.strategy import ClosedCell, Tuning, skills_job
@@ -49,23 +50,23 @@ class IndexForgetter:
     def words(self) -> WordIndexer:
         return self.indexer.words
 
-    async def forget_thread(self, space: str, user_id: str, thread_id: str) -> None:
-        """What the thread holds by now, if its id was given to another, is indexed again."""
+    async def forget_thread(self, thread: ThreadRef) -> None:
+        """What the thread holds by now, if its id is used again, is indexed again."""
         await self._forget_rows(
-            owner_folder(space, user_id),
-            lambda row: row.type == TURN and row.thread_id == thread_id,
-            thread=(space, thread_id),
+            owner_folder(thread.space, thread.user_id),
+            lambda row: row.type == TURN and row.thread_id == thread.thread_id,
+            thread=thread,
         )
-        self.indexer.thread_changed(space, thread_id)
+        self.indexer.thread_changed(thread)
 
-    async def forget_turns(self, space: str, user_id: str, thread_id: str, numbers: Sequence[int]) -> None:
+    async def forget_turns(self, thread: ThreadRef, numbers: Sequence[int]) -> None:
         """The rest of the thread stays indexed as it is."""
         gone = frozenset(numbers)
         await self._forget_rows(
-            owner_folder(space, user_id),
-            lambda row: row.type == TURN and row.thread_id == thread_id and row.position in gone,
+            owner_folder(thread.space, thread.user_id),
+            lambda row: row.type == TURN and row.thread_id == thread.thread_id and row.position in gone,
         )
-        self.indexer.thread_changed(space, thread_id)
+        self.indexer.thread_changed(thread)
 
     async def forget_entries(self, owner: str, entry_ids: Sequence[str]) -> None:
         """Their files no longer hold them; what else is in these files is looked at again."""
@@ -90,9 +91,9 @@ class IndexForgetter:
         self.indexer.catch_up()
 
     async def _forget_rows(
-        self, owner: str, is_gone: Callable[[IndexRow], bool], *, thread: tuple[str, str] | None = None
+        self, owner: str, is_gone: Callable[[IndexRow], bool], *, thread: ThreadRef | None = None
     ) -> None:
-        """With `thread`, a space and a thread's id, nothing of that thread counts as indexed any more."""
+        """With `thread`, nothing of that thread counts as indexed any more."""
         await self.indexer.ensure_live()
         words = self.words
         async with words.locks.of(owner):
@@ -115,7 +116,7 @@ class IndexForgetter:
                     await words.corpus_cache.extend(
                         owner, [], [], {*ids, *words.corpus_cache.ids(owner, is_gone)}
                     )
-                if thread is not None and (seen := await words.ledger.progress(generation, *thread)):
+                if thread is not None and (seen := await words.ledger.progress(generation, thread)):
                     await words.ledger.reset_thread(generation, seen.thread_pk)
                     words.corpus_cache.drop(owner)
 
@@ -141,14 +142,14 @@ class Rework:
     clock: Clock
 
     async def queue_all(self, space: str, derived: Derived) -> None:
-        for thread_id, memcell in derived.cells:
-            stored = await self.cells.cell(space, thread_id, memcell)
+        for ref, memcell in derived.cells:
+            stored = await self.cells.cell(ref, memcell)
             if stored is None or not stored.turns:
                 continue
             thread, has_tools = stored.thread, any(turn.tool_calls for turn in stored.turns)
             closed = ClosedCell(space, thread.user_id, thread.agent_id, memcell, has_tools)
             jobs = self.tuning().after_cell(closed, self.clock())
-            await self.entries.queue(space, thread_id, [_now(job) for job in jobs])
+            await self.entries.queue(space, ref, [_now(job) for job in jobs])
         for owner in derived.owners:
             await self.entries.queue(space, None, self._of_owner(space, owner))
 
@@ -169,35 +170,33 @@ class ThreadPurger:
     store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
-    forget_index: Callable[[str, str, str], Awaitable[None]]
-    """Removes what the index holds of a space's user's thread."""
+    forget_index: Callable[[ThreadRef], Awaitable[None]]
+    """Removes what the index holds of a thread."""
     forget_images: Callable[..., Awaitable[None]]
     """`Images.forget_unused`."""
 
     async def handle(self, job: Job) -> None:
         """For purge jobs of a whole thread."""
-        user_id, thread_id = str(job.payload["user_id"]), str(job.thread_id)
+        thread = task_of(job).thread
         try:
-            await self.forget_index(job.space, user_id, thread_id)
+            await self.forget_index(thread)
         finally:
             # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
-            await _write_tombstones(self.store, self.vault, job.space, user_id, thread_id)
+            await _write_tombstones(self.store, self.vault, thread)
             self.fail_points.reach("forget.tombstones_written")
-            await self.vault.remove_folder(thread_folder(job.space, user_id, thread_id))
+            await self.vault.remove_folder(thread_folder(*thread))
             self.fail_points.reach("forget.folder_removed")
-        await self.forget_images(job.space, user_id)
-        await self.store.forget_parts(job.space, user_id, thread_id)
+        await self.forget_images(thread.space, thread.user_id)
+        await self.store.forget_parts(thread)
         await self.store.fold_log()
 
 
-async def _write_tombstones(
-    store: SqlTranscriptStore, vault: Vault, space: str, user_id: str, thread_id: str
-) -> None:
+async def _write_tombstones(store: SqlTranscriptStore, vault: Vault, thread: ThreadRef) -> None:
     """The file that says what was forgotten of a thread, if anything was."""
-    key = thread_key(space, thread_id)
-    found = await store.tombstones(space, user_id, key)
+    whose = thread.space, thread.user_id, key_within_user(thread.space, thread.thread_id)
+    found = await store.tombstones(*whose)
     if found:
-        await _put_tombstones(vault, TombstoneFile(space, user_id, key, tuple(found)))
+        await _put_tombstones(vault, TombstoneFile(*whose, tuple(found)))
 
 
 async def _put_tombstones(vault: Vault, file: TombstoneFile) -> None:
@@ -240,34 +239,34 @@ class Purges:
 
     async def _purge_turns(self, job: Job) -> None:
         """The index, the tombstones, then the transcript: its parts are rendered without what is forgotten."""
-        space, user_id, thread_id = job.space, str(job.payload["user_id"]), str(job.thread_id)
+        thread = task_of(job).thread
         numbers = [int(number) for number in job.payload["turns"]]
         try:
-            await self.index.forget_turns(space, user_id, thread_id, numbers)
+            await self.index.forget_turns(thread, numbers)
         finally:
             # Neither waits for the other: whichever cannot be written now is tried again, and so is this.
-            await _write_tombstones(self.threads.store, self.threads.vault, space, user_id, thread_id)
+            await _write_tombstones(self.threads.store, self.threads.vault, thread)
             self.threads.fail_points.reach("forget.tombstones_written")
-            await self._rewrite(space, user_id, thread_id, frozenset(numbers))
+            await self._rewrite(thread, frozenset(numbers))
         self.threads.fail_points.reach("forget.transcript_rewritten")
-        await self.threads.forget_images(space, user_id)
+        await self.threads.forget_images(thread.space, thread.user_id)
         await self.threads.store.fold_log()
 
-    async def _rewrite(self, space: str, user_id: str, thread_id: str, numbers: frozenset[int]) -> None:
-        for part in await self.threads.store.parts(space, thread_id):
-            state = await self.threads.store.state(space, thread_id)
-            if state is None or state.thread.user_id != user_id or state.thread.incognito:
+    async def _rewrite(self, thread: ThreadRef, numbers: frozenset[int]) -> None:
+        for part in await self.threads.store.parts(thread):
+            state = await self.threads.store.state(thread)
+            if state is None or state.thread.incognito:
                 return
             if any(part.first_position <= number <= part.last_position for number in numbers):
                 await self.transcriber.rewrite(state, part)
-        await self.transcriber.transcribe(space, thread_id)
-        await self._remove_copies(space, user_id, thread_id)
+        await self.transcriber.transcribe(thread)
+        await self._remove_copies(thread)
 
-    async def _remove_copies(self, space: str, user_id: str, thread_id: str) -> None:
+    async def _remove_copies(self, thread: ThreadRef) -> None:
         """Versions that were kept beside may hold the words in any place: they go whole."""
-        folder = thread_folder(space, user_id, thread_id)
-        parts = await self.threads.store.parts(space, thread_id)
-        ours = {transcript_path(space, user_id, thread_id, part.part) for part in parts}
+        folder = thread_folder(*thread)
+        parts = await self.threads.store.parts(thread)
+        ours = {transcript_path(*thread, part.part) for part in parts}
         for path in await self.threads.vault.list_files(folder):
             if path not in ours and (found := await self.threads.vault.look(path)) is not None:
                 await self.threads.vault.remove_file(path, frozenset([found.digest]))
@@ -323,8 +322,8 @@ class Purges:
 
     async def _write_again(self, space: str, user_id: str) -> None:
         for thread in await self.thread_store.list_threads(space=space, user_id=user_id):
-            await self.threads.store.forget_parts(space, user_id, thread.thread_id)
-            await self.transcriber.transcribe(space, thread.thread_id)
+            await self.threads.store.forget_parts(thread.ref)
+            await self.transcriber.transcribe(thread.ref)
         owner = owner_folder(space, user_id)
         for file in await self.entry_files.files():
             if file.owner == owner:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from recollect.domain.identity import thread_key
 from recollect.domain.llm import ChatCall, Delta, Finished, Usage
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import (
     BackendDown,
     InvalidInput,
@@ -44,12 +44,12 @@ CallCounter = Callable[[], None]
 """Called for each call that is made."""
 
 
-async def unlimited(space: str, thread_id: str) -> CallCounter:
+def unlimited(thread: ThreadRef) -> CallCounter:
     return lambda: None
 
 
-ModelFor = Callable[[str, str], Awaitable[ThreadModel]]
-"""By space and thread: the model for background work where one is configured, else the one the thread chats with."""
+ModelFor = Callable[[ThreadRef], Awaitable[ThreadModel]]
+"""By thread: the model for background work where one is configured, else the one the thread chats with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class BackgroundModel:
         patience_seconds: float = 45,
         attempts: int = 3,
         on_own_prompt: Callable[[Backend], None] = lambda backend: None,
-        admit: Callable[[str, str], Awaitable[CallCounter]] = unlimited,
+        admit: Callable[[ThreadRef], CallCounter] = unlimited,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`answer_seconds` and `patience_seconds` together stay below the lease of a job.
 
         `on_own_prompt` is called after each call with its own prompt, which may have evicted a chat's cache.
-        `admit` is asked by space and thread before any, and raises OverQuota where its user may make no more.
+        `admit` is asked before any, and raises OverQuota where its user may make no more.
         """
         self._model_for = model_for
         self._gate = gate
@@ -113,8 +113,7 @@ class BackgroundModel:
         self,
         messages: Sequence[JsonObject],
         *,
-        space: str,
-        thread_id: str,
+        thread: ThreadRef,
         max_tokens: int,
         schema: JsonObject | None = None,
         prefix: ChatPrefix | None = None,
@@ -134,16 +133,16 @@ class BackgroundModel:
                 options=_options(schema),
                 session=prefix.session if prefix else None,
                 slot=prefix.slot if prefix else None,
-                space=space,
+                space=thread.space,
             ),
-            thread_key(space, thread_id),
+            thread_key(thread),
             own_prompt=prefix is None,
             answering=self._answer_seconds,
             patience=self._patience_seconds,
-            count=await self._admit(space, thread_id),
+            count=self._admit(thread),
         )
         try:
-            chosen = await self._model_for(space, thread_id)
+            chosen = await self._model_for(thread)
             asked.call = replace(asked.call, model=chosen.model)
             return await self._retry(chosen.backend, asked, check)
         except InvalidInput as error:

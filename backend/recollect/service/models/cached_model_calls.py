@@ -7,7 +7,7 @@ from typing import Literal
 
 from recollect.domain.entries.entry import KeptAnswer
 from recollect.domain.extraction.prompts import prompt_digest, repair_messages
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import ModelTooSlow
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlModelAnswers
@@ -33,8 +33,7 @@ class Question:
     """One prompt and how its answer is read."""
 
     name: str
-    space: str
-    thread_id: str
+    thread: ThreadRef
     """Whose backend is asked; with the thread its answer is forgotten."""
     subject: str
     """What the answer is kept with: a memcell, say."""
@@ -60,14 +59,12 @@ class CachedModelCalls:
     async def answer(self, question: Question) -> tuple[KeptAnswer, JsonObject]:
         """The answer and what it cost now. Raises Preempted, ModelUnavailable and ExtractionFailed."""
         digest = prompt_digest(question.name, question.messages)
-        kept = await self.answers.answer(question.space, question.subject, question.name, digest)
+        kept = await self.answers.answer(question.thread.space, question.subject, question.name, digest)
         if kept is not None:
             return kept, {}
         answer, asked = await self._ask(question)
         kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked))
-        await self.answers.keep(
-            question.space, question.thread_id, question.subject, question.name, digest, kept
-        )
+        await self.answers.keep(question.thread, question.subject, question.name, digest, kept)
         self.fail_points.reach(f"{question.stage}.answer_kept")
         return kept, dict(kept.usage)
 
@@ -97,8 +94,7 @@ class CachedModelCalls:
         try:
             answer = await self.model.ask(
                 messages,
-                space=question.space,
-                thread_id=question.thread_id,
+                thread=question.thread,
                 max_tokens=_ANSWER_TOKENS,
                 schema=question.schema,
                 prefix=prefix,

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from recollect.domain.llm import find_model
+from recollect.domain.model import ThreadRef
 from recollect.errors import ModelUnavailable, UnknownModel
 from recollect.infra.backends.configured import Backends
 from recollect.infra.journal.chats import SqlChatStore
@@ -107,21 +108,21 @@ class ThreadModels:
         self._threads = threads
         self._people = people
 
-    async def of(self, space: str, thread_id: str) -> ThreadModel:
+    async def of(self, thread: ThreadRef) -> ThreadModel:
         if self._backends.tasks is not self._backends.get():
             return ThreadModel(self._backends.tasks)
-        return await self.chatting(space, thread_id)
+        return await self.chatting(thread)
 
-    async def chatting(self, space: str, thread_id: str) -> ThreadModel:
+    async def chatting(self, ref: ThreadRef) -> ThreadModel:
         """The one that gave its last whole answer; before the first, the one that its preset or the thread itself names."""
-        last = await self._chats.last_cache(space, thread_id)
+        last = await self._chats.last_cache(ref)
         name, _, model = (last or "").partition("/")
         # One that is gone from the settings is not asked: the next prompt goes elsewhere too.
         if name in self._backends.names:
             return ThreadModel(self._backends.get(name), model or None)
-        thread = await self._threads.get_thread(thread_id, space=space)
+        thread = await self._threads.find(ref)
         if thread is None:
             return ThreadModel(self._backends.get())
-        preferences = await self._people.preferences(space, thread.user_id)
-        preset = await preset_in_force(self._people, space, thread.preset, preferences.preset)
+        preferences = await self._people.preferences(ref.space, ref.user_id)
+        preset = await preset_in_force(self._people, ref.space, thread.preset, preferences.preset)
         return ThreadModel(self._backends.get(preset.backend or thread.backend), preset.model)

@@ -252,7 +252,7 @@ class CorpusCache:
     async def _rows_of(self, progress: ThreadProgress, first: int) -> list[IndexRow]:
         """What the journal has of a thread from a position on."""
         thread = progress.thread
-        placed = await self._turns.turns(thread.space, thread.thread_id, first, progress.last_position)
+        placed = await self._turns.turns(thread.ref, first, progress.last_position)
         return await asyncio.to_thread(
             lambda: [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
         )

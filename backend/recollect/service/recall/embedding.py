@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from recollect.domain.model import Note
+from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import (
     DIGEST_MARK,
@@ -23,7 +23,7 @@ from recollect.domain.recall.rows import (
 )
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused
 from recollect.service.ports import Embedder
-from recollect.service.recall.words import Key, WordIndexer
+from recollect.service.recall.words import WordIndexer
 
 BATCH = 64
 PROBE = "hello"
@@ -41,9 +41,9 @@ class Embedded:
 
     generation: Generation
     """With the model in it, once it has vectors."""
-    unfinished: list[Key]
+    unfinished: list[ThreadRef]
     """Threads with more to do."""
-    unwritable: dict[Key, IndexUnavailable] = field(default_factory=dict)
+    unwritable: dict[tuple[str, str], IndexUnavailable] = field(default_factory=dict)
     """Owners, by space and user, whose index could not be written; their threads are unfinished."""
 
 
@@ -64,7 +64,9 @@ class MeaningIndexer:
         """Texts embedded since the start."""
         return self.embedded_in.total()
 
-    async def embed_threads(self, generation: Generation, threads: Sequence[Key], *, live: bool) -> Embedded:
+    async def embed_threads(
+        self, generation: Generation, threads: Sequence[ThreadRef], *, live: bool
+    ) -> Embedded:
         """Embed what waits in these threads, one batch at most.
 
         Raises EmbedderUnavailable; then nothing was recorded.
@@ -83,30 +85,30 @@ class MeaningIndexer:
                 done = False
                 outcome.unwritable[thread.space, thread.user_id] = error
             if not done:
-                unfinished.append((thread.space, thread.thread_id))
+                unfinished.append(thread.ref)
         return outcome
 
-    async def _gather(self, generation: Generation, threads: Sequence[Key]) -> tuple[list[_Part], list[Key]]:
+    async def _gather(
+        self, generation: Generation, threads: Sequence[ThreadRef]
+    ) -> tuple[list[_Part], list[ThreadRef]]:
         batch: list[_Part] = []
-        unfinished: list[Key] = []
+        unfinished: list[ThreadRef] = []
         room = BATCH
-        for space, thread_id in threads:
+        for thread in threads:
             if room <= 0:
-                unfinished.append((space, thread_id))
+                unfinished.append(thread)
                 continue
-            seen = await self.words.ledger.progress(generation.name, space, thread_id)
+            seen = await self.words.ledger.progress(generation.name, thread)
             # A thread that was edited comes again when its new words are indexed.
             if seen is None or not seen.vectors_behind or seen.is_stale:
                 continue
-            placed = await self.words.turns.turns(
-                space, thread_id, seen.vectors_to + 1, seen.words_to, limit=room
-            )
+            placed = await self.words.turns.turns(thread, seen.vectors_to + 1, seen.words_to, limit=room)
             is_all = len(placed) < room
             rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
             batch.append((seen, seen.words_to if is_all else placed[-1].position, rows))
             room -= len(placed)
             if not is_all:
-                unfinished.append((space, thread_id))
+                unfinished.append(thread)
         return batch, unfinished
 
     async def _keep(
@@ -122,7 +124,7 @@ class MeaningIndexer:
         owner = owner_folder(seen.thread.space, seen.thread.user_id)
         async with self.words.locks.of(owner):
             # An edit since then has put other words in place of these: their vectors would lie.
-            now = await self.words.ledger.progress(generation.name, seen.thread.space, seen.thread.thread_id)
+            now = await self.words.ledger.progress(generation.name, seen.thread.ref)
             if now is None or now.revision != seen.revision or now.is_stale or now.words_to < seen.words_to:
                 return now is None
             await self.set_vectors(generation, owner, rows, vectors, live=live)

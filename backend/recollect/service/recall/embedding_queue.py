@@ -4,12 +4,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-from recollect.domain.model import Note
+from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import TURN, Generation, IndexRow, ThreadProgress
 from recollect.errors import IndexUnavailable
 from recollect.service.recall.embedding import BATCH, MeaningIndexer
-from recollect.service.recall.words import Key
 
 
 class EmbeddingQueue:
@@ -27,7 +26,7 @@ class EmbeddingQueue:
         self._words = meaning.words
         self._live = live
         self._adopt = adopt
-        self._threads: OrderedDict[Key, None] = OrderedDict()
+        self._threads: OrderedDict[ThreadRef, None] = OrderedDict()
         self._note_owners: dict[str, None] = {}
         self._refused_owners: dict[str, None] = {}
         self.refused: dict[str, int] = {}
@@ -41,7 +40,7 @@ class EmbeddingQueue:
         """How many threads wait."""
         return len(self._threads)
 
-    def add_threads(self, keys: Iterable[Key]) -> None:
+    def add_threads(self, keys: Iterable[ThreadRef]) -> None:
         self._threads.update(dict.fromkeys(keys))
 
     def add_notes_of(self, owners: Iterable[str]) -> None:
@@ -80,7 +79,7 @@ class EmbeddingQueue:
     async def _embed_threads(self) -> dict[str, IndexUnavailable]:
         # The newest first: who is talking now is not kept waiting by a large import.
         taken = [self._threads.popitem()[0] for _ in range(min(BATCH, len(self._threads)))]
-        more: Iterable[Key] = reversed(taken)
+        more: Iterable[ThreadRef] = reversed(taken)
         try:
             outcome = await self._meaning.embed_threads(self._live(), taken, live=True)
             self._adopt(outcome.generation)

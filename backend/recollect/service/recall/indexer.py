@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from recollect.domain.model import ThreadRef
 from recollect.domain.recall.rows import Generation
 from recollect.errors import IndexUnavailable, StorageUnavailable, Unavailable
 from recollect.service.coordination import RetryLoop
@@ -151,9 +152,9 @@ class Indexer:
         self.catch_up()
         return True
 
-    def thread_changed(self, space: str, thread_id: str) -> None:
+    def thread_changed(self, thread: ThreadRef) -> None:
         """Turns were added or edited, or the tags changed."""
-        self._behind.add(space, thread_id)
+        self._behind.add(thread)
         self._words_loop.wake()
 
     def notes_changed(self, owners: Iterable[str]) -> None:
@@ -208,9 +209,9 @@ class Indexer:
         async for progress in self._ledger.all_behind(self.live.name):
             thread = progress.thread
             if progress.words_behind:
-                self._behind.add(thread.space, thread.thread_id)
+                self._behind.add(thread.ref)
             if progress.vectors_behind:
-                self._unembedded.add_threads([(thread.space, thread.thread_id)])
+                self._unembedded.add_threads([thread.ref])
         owners = dict.fromkeys(await self._ledger.note_owners(self.live.name))
         self._note_owners.update(owners)
         self._unembedded.add_notes_of(owners)
@@ -257,7 +258,7 @@ class Indexer:
                 problems.append(error)
                 continue
             for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
-                self.thread_changed(space, progress.thread.thread_id)
+                self.thread_changed(progress.thread.ref)
             self.notes_changed([owner])
         return problems
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recollect.domain.model import Note, Thread
+from recollect.domain.model import Note, Thread, ThreadRef
 from recollect.domain.recall.rows import TURN, Generation, StoredRows
 from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
 from recollect.service.coordination import Progress, no_progress
@@ -14,7 +14,7 @@ from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.generations import new_generation
 from recollect.service.recall.indexer import Indexer, unread_in_words
 from recollect.service.recall.verify import UNPROVEN
-from recollect.service.recall.words import Key, WordIndexer
+from recollect.service.recall.words import WordIndexer
 
 
 async def keep_unreadable(words: WordIndexer, live: str, building: str, owner: str) -> set[str]:
@@ -196,20 +196,19 @@ class Reindexer:
         for (space, user_id), ids in owners.items():
             await self._index(building.name, space, user_id, ids)
             if by_meaning:
-                building = await self._embed(building, [(space, thread_id) for thread_id in ids])
+                building = await self._embed(
+                    building, [ThreadRef(space, user_id, thread_id) for thread_id in ids]
+                )
         return building
 
     async def _index(self, generation: str, space: str, user_id: str, ids: Sequence[str]) -> None:
         while ids:
             more = await self.words.index_threads(generation, space, user_id, ids, live=False)
-            seen = [await self.ledger.progress(generation, space, thread_id) for thread_id in more]
-            ids = [
-                each.thread.thread_id
-                for each in seen
-                if each is not None and each.words_behind and each.thread.user_id == user_id
-            ]
+            left = [ThreadRef(space, user_id, thread_id) for thread_id in more]
+            seen = [await self.ledger.progress(generation, thread) for thread in left]
+            ids = [each.thread.thread_id for each in seen if each is not None and each.words_behind]
 
-    async def _embed(self, building: Generation, threads: list[Key]) -> Generation:
+    async def _embed(self, building: Generation, threads: list[ThreadRef]) -> Generation:
         while threads:
             outcome = await self.meaning.embed_threads(building, threads, live=False)
             building, threads = outcome.generation, outcome.unfinished

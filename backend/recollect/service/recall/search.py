@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import turn_number
-from recollect.domain.model import Turn
+from recollect.domain.model import DEFAULT_USER, ThreadRef, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.hits import STRETCH, Chosen, Hit, Ranked, Selection, lengthen, tokens
@@ -21,7 +21,7 @@ from recollect.errors import EmbedderUnavailable, InvalidInput
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import Clock
 from recollect.service.recall.indexer import Indexer
-from recollect.service.threads import DEFAULT_USER, owned_thread
+from recollect.service.threads import owned_thread
 
 _FEW_ROWS, _FEW_CHARACTERS = 2_000, 200_000
 """Rows, and characters in them, that are ranked in less time than it takes to ask another thread."""
@@ -246,7 +246,7 @@ class Recall:
     async def _paths(self, space: str, user_id: str, hits: Sequence[Hit]) -> list[str | None]:
         """The file that holds each hit; None for a message that is not in the vault yet."""
         places = [(hit.row.thread_id, hit.row.position) for hit in hits if _is_said(hit)]
-        parts = await self._ledger.parts_holding(space, places) if places else {}
+        parts = await self._ledger.parts_holding(space, user_id, places) if places else {}
         return [
             hit.row.path
             if not _is_said(hit)
@@ -260,11 +260,7 @@ class Recall:
         if not _is_said(hit):
             return []
         first, last = hit.row.position - count, hit.row.position + count
-        placed = await self._turns.turns(space, hit.row.thread_id, first, last)
-        # A thread that was deleted a moment ago may be another user's by now.
-        thread = await self._threads.get_thread(hit.row.thread_id, space=space)
-        if thread is None or thread.user_id != user_id:
-            return []
+        placed = await self._turns.turns(ThreadRef(space, user_id, hit.row.thread_id), first, last)
         return [
             each.turn
             for each in placed

@@ -142,11 +142,9 @@ class IndexVerifier:
         """From the thread's files; what is not in a file yet, from the journal. None where a file cannot be read."""
         rows: list[IndexRow] = []
         written = 0
-        for part in await self.words.turns.parts(thread.space, thread.thread_id):
+        for part in await self.words.turns.parts(thread.ref):
             try:
-                text = await self.words.vault.read(
-                    transcript_path(thread.space, thread.user_id, thread.thread_id, part.part)
-                )
+                text = await self.words.vault.read(transcript_path(*thread.ref, part.part))
             except StorageUnavailable:
                 return None
             if part.digest is None or text is None:
@@ -160,7 +158,7 @@ class IndexVerifier:
         return rows + [row for row in late if row.row_id not in known]
 
     async def _in_journal(self, thread: Thread, first: int, last: int | None) -> list[IndexRow]:
-        placed = await self.words.turns.turns(thread.space, thread.thread_id, first, last)
+        placed = await self.words.turns.turns(thread.ref, first, last)
         return [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
 
 

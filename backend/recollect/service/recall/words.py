@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recollect.domain.model import NOTE_BYTES, Note
+from recollect.domain.model import NOTE_BYTES, Note, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import (
     TURN,
@@ -30,9 +30,6 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.recall.corpus_cache import CorpusCache
 
-Key = tuple[str, str]
-"""Space and thread."""
-
 _TURNS_AT_ONCE = 500
 _log = logging.getLogger("recollect.index")
 
@@ -52,9 +49,7 @@ class WordIndexer:
     async def index_threads(
         self, generation: str, space: str, user_id: str, threads: Sequence[str], *, live: bool
     ) -> list[str]:
-        """Index what is new in these threads of one owner, some hundred turns at most. Returns those with more to do,
-        and those that have become another owner's.
-        """
+        """Index what is new in these threads of one owner, some hundred turns at most. Returns those with more to do."""
         owner = owner_folder(space, user_id)
         unfinished: list[str] = []
         async with self.locks.of(owner):
@@ -65,11 +60,8 @@ class WordIndexer:
                     unfinished.append(thread_id)
                     continue
                 # Looked up under the lock: what was forgotten since is not there any more.
-                seen = await self.ledger.progress(generation, space, thread_id)
+                seen = await self.ledger.progress(generation, ThreadRef(space, user_id, thread_id))
                 if seen is None or not seen.words_behind:
-                    continue
-                if seen.thread.user_id != user_id:
-                    unfinished.append(thread_id)  # Another's by now, whose lock is another too.
                     continue
                 if seen.is_stale:
                     unfinished += (
@@ -91,10 +83,7 @@ class WordIndexer:
         return unfinished
 
     async def _turns_of(self, seen: ThreadProgress, first: int) -> list[PlacedTurn]:
-        thread = seen.thread
-        return await self.turns.turns(
-            thread.space, thread.thread_id, first, seen.last_position, limit=_TURNS_AT_ONCE
-        )
+        return await self.turns.turns(seen.thread.ref, first, seen.last_position, limit=_TURNS_AT_ONCE)
 
     async def _put(self, generation: str, owner: str, rows: Sequence[IndexRow]) -> list[str]:
         if not rows:
@@ -107,7 +96,7 @@ class WordIndexer:
         """A turn was edited, or the tags changed: put what differs. Vectors of words that did not change stay."""
         thread = seen.thread
         stored = await self.store.load(generation, owner)
-        placed = await self.turns.turns(thread.space, thread.thread_id, 1, seen.words_to)
+        placed = await self.turns.turns(thread.ref, 1, seen.words_to)
         wanted = _rows(seen, placed)
         before = [row for row in stored.rows if row.thread_id == thread.thread_id]
         await self._replace(generation, owner, stored, before, wanted, live=live)
@@ -197,18 +186,18 @@ class WordIndexer:
 class WordQueue:
     """Threads that hold more than the index does."""
 
-    def __init__(self, words: WordIndexer, to_embed: Callable[[Iterable[Key]], None]) -> None:
+    def __init__(self, words: WordIndexer, to_embed: Callable[[Iterable[ThreadRef]], None]) -> None:
         """`to_embed` is given the threads that are indexed by words and have texts without a vector."""
         self._words = words
         self._to_embed = to_embed
-        self._waiting: dict[Key, None] = {}
-        self._in_work: dict[Key, None] = {}
+        self._waiting: dict[ThreadRef, None] = {}
+        self._in_work: dict[ThreadRef, None] = {}
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_work)
 
-    def add(self, space: str, thread_id: str) -> None:
-        self._waiting[space, thread_id] = None
+    def add(self, thread: ThreadRef) -> None:
+        self._waiting[thread] = None
 
     async def index(self, generation: str) -> dict[str, IndexUnavailable]:
         """Index what waits. Returns the owners whose index cannot be written: they keep nobody else waiting, and
@@ -219,31 +208,32 @@ class WordQueue:
         unwritable = {}
         try:
             for (space, user_id), threads in (await self._by_owner(generation)).items():
+                ids = [thread.thread_id for thread in threads]
                 try:
-                    more = await self._words.index_threads(generation, space, user_id, threads, live=True)
+                    more = await self._words.index_threads(generation, space, user_id, ids, live=True)
                 except IndexUnavailable as error:
                     unwritable[owner_folder(space, user_id)] = error
                     continue
-                for thread_id in threads:
-                    del self._in_work[space, thread_id]
+                for thread in threads:
+                    del self._in_work[thread]
                 for thread_id in more:
-                    self.add(space, thread_id)
-                self._to_embed((space, thread_id) for thread_id in threads)
+                    self.add(ThreadRef(space, user_id, thread_id))
+                self._to_embed(threads)
         finally:
             self._waiting.update(self._in_work)
             self._in_work = {}
         return unwritable
 
-    async def _by_owner(self, generation: str) -> dict[tuple[str, str], list[str]]:
-        owners: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for space, thread_id in list(self._in_work):
-            seen = await self._words.ledger.progress(generation, space, thread_id)
+    async def _by_owner(self, generation: str) -> dict[tuple[str, str], list[ThreadRef]]:
+        owners: defaultdict[tuple[str, str], list[ThreadRef]] = defaultdict(list)
+        for thread in list(self._in_work):
+            seen = await self._words.ledger.progress(generation, thread)
             if seen is not None and seen.words_behind:
-                owners[space, seen.thread.user_id].append(thread_id)
+                owners[thread.space, thread.user_id].append(thread)
                 continue
-            del self._in_work[space, thread_id]
+            del self._in_work[thread]
             if seen is not None and seen.vectors_behind:
-                self._to_embed([(space, thread_id)])
+                self._to_embed([thread])
         return owners
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from recollect.domain import boundary
 from recollect.domain.boundary import ANSWER_SCHEMA, BoundaryRules, Cut, boundary_prompt
 from recollect.domain.job import Job, NotYet, Unfinished
-from recollect.domain.model import Memcell, Turn
+from recollect.domain.model import Memcell, ThreadRef, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellStore, StrategiesOf
@@ -41,41 +41,40 @@ class Boundaries:
 
     async def look(self, job: Job) -> None:
         """The handler of boundary jobs: close what is complete."""
-        await self._close(job.space, _thread_of(job))
+        await self._close(_thread_of(job))
 
     async def finish(self, job: Job) -> None:
         """The handler of flush jobs: close all that is buffered."""
-        await self._close(job.space, _thread_of(job), rest=str(job.payload.get("reason", "flush")))
+        await self._close(_thread_of(job), rest=str(job.payload.get("reason", "flush")))
 
-    async def _close(self, space: str, thread_id: str, *, rest: str | None = None) -> None:
+    async def _close(self, thread: ThreadRef, *, rest: str | None = None) -> None:
         """`rest`: why what is left at the end is closed, too."""
         # A stretch of this length has been cut by its length, tool calls that wait for results included.
         window = 2 * self.rules.max_turns + 2
-        turns = await self.cells.look(space, thread_id, window)
+        turns = await self.cells.look(thread, window)
         if not turns:
             return
-        if await self.cells.memories_wait(space, thread_id, self.most_waiting):
+        if await self.cells.memories_wait(thread, self.most_waiting):
             raise NotYet(f"{self.most_waiting} memories of this user wait to be made")
-        cuts, decided_by = await self._decide(space, thread_id, turns)
+        cuts, decided_by = await self._decide(thread, turns)
         if rest is not None and (len(turns) < window or not cuts):
             cuts = boundary.close_all(turns, cuts, rest)
         self.fail_points.reach("boundary.decided")
         if not cuts:
             return
-        cells = _cells(space, thread_id, turns, cuts)
-        await self.cells.close(space, thread_id, cells, decided_by, self.strategies)
+        cells = _cells(thread, turns, cuts)
+        await self.cells.close(thread, cells, decided_by, self.strategies)
         self.fail_points.reach("boundary.closed")
         if len(turns) == window:
             raise Unfinished
 
-    async def _decide(self, space: str, thread_id: str, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
+    async def _decide(self, thread: ThreadRef, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
         if self.model is None or self.clock() < self._model_rests_until:
             return boundary.cuts_by_rules(turns, self.rules), "rules"
         try:
             answer = await self.model.ask(
                 boundary_prompt(turns),
-                space=space,
-                thread_id=thread_id,
+                thread=thread,
                 max_tokens=_ANSWER_TOKENS,
                 schema=ANSWER_SCHEMA,
                 check=boundary.parse_answer,
@@ -88,19 +87,19 @@ class Boundaries:
             return boundary.cuts_by_rules(turns, self.rules), f"rules, the model failed: {error}"
 
 
-def _thread_of(job: Job) -> str:
-    if job.thread_id is None:
+def _thread_of(job: Job) -> ThreadRef:
+    if job.thread is None:
         raise NotFound(f"job {job.job_id} names no thread")
-    return job.thread_id
+    return job.thread
 
 
-def _cells(space: str, thread_id: str, turns: Sequence[Turn], cuts: Sequence[Cut]) -> list[Memcell]:
+def _cells(thread: ThreadRef, turns: Sequence[Turn], cuts: Sequence[Cut]) -> list[Memcell]:
     cells = []
     start = 0
     for cut in cuts:
         members = turns[start : cut.end]
         start = cut.end
-        cell_id = boundary.memcell_id(space, thread_id, [turn.message_id for turn in members])
+        cell_id = boundary.memcell_id(thread, [turn.message_id for turn in members])
         cells.append(Memcell(cell_id, tuple(turn.turn_id for turn in members), cut.reason))
     return cells
 
@@ -123,8 +122,8 @@ class QuietThreads(BackgroundLoop):
     async def close_quiet(self) -> int:
         """Queue the closing of those that are quiet by now, the longest ones first; returns how many these are."""
         quiet = await self._buffers.quiet_threads(self._clock() - self._gap_ms, _AT_ONCE)
-        for space, thread_id in quiet:
-            await self._buffers.request_flush(space, thread_id, reason="gap")
+        for thread in quiet:
+            await self._buffers.request_flush(thread, reason="gap")
         return len(quiet)
 
     async def _run(self) -> None:

@@ -42,7 +42,7 @@ async def leave_receipts(
 ) -> None:
     """With the memcells that set the strategy off, in the place of what it told of them before."""
     for cause, detail in told:
-        receipt = EntryReceipt(cause.thread_id, cause.cell, strategy, detail)
+        receipt = EntryReceipt(cause.thread, cause.cell, strategy, detail)
         try:
             await entries.apply(EntryChange(space, owner, "extraction", strategy, receipt=receipt))
         except NotFound:
@@ -74,7 +74,7 @@ class Remembering:
     async def handle(self, job: Job) -> None:
         """For jobs of the strategies episode, facts and foresight."""
         strategy, memcell = str(job.payload["strategy"]), str(job.payload["cell"])
-        stored = await self.cells.cell(job.space, str(job.thread_id), memcell)
+        stored = None if job.thread is None else await self.cells.cell(job.thread, memcell)
         if stored is None:
             return  # Forgotten meanwhile.
         owner = owner_folder(job.space, stored.thread.user_id)
@@ -82,7 +82,7 @@ class Remembering:
         off = None if preferences.auto_memory else {"state": "off", "why": "auto_memory is off"}
         off = off or await self._without_model(strategy, stored, owner)
         if off is not None:
-            cause = Cause(stored.thread.thread_id, memcell)
+            cause = Cause(stored.thread.ref, memcell)
             await leave_receipts(self.entries, job.space, owner, strategy, [(cause, off)])
             return
         if not stored.is_written:
@@ -144,7 +144,7 @@ class Remembering:
                 f"{origin.strategy} of {cell.memcell_id}",
                 put=tuple(outcome.put.values()),
                 remove=tuple(outcome.remove),
-                receipt=EntryReceipt(cell.thread.thread_id, cell.memcell_id, origin.strategy, detail),
+                receipt=EntryReceipt(cell.thread.ref, cell.memcell_id, origin.strategy, detail),
                 extra_jobs=self._jobs_after(event, origin, tuple(outcome.put)) if tells else (),
             )
         )
@@ -152,7 +152,7 @@ class Remembering:
         return outcome
 
     def _jobs_after(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[EntryJob, ...]:
-        cause = Cause(origin.cell.thread.thread_id, origin.cell.memcell_id, changed)
+        cause = Cause(origin.cell.thread.ref, origin.cell.memcell_id, changed)
         return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
 
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
@@ -226,19 +226,20 @@ class Cases:
 
     async def handle(self, job: Job) -> None:
         """For jobs of the strategy case."""
-        stored = await self.cells.cell(job.space, str(job.thread_id), str(job.payload["cell"]))
+        memcell = str(job.payload["cell"])
+        stored = None if job.thread is None else await self.cells.cell(job.thread, memcell)
         if stored is None:
             return  # Forgotten meanwhile.
         told = await self._learn(stored)
         if "by" not in told:
             owner = agent_folder(job.space, stored.thread.agent_id)
-            cause = Cause(stored.thread.thread_id, stored.memcell_id)
+            cause = Cause(stored.thread.ref, stored.memcell_id)
             await leave_receipts(self.entries, job.space, owner, CASE, [(cause, told)])
 
     async def from_turns(self, job: Job) -> JsonObject:
         """For the work on skills that follows a chat turn: its receipt."""
         turn_ids = [str(turn_id) for turn_id in job.payload["turns"]]
-        stored = await self.cells.stretch(job.space, str(job.thread_id), turn_ids)
+        stored = None if job.thread is None else await self.cells.stretch(job.thread, turn_ids)
         return {"state": "forgotten"} if stored is None else await self._learn(stored)
 
     async def _learn(self, stored: StoredCell) -> JsonObject:
@@ -268,7 +269,7 @@ class Cases:
     async def _is_known(self, stored: StoredCell) -> bool:
         """Another stretch made a case of the calls in this one."""
         calls = [turn.turn_id for turn in stored.turns if turn.tool_calls]
-        citing = await self.entries.citing(stored.thread.space, stored.thread.thread_id, calls)
+        citing = await self.entries.citing(stored.thread.ref, calls)
         return any(each.kind == CASES and each.cell != stored.memcell_id for each in citing)
 
 

@@ -109,8 +109,7 @@ class Extractor:
         kept, cost = await self.model_calls.answer(
             Question(
                 "memcell",
-                stored.thread.space,
-                stored.thread.thread_id,
+                stored.thread.ref,
                 stored.memcell_id,
                 prompts.memcell_messages(template, cell),
                 ANSWER_SCHEMA,
@@ -130,8 +129,7 @@ class Extractor:
         kept, cost = await self.model_calls.answer(
             Question(
                 "case",
-                stored.thread.space,
-                stored.thread.thread_id,
+                stored.thread.ref,
                 stored.memcell_id,
                 case.case_messages(template, cell),
                 case.CASE_SCHEMA,

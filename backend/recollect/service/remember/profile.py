@@ -59,7 +59,7 @@ class Profiles:
             space,
             owner,
             PROFILE,
-            [(cause, _told(cause, written)) for cause in causes_of(job.payload)],
+            [(cause, _told(cause, written)) for cause in causes_of(job)],
         )
 
     async def _facts(self, space: str, owner: str) -> list[KnownEntry]:

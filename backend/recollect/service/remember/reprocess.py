@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import EntryJob
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
 from recollect.errors import InvalidInput
@@ -55,23 +56,23 @@ class Reprocessor:
             )
         user_id = caller.acting_for(user_id)
         if thread_id is not None:
-            await owned_thread(self.threads, caller, thread_id, user_id)
+            user_id = (await owned_thread(self.threads, caller, thread_id, user_id)).user_id
         wanted = strategies or [name for name in names if name in self.tuning().triggers]
         found = await self.cells.cells_of(caller.space, user_id, thread_id)
         jobs = 0
         for thread, cell in found:
             if ask_again:
                 await self.answers.forget_cells(caller.space, [cell])
-            jobs += await self._queue(caller.space, thread, cell, wanted)
+            jobs += await self._queue(thread, cell, wanted)
         return Queued(len(found), jobs)
 
-    async def _queue(self, space: str, thread_id: str, cell: str, strategies: Sequence[str]) -> int:
-        thread = await self.threads.get_thread(thread_id, space=space)
+    async def _queue(self, ref: ThreadRef, cell: str, strategies: Sequence[str]) -> int:
+        thread = await self.threads.find(ref)
         if thread is None:
             return 0
         owners = {
-            "chat": owner_folder(space, thread.user_id),
-            "agent": agent_folder(space, thread.agent_id),
+            "chat": owner_folder(ref.space, ref.user_id),
+            "agent": agent_folder(ref.space, thread.agent_id),
         }
         wanted = [each for each in ON_CELLS if each.name in strategies]
         jobs = [
@@ -83,5 +84,5 @@ class Reprocessor:
             )
             for each in wanted
         ]
-        await self.entries.queue(space, thread_id, jobs)
+        await self.entries.queue(ref.space, ref, jobs)
         return len(jobs)

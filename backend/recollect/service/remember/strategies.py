@@ -101,4 +101,6 @@ class StrategyWork:
 
 def _about(job: Job) -> list[Cause]:
     cell = job.payload.get("cell")
-    return [Cause(str(job.thread_id), str(cell))] if cell is not None else causes_of(job.payload)
+    if cell is None:
+        return causes_of(job)
+    return [] if job.thread is None else [Cause(job.thread, str(cell))]

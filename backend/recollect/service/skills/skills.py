@@ -24,7 +24,7 @@ from recollect.domain.extraction.skill_making import (
     unwritten,
 )
 from recollect.domain.job import Job
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import owner_of_path, skill_folder
 from recollect.domain.strategy import Cause, causes_of
 from recollect.infra.journal.cells import SqlModelAnswers
@@ -41,7 +41,7 @@ class SkillOrder:
 
     space: str
     owner: str
-    thread_id: str
+    thread: ThreadRef
     """Of the newest case."""
     cases: Sequence[Case]
     skill: Skill | None = None
@@ -72,8 +72,7 @@ class SkillMaker:
 
         question = Question(
             "skill",
-            order.space,
-            order.thread_id,
+            order.thread,
             order.owner,
             skill_messages(template, order.skill, order.cases),
             SKILL_SCHEMA,
@@ -155,19 +154,19 @@ class _Agent:
         return self.known[case.case_id].entry.extra.get("user", "")
 
     def order(self, skill: Skill | None, cases: Sequence[Case], taken: Iterable[str]) -> SkillOrder:
-        thread_id = self.known[cases[-1].case_id].sources[0].thread_id
-        return SkillOrder(self.space, self.owner, thread_id, cases, skill, frozenset(taken))
+        thread = self.known[cases[-1].case_id].sources[0].thread_in(self.space)
+        return SkillOrder(self.space, self.owner, thread, cases, skill, frozenset(taken))
 
     def tell(self, cases: Iterable[Case], detail: JsonObject) -> None:
         self.told |= {case.case_id: detail for case in cases}
 
     def receipts(self, causes: Iterable[Cause]) -> list[tuple[Cause, JsonObject]]:
         """For the memcell of each case that there is something to tell of; for one that set this off, in any case."""
-        by_cell = {(cause.thread_id, cause.cell): (cause, self._unchanged(cause)) for cause in causes}
+        by_cell = {(cause.thread, cause.cell): (cause, self._unchanged(cause)) for cause in causes}
         for case_id, detail in self.told.items():
             case = self.known[case_id]
-            cause = Cause(case.sources[0].thread_id, case.cell, (case_id,))
-            by_cell[cause.thread_id, cause.cell] = (cause, detail)
+            cause = Cause(case.sources[0].thread_in(self.space), case.cell, (case_id,))
+            by_cell[cause.thread, cause.cell] = (cause, detail)
         return list(by_cell.values())
 
     def _unchanged(self, cause: Cause) -> JsonObject:
@@ -216,7 +215,7 @@ class Skills:
         for cases in by_user:
             await self._learn(agent, cases)
         await self._forget_past(agent)
-        await leave_receipts(self.entries, space, owner, SKILL, agent.receipts(causes_of(job.payload)))
+        await leave_receipts(self.entries, space, owner, SKILL, agent.receipts(causes_of(job)))
         # They quote cases, of which any may be forgotten later.
         await self.answers.forget_cells(space, [owner])
 

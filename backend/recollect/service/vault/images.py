@@ -27,7 +27,7 @@ from recollect.domain.images import (
     replaced_texts,
     take_out,
 )
-from recollect.domain.model import JsonObject, NewTurn, Turn
+from recollect.domain.model import JsonObject, NewTurn, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.addresses import Addresses
@@ -36,7 +36,7 @@ from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.threads import DEFAULT_USER, add_turn, owned_thread
+from recollect.service.threads import add_turn, owned_thread
 from recollect.service.vault.transcripts import EditReports
 
 _LEAST_TELLING = 32
@@ -94,9 +94,7 @@ class Images:
         self._reports = reports
         self._locks = OwnerLocks()
 
-    async def taken_out(
-        self, threads: SqlThreadStore, space: str, thread_id: str, turns: Sequence[NewTurn]
-    ) -> Shown:
+    async def taken_out(self, ref: ThreadRef, turns: Sequence[NewTurn]) -> Shown:
         """Nothing is written yet. An incognito thread leaves no file: there, images stay in the turn itself.
 
         Raises InvalidInput, which names the part, for what is no image, and for a link into this network.
@@ -110,23 +108,21 @@ class Images:
                     await self._addresses.check(url)
                 except ValueError as error:
                     raise InvalidInput(f"{place}: {error}", field=place) from None
-        thread = await threads.get_thread(thread_id, space=space)
+        thread = await self._threads.find(ref)
         if thread is not None and thread.incognito:
             return Shown(given)
         return await asyncio.to_thread(_taken_out, given)
 
     @asynccontextmanager
-    async def kept(
-        self, threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None, shown: Shown
-    ) -> AsyncIterator[None]:
-        """What is shown is durable, and nobody forgets it while the block runs.
+    async def kept(self, thread: ThreadRef, shown: Shown) -> AsyncIterator[None]:
+        """What is shown is durable, in the folder of the thread's user, and nobody forgets it while the block runs.
 
-        Raises InvalidInput for a reference to what is not there, NotFound for a thread that is not the caller's.
+        Raises InvalidInput for a reference to what is not there.
         """
         if not shown.images and not shown.referred:
             yield
             return
-        space, user_id = caller.space, await _owner(threads, caller, thread_id, user_id)
+        space, user_id = thread.space, thread.user_id
         async with self._locks.of(owner_folder(space, user_id)):
             if shown.referred:
                 there = await self._store.names(space, user_id)
@@ -220,23 +216,10 @@ async def add_turn_with_images(
     turn: NewTurn,
 ) -> tuple[Turn, bool]:
     """Append one turn as `threads.add_turn` does; what it shows becomes files first."""
-    shown = await images.taken_out(threads, caller.space, thread_id, (turn,))
-    async with images.kept(threads, caller, thread_id, user_id, shown):
-        return await add_turn(threads, caller, thread_id, user_id, shown.turns[0])
-
-
-async def _owner(threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> str:
-    """In whose folder images of a thread lie: its owner's, or that of the user it is opened for.
-
-    Raises NotFound for a thread that is not the caller's: nobody writes into another's folder.
-    """
-    acting = caller.acting_for(user_id)
-    thread = await threads.get_thread(thread_id, space=caller.space)
-    if thread is None:
-        return acting or DEFAULT_USER
-    if acting is not None and thread.user_id != acting:
-        raise NotFound(f"there is no thread {thread_id!r}")
-    return thread.user_id
+    thread = await threads.meant(thread_id, space=caller.space, user_id=caller.acting_for(user_id))
+    shown = await images.taken_out(thread, (turn,))
+    async with images.kept(thread, shown):
+        return await add_turn(threads, thread, shown.turns[0])
 
 
 def _version(space: str, user_id: str, name: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import text_digest
-from recollect.domain.model import NOTE_BYTES, Note
+from recollect.domain.model import DEFAULT_USER, NOTE_BYTES, Note
 from recollect.domain.paths import (
     MARKDOWN_ENDINGS,
     file_name,
@@ -18,7 +18,6 @@ from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
-from recollect.service.threads import DEFAULT_USER
 from recollect.service.vault.reader import VaultReader
 from recollect.service.vault.transcripts import EditReports
 

@@ -204,7 +204,7 @@ class VaultSweep:
         place = self._places.get(path)
         if place is None and found is not None:
             place = self._learn_place(path, found.text)
-        part = None if place is None else await self._store.part(place.space, place.thread_id, place.part)
+        part = None if place is None else await self._store.part(place.thread, place.part)
         if part is None and found is not None and await self._drop_old_copy(path, found.digest):
             return
         if place is None:
@@ -223,9 +223,9 @@ class VaultSweep:
         if (said := transcript_place(text)) is None:
             return None
         thread, part = said
-        if transcript_path(thread.space, thread.user_id, thread.thread_id, part) != path:
+        if transcript_path(*thread.ref, part) != path:
             return None
-        self._places[path] = KnownPart(thread.space, thread.user_id, thread.thread_id, part, frozenset())
+        self._places[path] = KnownPart(*thread.ref, part, frozenset())
         return self._places[path]
 
     async def _queue_changed(self, path: str, digest: str, part: KnownPart) -> None:
@@ -235,7 +235,7 @@ class VaultSweep:
 
     async def _queue(self, part: KnownPart, *, gone: bool = False) -> None:
         now = self._clock()
-        await self._store.queue_transcript_edits(part.space, part.thread_id, part.part, now, gone=gone)
+        await self._store.queue_transcript_edits(part.thread, part.part, now, gone=gone)
         self._on_due(now)
 
     async def sweep(self) -> None:
@@ -299,9 +299,7 @@ class VaultSweep:
     async def _known_parts(self) -> dict[str, KnownPart]:
         known = await self._store.known_parts()
         return await asyncio.to_thread(
-            lambda: {
-                transcript_path(part.space, part.user_id, part.thread_id, part.part): part for part in known
-            }
+            lambda: {transcript_path(*part.thread, part.part): part for part in known}
         )
 
     async def _settled(

@@ -10,7 +10,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
 from recollect.domain.markdown.revision import Revision, compare
 from recollect.domain.markdown.transcript import parse_part, render_part
-from recollect.domain.model import Memcell, Thread, TranscriptPart, Turn
+from recollect.domain.model import Memcell, Thread, ThreadRef, TranscriptPart, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import PlacedTurn, StoredPart, TranscriptState, VaultFile
 from recollect.failpoints import FailPoints
@@ -132,20 +132,20 @@ class Transcriber:
     store: SqlTranscriptStore
     vault: Vault
     fail_points: FailPoints
-    on_revised: Callable[[str, str], None] = lambda space, thread_id: None
-    """Told space and thread whenever the words of a turn, a title or tags were edited by hand."""
+    on_revised: Callable[[ThreadRef], None] = lambda thread: None
+    """Told the thread whenever the words of a turn, a title or tags were edited by hand."""
     reports: EditReports = field(default_factory=EditReports)
 
     async def handle(self, job: Job) -> None:
         """The handler of transcribe jobs."""
-        if job.thread_id is not None:
-            await self.transcribe(job.space, job.thread_id)
+        if job.thread is not None:
+            await self.transcribe(job.thread)
 
-    async def transcribe(self, space: str, thread_id: str) -> None:
+    async def transcribe(self, thread: ThreadRef) -> None:
         """Bring the vault up to the journal for one thread."""
-        while (state := await self.store.state(space, thread_id)) is not None and not state.thread.incognito:
+        while (state := await self.store.state(thread)) is not None and not state.thread.incognito:
             self.fail_points.reach("transcribe.planned")
-            new = await self.store.turns(space, thread_id, _next_position(state), limit=_TURNS_AT_ONCE)
+            new = await self.store.turns(thread, _next_position(state), limit=_TURNS_AT_ONCE)
             extended = state.last_part.part if new and state.last_part else None
             for part in state.stale_parts:
                 if part.part != extended:
@@ -157,18 +157,14 @@ class Transcriber:
 
     async def rewrite(self, state: TranscriptState, part: StoredPart) -> None:
         """Render one part from the journal and replace its file."""
-        turns = await self.store.turns(
-            state.thread.space, state.thread.thread_id, part.first_position, part.last_position
-        )
+        turns = await self.store.turns(state.thread.ref, part.first_position, part.last_position)
         await self._put(state, part, turns)
 
     async def _extend(self, state: TranscriptState, new: list[PlacedTurn]) -> None:
         part = state.last_part or StoredPart(1, 1, 0, state.header_revision)
         turns: list[PlacedTurn] = []
         if part.last_position >= part.first_position:
-            turns = await self.store.turns(
-                state.thread.space, state.thread.thread_id, part.first_position, part.last_position
-            )
+            turns = await self.store.turns(state.thread.ref, part.first_position, part.last_position)
         size = sum(_size(placed.turn) for placed in turns)
         for placed in new:
             length = _size(placed.turn)
@@ -182,19 +178,19 @@ class Transcriber:
 
     async def handle_edits(self, job: Job) -> None:
         """The handler of jobs that look at one file."""
-        if job.thread_id is not None:
+        if job.thread is not None:
             number, gone = int(job.payload["part"]), bool(job.payload.get("gone"))
-            await self.look_again(job.space, job.thread_id, number, restore=gone)
+            await self.look_again(job.thread, number, restore=gone)
 
-    async def catch_up(self, space: str, thread_id: str, *, restore: bool = False) -> None:
+    async def catch_up(self, thread: ThreadRef, *, restore: bool = False) -> None:
         """Take in whatever a person changed in any file of a thread. With `restore`, missing files are restored."""
-        for part in await self.store.parts(space, thread_id):
-            await self.look_again(space, thread_id, part.part, restore=restore)
+        for part in await self.store.parts(thread):
+            await self.look_again(thread, part.part, restore=restore)
 
-    async def look_again(self, space: str, thread_id: str, number: int, *, restore: bool) -> None:
+    async def look_again(self, thread: ThreadRef, number: int, *, restore: bool) -> None:
         """Take in what a person changed in one part's file. With `restore`, a missing file is restored."""
-        part = await self.store.part(space, thread_id, number)
-        state = await self.store.state(space, thread_id)
+        part = await self.store.part(thread, number)
+        state = await self.store.state(thread)
         if state is None or part is None or state.thread.incognito:
             return
         path = _path(state, part)
@@ -202,13 +198,12 @@ class Transcriber:
         if found is not None and found.digest not in part.digests:
             await self.rewrite(state, part)
         elif found is None and restore:
-            await self.store.forget_part(space, thread_id, number)
+            await self.store.forget_part(thread, number)
             await self.rewrite(state, replace(part, digest=None, writing=None))
             self.reports.file_restored(path)
 
     async def _put(self, state: TranscriptState, part: StoredPart, turns: list[PlacedTurn]) -> None:
         """Write a part that holds these turns. What a person changed in its file is taken in before."""
-        space, thread_id = state.thread.space, state.thread.thread_id
         ours = part.digests
         for _ in range(_MOST_EDITS):
             found = await self._write(state, part, turns, ours)
@@ -219,13 +214,13 @@ class Transcriber:
                 self.reports.old_copy_replaced(_path(state, part))
                 continue
             await self._apply_edits(state, part, found)
-            newest = await self.store.state(space, thread_id)
+            newest = await self.store.state(state.thread.ref)
             if newest is None:
                 return
             if part.header_revision == state.header_revision:
                 part = replace(part, header_revision=newest.header_revision)
             state = newest
-            turns = await self.store.turns(space, thread_id, part.first_position, _last(part, turns))
+            turns = await self.store.turns(state.thread.ref, part.first_position, _last(part, turns))
         await self._write(state, part, turns, ours, insist=True)
 
     async def _apply_edits(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> None:
@@ -233,16 +228,16 @@ class Transcriber:
 
         After this, nothing of their version is in their file alone.
         """
-        space, thread_id, path = state.thread.space, state.thread.thread_id, _path(state, part)
+        thread, path = state.thread.ref, _path(state, part)
         revision = await self._compared(state, part, found)
-        if await self.store.state(space, thread_id) is None:
+        if await self.store.state(thread) is None:
             return  # The thread was deleted meanwhile: nothing of it is kept, and its file goes.
         self.fail_points.reach("edits.seen")
         revised = 0
         if revision.turns or revision.header:
-            revised = await self.store.revise(space, thread_id, revision.turns, revision.header)
+            revised = await self.store.revise(thread, revision.turns, revision.header)
             self.fail_points.reach("edits.taken_in")
-            self.on_revised(space, thread_id)
+            self.on_revised(thread)
         if not revision.is_complete:
             await self.vault.keep_copy(path, found.digest)
         self.reports.applied(path, revision, revised)
@@ -253,7 +248,7 @@ class Transcriber:
         is_last = state.last_part is None or part.part >= state.last_part.part
         # The file may hold turns of a write that was interrupted before it was recorded.
         last = part.last_position + _NEWER_TURNS if is_last else part.last_position
-        where = state.thread.space, state.thread.thread_id, part.first_position, last
+        where = state.thread.ref, part.first_position, last
         placed, cells = await self.store.turns(*where), await self.store.cells(*where)
         turns = tuple(item.turn for item in placed)
         return await asyncio.to_thread(
@@ -278,9 +273,8 @@ class Transcriber:
 
         With `insist` their version is kept beside as a conflict file.
         """
-        space, thread_id = state.thread.space, state.thread.thread_id
-        last = _last(part, turns)
-        cells = await self.store.cells(space, thread_id, part.first_position, last)
+        thread, last = state.thread.ref, _last(part, turns)
+        cells = await self.store.cells(thread, part.first_position, last)
         text = await asyncio.to_thread(render, state.thread, part.part, turns, cells)
         digest = text_digest(text)
         part = replace(
@@ -289,12 +283,12 @@ class Transcriber:
             header_revision=state.header_revision,
             writing=part.announcing(digest),
         )
-        await self.store.announce(space, thread_id, part)
+        await self.store.announce(thread, part)
         if insist:
             await self.vault.write(_path(state, part), text, ours | {digest})
         elif found := await self.vault.write_unless_foreign(_path(state, part), text, ours):
             return found
-        await self.store.record(space, thread_id, replace(part, digest=digest, writing=None), cells)
+        await self.store.record(thread, replace(part, digest=digest, writing=None), cells)
         self.fail_points.reach("transcribe.recorded")
         return None
 
@@ -320,7 +314,7 @@ def _next_position(state: TranscriptState) -> int:
 
 
 def _path(state: TranscriptState, part: StoredPart) -> str:
-    return transcript_path(state.thread.space, state.thread.user_id, state.thread.thread_id, part.part)
+    return transcript_path(*state.thread.ref, part.part)
 
 
 def _last(part: StoredPart, turns: list[PlacedTurn]) -> int:

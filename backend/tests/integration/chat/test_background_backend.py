@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from recollect.domain.model import ThreadRef
 from tests.eventually import eventually
 from tests.processes import StandInModel
 from tests.talking import Talk, talking
@@ -44,5 +45,5 @@ async def test_a_model_that_was_never_there_is_not_asked_in_the_background(
         await talk.say("My sister Marta is moving to Porto!")
         asked = {"user_id": "ann", "content": "And now?", "model": "nobody"}
         assert (await talk.client.post("/api/v1/threads/t/messages", json=asked)).status_code == 422
-        found = await talk.app.talking.models.of("default", "t")
+        found = await talk.app.talking.models.of(ThreadRef("default", "ann", "t"))
     assert found.model is None

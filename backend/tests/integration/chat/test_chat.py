@@ -329,13 +329,17 @@ def test_what_is_not_allowed_is_named_and_nothing_is_stored(
     assert client.get(f"/api/v1/threads/{thread}", params={"user_id": "ann"}).status_code == 404
 
 
-def test_nobody_else_reads_streams_cancels_or_chats_in_a_thread(client: httpx2.Client, thread: str) -> None:
+def test_nobody_else_reads_streams_or_cancels_in_a_thread_and_who_chats_there_has_one_of_their_own(
+    client: httpx2.Client, thread: str
+) -> None:
     say(client, thread, "Who is Donald Trump?")
     path = f"/api/v1/threads/{thread}"
-    assert post(client, thread, "hello", user_id="bob").status_code == 404
     assert client.get(f"{path}/stream", params={"user_id": "bob"}).status_code == 404
     assert client.post(f"{path}/cancel", json={"user_id": "bob"}).status_code == 404
     assert client.get(f"{path}/turns/t-2/prompt", params={"user_id": "bob"}).status_code == 404
+    bobs = say(client, thread, "hello", user_id="bob")
+    sent = prompt(client, thread, bobs["assistant_turn"]["turn_id"], user_id="bob")
+    assert (bobs["user_turn"]["turn_id"], "Trump" in str(sent)) == ("t-1", False)
 
 
 def test_a_branch_leaves_the_other_one_as_it_is(client: httpx2.Client, thread: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from recollect.domain.model import ThreadRef
 from tests.http_client import Json
 from tests.processes import StandInModel
 from tests.talking import Talk, talking
@@ -128,7 +129,7 @@ async def test_the_work_on_skills_follows_the_end_of_a_long_chain(talk: Talk, mo
     for _ in range(8):
         answer = await tool_round(talk, answer["assistant_turn"])
     turn = answer["assistant_turn"]["turn_id"]
-    receipts = await talk.app.cells.receipts("default", "t", [turn])
+    receipts = await talk.app.cells.receipts(ThreadRef("default", "ann", "t"), [turn])
     jobs = await talk.app.jobs.list_jobs(space="default", limit=1000)
     worked_on = [job.payload.get("turns", [""])[-1] for job in jobs if job.kind == "skills"]
     assert receipts[turn] or turn in worked_on
@@ -191,7 +192,7 @@ async def test_a_regenerated_answer_sends_the_same_prompt(talk: Talk) -> None:
     body = {"user_id": "ann", "parent_id": "t-1"}
     answer = (await talk.client.post("/api/v1/threads/t/messages", json=body)).raise_for_status().json()
     again = await talk.sent(answer)
-    talk.app.chat.live.forget("default", "t")
+    talk.app.chat.live.forget(ThreadRef("default", "ann", "t"))
     stored = await talk.client.get(
         "/api/v1/threads/t/stream",
         params={"user_id": "ann", "turn_id": answer["assistant_turn"]["turn_id"]},

@@ -8,6 +8,7 @@ import pytest
 
 from recollect.domain.job import Job
 from recollect.domain.llm import ChatCall
+from recollect.domain.model import ThreadRef
 from recollect.infra.journal.rows import NewJob
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel
@@ -37,7 +38,7 @@ class Bench:
 
     async def ask(self, job: Job) -> None:
         self.started.append(job)
-        await self.model.ask([], space=job.space, thread_id=job.lane, max_tokens=1)
+        await self.model.ask([], thread=ThreadRef(job.space, "ann", job.lane), max_tokens=1)
         self.done.append(job.lane)
 
     async def write_file(self, job: Job) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from recollect.domain.chat import ChatRequest
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.infra.journal.chat_rows import PATH_PAGE
 from tests.http_client import Json
 from tests.processes import StandInModel
@@ -194,9 +194,9 @@ async def test_a_message_that_cannot_fit_gets_both_numbers(tmp_path: Path, model
 
 async def test_an_edited_message_ends_the_epoch(talk: Talk) -> None:
     await talk.prompts("Who is Donald Trump?", "go on")
-    (placed, *_) = await talk.app.transcripts.turns("default", "t", 1)
+    (placed, *_) = await talk.app.transcripts.turns(ThreadRef("default", "ann", "t"), 1)
     edited = replace(placed.turn, content="Who is Marie Curie?")
-    await talk.app.transcripts.revise("default", "t", [edited], {})
+    await talk.app.transcripts.revise(ThreadRef("default", "ann", "t"), [edited], {})
     (sent,) = await talk.prompts("and now?")
     assert sent["cause"] == "a message was edited or forgotten"
     assert "Marie Curie" in str(sent["messages"])

@@ -72,7 +72,7 @@ class TestReading:
         agent = "default/agents/clerk"
         await home.put(
             known("ca-1", kind=CASES, owner=agent, turns=("t-1",)),
-            known("ca-2", kind=CASES, owner=agent, thread="t2", turns=("t-1",)),
+            known("ca-2", kind=CASES, owner=agent, thread="t2", user="bob", turns=("t-1",)),
         )
         assert await ids(home, user_id="ann", kind="cases") == ["ca-1"]
         assert await ids(home, user_id="bob", kind="cases") == ["ca-2"]
@@ -90,7 +90,7 @@ class TestReading:
     async def test_an_entry_shows_its_quotes_and_what_is_forgotten(self, home: Home) -> None:
         entry = await get(home, "/fa-1")
         assert entry["quotes"][0] == {
-            "thread_id": "t1", "turn_id": "t-1", "forgotten": False, "message_id": entry["message_ids"][0],
+            "user_id": "ann", "thread_id": "t1", "turn_id": "t-1", "forgotten": False, "message_id": entry["message_ids"][0],
             "role": "user", "sender_id": "ann", "timestamp": START, "content": "I live in Berlin.",
         }  # fmt: skip
         await home.put(known("fa-7", turns=("t-99",)))

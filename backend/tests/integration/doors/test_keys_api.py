@@ -15,12 +15,12 @@ import pytest
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
-from recollect.domain.identity import thread_key
+from recollect.domain.identity import key_within_user
 from recollect.entrypoints.http.server import private_socket
 from recollect.service.access.audit import AuditLog
 from recollect.settings import Settings
 from tests.fakes import START, FakeClock
-from tests.http_client import ADDRESS, Home, Json, bearer, client_of, opened, thread_path
+from tests.http_client import ADDRESS, Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
 from tests.talking import talking
 
@@ -278,10 +278,10 @@ class TestAudit:
             await home.client.request(method, path, json=body, headers=bearer(key["secret"]))
         lines = [line for line in audit_of(home) if line["what"] in ("read", "deleted")]
         assert [told(line, "user", "thread", "entry") for line in lines] == [
-            [one, "read", "ann", thread_key("default", "t1"), None, 200],
+            [one, "read", "ann", key_within_user("default", "t1"), None, 200],
             [one, "read", "ann", None, None, 200],
             [two, "deleted", "ann", None, "fa-none", 404],
-            [one, "deleted", "ann", thread_key("default", "t1"), None, 200],
+            [one, "deleted", "ann", key_within_user("default", "t1"), None, 200],
         ]
         assert lines[0]["route"] == "/api/v1/threads/{thread_id}/turns"
         assert "private word" not in (home.app.settings.home / "audit.log").read_text()
@@ -302,6 +302,22 @@ class TestAudit:
             ("read", named), ("read", named), ("deleted", named)
         ]  # fmt: skip
         assert "quixel" not in (home.app.settings.home / "audit.log").read_text()
+
+    async def test_of_threads_with_one_id_it_tells_whose_was_meant(self, home: Home) -> None:
+        await home.add("t1", "x", user_id="ann")
+        headers = bearer((await home.new_key())["secret"])
+        for query, hint in (("", {}), ("?user_id=bob", {}), ("", {"X-Recollect-User": "bob"})):
+            await home.client.get(f"/api/v1/threads/t1{query}", headers=headers | hint)
+        body = {"session_id": "t1", "user_id": "bob", "messages": [message("y")]}
+        (await home.client.post("/api/v1/memory/add", json=body, headers=headers)).raise_for_status()
+        await home.client.get("/api/v1/threads/t1", headers=headers)
+        reads = [line for line in audit_of(home) if line["what"] == "read"]
+        assert [(line.get("user"), line["status"]) for line in reads] == [
+            ("ann", 200),
+            ("bob", 404),
+            ("bob", 404),
+            (None, 409),
+        ]
 
     async def test_it_tells_what_the_operator_did_with_keys_and_backups(self, home: Home) -> None:
         old = await home.new_key(user_id="ann")

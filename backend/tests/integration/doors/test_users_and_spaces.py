@@ -11,9 +11,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from recollect.app import open_home
+from recollect.domain.model import ThreadRef
 from recollect.entrypoints.http.server import create_api
+from recollect.service.rebuild import rebuild_home
 from recollect.settings import load_settings
-from tests.http_client import Home, Json, add_one, bearer, message, opened, thread_path
+from tests.http_client import Home, Json, add_one, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
 
 THREAD_PARAMETERS = {"thread_id", "session_id"}
@@ -55,7 +58,7 @@ OPENING = {
     ("POST", "/api/v1/threads/{thread_id}/messages"),
     ("POST", "/api/v1/memory/add"),
 }
-"""Routes that open a thread which is not there; ids are unique in a space, so another's is refused."""
+"""Routes that open a thread which the user does not have."""
 
 
 async def call(
@@ -106,16 +109,19 @@ class TestUsers:
         assert await seen() == before
         assert "secret" not in theirs.text + named.text
         assert named.status_code == 403
+        nobodys = await call(bob, route, "nobodys")
+        assert theirs.status_code == nobodys.status_code
+        if route in OPENING:
+            (turns, *rest) = [
+                (await bob.get(f"/api/v1/threads/{name}/turns")).json() for name in ("alices", "nobodys")
+            ]
+            assert [turn["turn_id"] for turn in turns["turns"]] == [t["turn_id"] for t in rest[0]["turns"]]
+            return
+        assert theirs.text.replace("alices", "ID") == nobodys.text.replace("nobodys", "ID")
         if route == ("GET", "/api/v1/coverage"):
             assert (theirs.status_code, theirs.json()["messages"], theirs.json()["forgotten"]) == (200, 0, 0)
         else:
             assert theirs.status_code == 404
-        if route not in OPENING:
-            nobodys = await call(bob, route, "nobodys")
-            assert (theirs.status_code, theirs.text.replace("alices", "ID")) == (
-                nobodys.status_code,
-                nobodys.text.replace("nobodys", "ID"),
-            )
 
     @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
     async def test_without_keys_a_user_who_is_named_is_kept_to_his_own_threads(
@@ -124,7 +130,10 @@ class TestUsers:
         await home.add("alices", "a secret of Alice's", user_id="alice")
         answer = await call(home.client, route, "alices", user_id="bob")
         assert "secret" not in answer.text
-        assert answer.status_code == 404 or answer.json()["messages"] == 0
+        if route not in OPENING:
+            assert answer.status_code == 404 or answer.json()["messages"] == 0
+        alices = await home.client.get("/api/v1/threads/alices/turns", params={"user_id": "alice"})
+        assert [turn["content"] for turn in alices.json()["turns"]] == ["a secret of Alice's"]
 
     async def test_a_list_shows_ones_own_threads_alone(
         self, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
@@ -176,6 +185,155 @@ class TestUsers:
         async with home.keyed() as operator:
             listed = (await operator.get("/api/v1/threads")).json()["threads"]
         assert {thread["thread_id"] for thread in listed} == {"alices", "bobs"}
+
+
+TWO = {"ann": "Porto", "bob": "Oslo"}
+"""Two users who use the same ids for everything, and the city of each."""
+
+
+class TestTwoUsersWithOneThreadId:
+    async def test_neither_notices_the_other_at_any_door_and_one_is_forgotten_without_the_other(
+        self, tmp_path: Path, model: StandInModel
+    ) -> None:
+        settings = {"llm": {"base_url": model.base_url}}
+        async with opened(tmp_path / "home", **settings) as home:
+            clients = {user: client_of(home.app, **await home.make_key(user)) for user in TWO}
+            async with clients["ann"] as ann, clients["bob"] as bob:
+                seen = [await self._live(client, city) for client, city in ((ann, "Porto"), (bob, "Oslo"))]
+                await home.drain()
+                await home.app.search.indexer.settled()
+                assert seen[0] == seen[1]
+                told = {
+                    "ann": await self._everything(home, ann, "ann"),
+                    "bob": await self._everything(home, bob, "bob"),
+                }
+                for user, other in (("ann", "bob"), ("bob", "ann")):
+                    assert TWO[user] in told[user]
+                    assert TWO[other] not in told[user]
+                await self._holds(home)
+                for thread in ("t1", "c1"):
+                    (await bob.delete(f"/api/v1/threads/{thread}")).raise_for_status()
+                await home.drain()
+                assert "Porto" in await self._everything(home, ann, "ann")
+                assert (await bob.get("/api/v1/threads/t1")).status_code == 404
+                files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+                assert [path for path in files if b"Oslo" in path.read_bytes() and path.suffix != ".db"] == []
+                await self._holds(home)
+
+    async def _live(self, client: httpx2.AsyncClient, city: str) -> list[Any]:
+        """Everything under the same ids; returns what must not depend on who came first."""
+        opened = await client.post("/api/v1/threads", json={"thread_id": "t1", "title": "chat"})
+        again = await client.post("/api/v1/threads", json={"thread_id": "t1"})
+        added = await add_one(client, "t1", f"I live in {city}.", message_id="m1")
+        turn = {"role": "user", "content": f"{city} is by the sea.", "message_id": "m2"}
+        appended = await client.post("/api/v1/threads/t1/turns", json=turn)
+        key = {"Idempotency-Key": "k"}
+        body = {"content": f"What is {city} like?"}
+        chats = [await client.post("/api/v1/threads/t1/messages", json=body, headers=key) for _ in range(2)]
+        streamed = await client.get("/api/v1/threads/t1/stream")
+        door = await client.post(
+            COMPLETIONS, json=whose(f"And {city}?"), headers={"X-Recollect-Thread": "t1"}
+        )
+        chat = await client.post(
+            COMPLETIONS, json=whose(f"Is {city} big?"), headers={"X-OpenWebUI-Chat-Id": "c1"}
+        )
+        flushed = await client.post("/api/v1/memory/flush", json={"session_id": "t1", "timeout": 30})
+        statuses = [
+            each.status_code
+            for each in (opened, again, added, appended, *chats, streamed, door, chat, flushed)
+        ]
+        turn_ids = [each.json()["assistant_turn"]["turn_id"] for each in chats]
+        return [
+            statuses,
+            turn_ids,
+            added.json()["receipts"][0]["status"],
+            [each.headers["X-Recollect-Thread"] for each in (door, chat)],
+            len(flushed.json()["memcells"]),
+        ]
+
+    async def _everything(self, home: Home, client: httpx2.AsyncClient, user: str) -> str:
+        """All that a user is told at the doors, and all that is written down for them."""
+        paths = ["threads", "coverage?session_id=t1", "jobs", "cache", "memory/entries", "threads/t1/stream"]
+        paths += [
+            f"threads/{thread}{more}" for thread in ("t1", "c1") for more in ("", "/turns?receipts=true")
+        ]
+        answers = [(await client.get(f"/api/v1/{path}")).raise_for_status().text for path in paths]
+        turns = (await client.get("/api/v1/threads/t1/turns")).json()["turns"]
+        prompts = [
+            (await client.get(f"/api/v1/threads/t1/turns/{turn['turn_id']}/prompt")).raise_for_status().text
+            for turn in turns
+            if turn["role"] == "assistant"
+        ]
+        assert len(prompts) == 2
+        queries: list[Json] = [{"query": "sea", "thread_id": "t1"}, {"query": "Porto Oslo", "neighbours": 2}]
+        for query in queries:
+            search = await client.post("/api/v1/memory/search", json={"user_id": user, **query})
+            answers.append(search.raise_for_status().text)
+        folder = home.app.settings.vault_path / "default" / "users" / user
+        files = [path.read_text() for path in folder.rglob("*.md")]
+        assert (folder / "threads" / "t1" / "0001.md").exists()
+        return "\n".join([*answers, *prompts, *files])
+
+    async def _holds(self, home: Home) -> None:
+        assert (await home.app.verifier.verify()).problems == []
+        assert (await home.app.forgotten_verifier.verify()).problems == []
+
+    async def test_an_operator_is_told_to_name_one(self, home: Home) -> None:
+        for user in TWO:
+            await home.add("t1", f"of {user}", user_id=user)
+        routes = [route for route in ROUTES if route != ("POST", "/api/v1/memory/search")]
+        for route in routes:
+            answer = await call(home.client, route, "t1")
+            if route == ("POST", "/api/v1/threads"):
+                assert answer.json()["user_id"] == "me"
+                await home.client.delete("/api/v1/threads/t1", params={"user_id": "me"})
+                continue
+            error = answer.json()["error"]
+            told = (answer.status_code, error["code"], error["field"])
+            assert told == (409, "ambiguous_thread", "user_id"), route
+        for user in TWO:
+            query = {"user_id": user}
+            (turn,) = (await home.client.get("/api/v1/threads/t1/turns", params=query)).json()["turns"]
+            assert turn["content"] == f"of {user}"
+        for order in ("created", "recent"):
+            listed = await home.pages("threads", "threads", limit=1, order=order)
+            assert sorted(each["user_id"] for (each,) in listed) == ["ann", "bob"]
+
+    async def test_messages_without_a_user_go_to_the_only_owner_else_to_me(self, home: Home) -> None:
+        await home.add("anns", "one", user_id="ann")
+        await home.add("anns", "two")
+        await home.add("new", "three")
+        owners = {
+            each["thread_id"]: each["user_id"] for (each,) in await home.pages("threads", "threads", limit=1)
+        }
+        assert owners == {"anns": "ann", "new": "me"}
+
+    async def test_the_vault_alone_brings_both_back(self, tmp_path: Path) -> None:
+        async with opened(tmp_path / "home") as home:
+            for user, city in TWO.items():
+                await home.add("t1", f"I live in {city}.", f"{city} is by the sea.", user_id=user)
+                body = {"session_id": "t1", "user_id": user}
+                (await home.client.post("/api/v1/memory/flush", json=body)).raise_for_status()
+            await home.drain()
+            before = await self._told(home)
+            settings = home.app.settings
+        for path in (tmp_path / "home").glob("journal.db*"):
+            path.unlink()
+        report, verification = await rebuild_home(settings, open_home)
+        assert (report.threads, report.problems, verification.problems) == (2, [], [])
+        async with opened(tmp_path / "home") as home:
+            await home.drain()
+            assert await self._told(home) == before
+
+    async def _told(self, home: Home) -> list[Any]:
+        told: list[Any] = []
+        for user in TWO:
+            query = {"user_id": user}
+            turns = (await home.client.get("/api/v1/threads/t1/turns", params=query)).json()["turns"]
+            cells = await home.app.cells.list_cells(ThreadRef("default", user, "t1"))
+            entries = (await home.client.get("/api/v1/memory/entries", params=query)).json()["entries"]
+            told.append((turns, cells, [(entry["id"], entry["text"]) for entry in entries]))
+        return told
 
 
 class TestSpaces:
@@ -370,5 +528,7 @@ class TestChatsOfAFrontEnd:
             assert await post("hello") == "chat-1", "the first answer is asked for again"
             turns = (await home.client.get("/api/v1/threads/chat-1/turns")).json()["turns"]
             assert [turn["content"] for turn in turns if turn["role"] == "user"] == ["hello", "go on"]
-            assert await post("of another", **{"X-OpenWebUI-User-Id": "bob"}) != "chat-1"
+            assert await post("of another", **{"X-OpenWebUI-User-Id": "bob"}) == "chat-1"
+            again = await home.client.get("/api/v1/threads/chat-1/turns", params={"user_id": "ann"})
+            assert again.json()["turns"] == turns
             assert await post("named", **{"X-Recollect-Thread": "t-named"}) == "t-named"

@@ -10,7 +10,7 @@ import pytest
 from recollect.app import App, open_app
 from recollect.domain.identity import thread_key
 from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, cells_lane, vault_lane
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.infra.journal.rows import NewJob
 from recollect.settings import JobSettings, MemorizeSettings, Settings
 from tests.eventually import eventually
@@ -69,15 +69,17 @@ async def test_every_handler_run_twice_leaves_the_same_state(app: App, kind: str
     await say(app, "a", "b", "c", "d")
     await at_rest(app)
     if kind == FLUSH:
-        assert await app.jobs.wait_for(await app.cells.request_flush("default", "t1"), SOON)
+        assert await app.jobs.wait_for(await app.cells.request_flush(ThreadRef("default", "me", "t1")), SOON)
     if kind == PURGE:
         await app.THREADS.delete_thread("t1")
     await at_rest(app)
     once = await everything(app)
-    lane = (cells_lane if kind in (BOUNDARY, FLUSH) else vault_lane)(thread_key("default", "t1"))
-    job = NewJob(kind, lane, "default", "t1", 0, '{"user_id": "me"}')
+    lane = (cells_lane if kind in (BOUNDARY, FLUSH) else vault_lane)(
+        thread_key(ThreadRef("default", "me", "t1"))
+    )
+    job = NewJob(kind, lane, "default", ThreadRef("default", "me", "t1"), 0, '{"user_id": "me"}')
     if kind == FLUSH:
-        job_id = await app.cells.request_flush("default", "t1")
+        job_id = await app.cells.request_flush(ThreadRef("default", "me", "t1"))
     else:
         job_id = await queue_now(app.database, job, app.clock())
         app.jobs.notify(0)

@@ -11,14 +11,14 @@ import pytest
 
 from recollect.domain.chat import ChatRequest
 from recollect.domain.entries.entry import EntryChange, KeptAnswer, KnownEntry
-from recollect.domain.identity import thread_key
-from recollect.domain.model import NewTurn
+from recollect.domain.identity import key_within_user
+from recollect.domain.model import NewTurn, ThreadRef
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from tests.http_client import START, Home, Json, opened
 from tests.unit.made_entries import DAY, WHEN, known
 
-KEY = thread_key("default", "t1")
+KEY = key_within_user("default", "t1")
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ async def in_order(home: Home) -> None:
 
 
 async def test_its_memcell_keeps_its_id_and_loses_the_turn(home: Home) -> None:
-    ((before, _),) = await home.app.cells.list_cells("default", "t1")
+    ((before, _),) = await home.app.cells.list_cells(ThreadRef("default", "ann", "t1"))
     await forgotten(home, "t-2")
-    ((after, messages),) = await home.app.cells.list_cells("default", "t1")
+    ((after, messages),) = await home.app.cells.list_cells(ThreadRef("default", "ann", "t1"))
     assert (after.memcell_id, after.turn_ids) == (before.memcell_id, ("t-1", "t-3", "t-4"))
     assert len(messages) == 3
     await in_order(home)
@@ -76,7 +76,7 @@ async def test_its_memcell_keeps_its_id_and_loses_the_turn(home: Home) -> None:
 async def test_a_memcell_without_turns_goes(home: Home) -> None:
     await home.client.delete("/api/v1/threads/t2/turns/t-1")
     await home.drain()
-    assert await home.app.cells.list_cells("default", "t2") == []
+    assert await home.app.cells.list_cells(ThreadRef("default", "ann", "t2")) == []
     await in_order(home)
 
 
@@ -151,7 +151,9 @@ async def test_a_version_that_cited_it_goes_from_the_history(home: Home) -> None
 
 
 async def test_answers_that_models_gave_about_the_thread_go(home: Home) -> None:
-    await home.app.model_answers.keep("default", "t1", "c-1", "memcell", "d", KeptAnswer("a walrus", "m"))
+    await home.app.model_answers.keep(
+        ThreadRef("default", "ann", "t1"), "c-1", "memcell", "d", KeptAnswer("a walrus", "m")
+    )
     await forgotten(home)
     assert await count(home, "model_answers") == 0
 
@@ -302,7 +304,9 @@ class TestTheProof:
 
     async def test_a_kept_answer(self, home: Home) -> None:
         await forgotten(home)
-        await home.app.model_answers.keep("default", "t1", "c-gone", "memcell", "d", KeptAnswer("", "m"))
+        await home.app.model_answers.keep(
+            ThreadRef("default", "ann", "t1"), "c-gone", "memcell", "d", KeptAnswer("", "m")
+        )
         assert await problems(home) == ["kept answers of models: 1 of 1"]
 
     async def test_a_block_that_names_it(self, home: Home) -> None:

@@ -177,9 +177,18 @@ class TestCommands:
         assert recollect_json(server.home, "forget", "--user", "ann", "--yes")["threads"] == 2
         assert server.client.get("/api/v1/threads").json()["threads"] == []
 
+    def test_it_forgets_the_thread_of_the_user_who_is_named(self, server: Server) -> None:
+        for user in ("ann", "bob"):
+            body = {"session_id": "t1", "user_id": user, "messages": [message("Hello.")]}
+            server.client.post("/api/v1/memory/add", json=body).raise_for_status()
+        ambiguous = recollect(server.home, "forget", "t1", "--yes")
+        assert (ambiguous.returncode, "several users" in ambiguous.stderr) == (1, True)
+        assert recollect_json(server.home, "forget", "t1", "--user", "bob", "--yes")["forgotten"] == 1
+        (left,) = server.client.get("/api/v1/threads").json()["threads"]
+        assert left["user_id"] == "ann"
+
     def test_it_wants_a_thread_or_a_user(self, server: Server) -> None:
         assert recollect(server.home, "forget", "--yes").returncode == 2
-        assert recollect(server.home, "forget", "t1", "--user", "ann", "--yes").returncode == 2
 
     def test_the_proof_says_what_it_looked_at(self, server: Server) -> None:
         add(server.client, "t1")

@@ -13,15 +13,15 @@ import pytest
 
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentPrompt
 from recollect.domain.forgetting import SETTLE, Task, task_of
-from recollect.domain.identity import thread_key
-from recollect.domain.model import NewTurn
+from recollect.domain.identity import key_within_user
+from recollect.domain.model import NewTurn, ThreadRef
 from recollect.domain.prompt import prompt_bytes
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from tests.contract.journals import Journal
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)
 WORDS = "the walrus lives in Porto"
-MEMORY = f"{thread_key('default', 'old')}:t-1"
+MEMORY = f"{key_within_user('default', 'old')}:t-1"
 
 
 class Chats(Journal):
@@ -48,7 +48,7 @@ class Chats(Journal):
 
     async def forget(self) -> None:
         self.clock.advance(1)
-        await self.forgetting.forget_turns("default", "old", ["t-1"])
+        await self.forgetting.forget_turns(ThreadRef("default", "ann", "old"), ["t-1"])
 
     async def settling(self) -> list[Task]:
         """What is still to be settled, oldest first."""

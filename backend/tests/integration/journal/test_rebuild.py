@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from recollect.app import App
-from recollect.domain.model import Coverage, Thread, Turn
+from recollect.domain.model import Coverage, Thread, ThreadRef, Turn
 from recollect.service.operations import files_to_back_up
 from tests.http_client import (
     QUICK,
@@ -70,7 +70,7 @@ async def snapshot(app: App) -> Snapshot:
         for thread in listed:
             name = f"{space}/{thread.thread_id}"
             taken.turns[name] = await app.THREADS.get_history(thread.thread_id, space=space)
-            taken.cells[name] = await app.cells.list_cells(space, thread.thread_id)
+            taken.cells[name] = await app.cells.list_cells(ThreadRef(space, "ann", thread.thread_id))
     return taken
 
 

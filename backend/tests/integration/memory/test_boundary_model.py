@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from recollect.domain.boundary import ANSWER_SCHEMA, BoundaryAnswer, boundary_prompt, parse_answer
 from recollect.domain.job import Preempted
-from recollect.domain.model import Turn
+from recollect.domain.model import ThreadRef, Turn
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.server import Endpoint
 from recollect.service.models.backend_priority import Gate
@@ -37,8 +37,7 @@ async def backend(server: StandInModel) -> AsyncIterator[HttpBackend]:
 async def ask(model: BackgroundModel) -> BoundaryAnswer:
     answer = await model.ask(
         boundary_prompt(TURNS),
-        space="default",
-        thread_id="t1",
+        thread=ThreadRef("default", "ann", "t1"),
         max_tokens=1024,
         schema=ANSWER_SCHEMA,
         check=parse_answer,

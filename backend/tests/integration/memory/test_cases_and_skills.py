@@ -148,10 +148,18 @@ async def test_a_memcell_and_a_chat_turn_at_the_same_time_make_one_case_of_the_s
         cells = await home.app.cell_texts.cells_of("default", thread_id="w1")
         turn_ids = [f"t-{number}" for number in range(1, 7)]
         jobs = [
-            Job(1, STRATEGY, "memory:x", "default", "w1", {"strategy": "case", "cell": cell, "asked": True})
+            Job(
+                1,
+                STRATEGY,
+                "memory:x",
+                "default",
+                "bob",
+                "w1",
+                {"strategy": "case", "cell": cell, "asked": True},
+            )
             for _, cell in cells
         ]
-        jobs.append(Job(2, SKILLS, "cells:x", "default", "w1", {"turns": turn_ids}))
+        jobs.append(Job(2, SKILLS, "cells:x", "default", "bob", "w1", {"turns": turn_ids}))
         await asyncio.gather(*(making[job.kind](job) for job in jobs))
         called = [
             source.turn_id

@@ -26,7 +26,7 @@ async def test_a_persons_words_are_theirs_and_their_file_is_left_alone_for_a_whi
         "Ann loves number 1.",
         True,
         "c-1",
-        (Source("t1", "t-1"),),
+        (Source("ann", "t1", "t-1"),),
     )
     assert "edited" not in house.read(TODAY)
     await house.work(SETTLED)
@@ -45,7 +45,7 @@ async def test_where_an_entry_came_from_is_not_for_a_person_to_take_out(house: H
     assert (known.entry.text, known.is_edited, known.sources) == (
         "Ann loves it.",
         True,
-        (Source("t1", "t-1"),),
+        (Source("ann", "t1", "t-1"),),
     )
     await house.work(SETTLED)
     written = house.read(TODAY).partition("^fa-2")[0]
@@ -180,7 +180,7 @@ async def test_a_section_with_an_unknown_id_keeps_it(house: House) -> None:
     known = await house.got("fa-7")
     assert (known.is_edited, known.sources, known.cell, known.strategy) == (
         True,
-        (Source("t1", "t-1"),),
+        (Source("ann", "t1", "t-1"),),
         "c-1",
         "facts",
     )

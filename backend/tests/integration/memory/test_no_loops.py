@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from recollect.domain.model import ThreadRef
 from tests.http_client import Home, Json
 from tests.remembering import MortalModel, entries, remember, remembering, said
 
@@ -38,8 +39,13 @@ async def flush_all(home: Home) -> Counter[str]:
         (await home.client.post("/api/v1/memory/flush", json=body)).raise_for_status()
     await home.drain()
     for number in range(THREADS):
-        cells = [cell.memcell_id for cell, _ in await home.app.cells.list_cells("default", f"chat{number}")]
-        for stages in (await home.app.cells.receipts("default", f"chat{number}", cells)).values():
+        cells = [
+            cell.memcell_id
+            for cell, _ in await home.app.cells.list_cells(ThreadRef("default", "ann", f"chat{number}"))
+        ]
+        for stages in (
+            await home.app.cells.receipts(ThreadRef("default", "ann", f"chat{number}"), cells)
+        ).values():
             for detail in stages.values():
                 refused.update(detail.get("refused", {}))
     return refused

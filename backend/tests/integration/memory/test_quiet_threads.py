@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from recollect.domain.model import ThreadRef
 from recollect.service.remember.boundaries import QuietThreads
 from tests.http_client import Home
 from tests.remembering import MINUTE, remembering, said, tell, texts
@@ -26,7 +27,7 @@ async def test_a_conversation_that_went_quiet_is_remembered_without_another_word
         assert await texts(home, "facts") == []
         assert await pass_over(home, 31) == 1
         assert await texts(home, "facts") == ["ann lives in Berlin.", "ann's name is Ann."]
-        ((cell, _),) = await home.app.cells.list_cells("default", "t1")
+        ((cell, _),) = await home.app.cells.list_cells(ThreadRef("default", "ann", "t1"))
         assert cell.reason == "gap"
         assert await pass_over(home, 60) == 0
 

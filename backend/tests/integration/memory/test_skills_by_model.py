@@ -8,6 +8,7 @@ from recollect.domain.access import Caller
 from recollect.domain.extraction.case import OTHER_TOOL
 from recollect.domain.extraction.skill import Skill
 from recollect.domain.markdown.skill_file import parse_skill
+from recollect.domain.model import ThreadRef
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, states, vault_files
@@ -33,7 +34,7 @@ async def work(home: Home, number: int, task: str | None = None) -> Json:
     await remember(home, thread, messages, user_id="bob")
     await home.drain()
     (case,) = [each for each in await entries(home, "cases") if each.sources[0].thread_id == thread]
-    receipts = await home.app.cells.receipts("default", thread, [case.cell])
+    receipts = await home.app.cells.receipts(ThreadRef("default", "ann", thread), [case.cell])
     return receipts[case.cell].get("skill", {})
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import HELD, STRATEGY
 from tests.eventually import eventually
 from tests.http_client import Home, Json
@@ -58,7 +59,9 @@ async def jobs_of(home: Home, strategy: str) -> list[int]:
 async def close(home: Home, thread: str, messages: Sequence[Json]) -> None:
     """Ann's messages become memcells, as they do by themselves some time; nobody waits for what follows."""
     await tell(home, thread, messages, user_id="ann")
-    assert await home.app.jobs.wait_for(await home.app.cells.request_flush("default", thread), 20)
+    assert await home.app.jobs.wait_for(
+        await home.app.cells.request_flush(ThreadRef("default", "ann", thread)), 20
+    )
 
 
 async def fact(home: Home, text: str) -> KnownEntry:
@@ -68,8 +71,8 @@ async def fact(home: Home, text: str) -> KnownEntry:
 
 async def told_of(home: Home, thread: str, strategy: str) -> Json:
     """The receipt that a strategy left with the only memcell of a thread."""
-    ((cell, _),) = await home.app.cells.list_cells("default", thread)
-    receipts = await home.app.cells.receipts("default", thread, [cell.memcell_id])
+    ((cell, _),) = await home.app.cells.list_cells(ThreadRef("default", "ann", thread))
+    receipts = await home.app.cells.receipts(ThreadRef("default", "ann", thread), [cell.memcell_id])
     return receipts[cell.memcell_id][strategy]
 
 

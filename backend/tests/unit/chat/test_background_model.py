@@ -9,7 +9,7 @@ import pytest
 from recollect.domain.identity import thread_key
 from recollect.domain.job import Preempted
 from recollect.domain.llm import ChatCall, Delta, Finished, StreamEvent, Usage
-from recollect.domain.model import JsonObject
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import (
     BackendDown,
     InvalidInput,
@@ -35,6 +35,7 @@ from tests.eventually import eventually
 from tests.fakes import FakeBackend
 from tests.standins.background import Script, answering, backend_of, model_on, saying, silent
 
+THREAD = ThreadRef("default", "me", "t1")
 QUESTION: list[JsonObject] = [{"role": "user", "content": "what is this about?"}]
 SCHEMA: JsonObject = {"type": "object"}
 
@@ -75,7 +76,7 @@ async def ask(
 
 
 async def put(model: BackgroundModel, **choices: object) -> Answer:
-    return await model.ask(QUESTION, space="default", thread_id="t1", max_tokens=50, **choices)  # type: ignore[arg-type]
+    return await model.ask(QUESTION, thread=THREAD, max_tokens=50, **choices)  # type: ignore[arg-type]
 
 
 def offered(calls: Iterable[ChatCall]) -> list[bool]:
@@ -140,7 +141,7 @@ async def test_a_chat_drops_the_call_at_once_and_it_is_not_tried_again(gate: Gat
 
 async def test_the_threads_own_chat_is_known_by_its_key(gate: Gate) -> None:
     cloud = backend_of("openai", local=False)
-    async with gate.chat(cloud, thread_key("default", "t1")):
+    async with gate.chat(cloud, thread_key(THREAD)):
         call = asyncio.create_task(ask(cloud, gate))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -268,7 +269,7 @@ async def test_a_backend_or_model_that_does_not_exist_is_unavailable(error: Exce
     with pytest.raises(ModelUnavailable, match="settings"):
         await ask(answering(saying(error)))
 
-    async def nowhere(space: str, thread_id: str) -> ThreadModel:
+    async def nowhere(thread: ThreadRef) -> ThreadModel:
         raise error
 
     with pytest.raises(ModelUnavailable, match="settings"):
@@ -316,7 +317,7 @@ async def test_what_one_backend_refuses_another_is_still_offered() -> None:
     picky.answer = refusing_schema("yes")
     backends = [picky, open_minded]
 
-    async def in_turn(space: str, thread_id: str) -> ThreadModel:
+    async def in_turn(thread: ThreadRef) -> ThreadModel:
         return ThreadModel(backends.pop(0))
 
     model = BackgroundModel(in_turn, Gate())
@@ -343,7 +344,7 @@ class Calls:
     def __init__(self, allowed: int) -> None:
         self.left = allowed
 
-    async def __call__(self, space: str, thread_id: str) -> CallCounter:
+    def __call__(self, thread: ThreadRef) -> CallCounter:
         if self.left <= 0:
             raise OverQuota
         return self.count

@@ -16,8 +16,8 @@ from recollect.domain.history_matching import (
     owner_root,
     said_digest,
 )
-from recollect.domain.model import Append, NewTurn, Role
-from recollect.errors import InvalidInput, NotFound
+from recollect.domain.model import Append, NewTurn, Role, ThreadRef
+from recollect.errors import InvalidInput
 from recollect.service.chat.history_matching import HistoryMatching, ResentHistory
 from recollect.service.chat.turn import Chat
 from tests.contract.journals import Journal
@@ -168,14 +168,14 @@ class RecordingChat:
     async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> None:
         self.requests.append(request)
 
-    async def was_asked(self, space: str, thread_id: str, key: str | None) -> bool:
-        return (thread_id, key) in self.keys
+    async def was_asked(self, thread: ThreadRef, key: str | None) -> bool:
+        return (thread.thread_id, key) in self.keys
 
     @property
     def live(self) -> "RecordingChat":
         return self
 
-    def is_any_running(self, space: str, thread_id: str) -> bool:
+    def is_any_running(self, thread: ThreadRef) -> bool:
         return False
 
 
@@ -255,8 +255,8 @@ async def test_a_named_thread_that_is_not_there_is_opened_with_all_of_it(door: D
 
 async def test_another_users_thread_is_not_there(door: Door) -> None:
     await door.knows("t1", asks("hello"), given("hi"), user_id="ann")
-    with pytest.raises(NotFound):
-        await door.asked(*HISTORY, asks("and now?"), thread_id="t1", user_id="bob")
+    bobs = await door.asked(*HISTORY, asks("and now?"), thread_id="t1", user_id="bob")
+    assert (bobs.thread_id, bobs.user_id, said(bobs.earlier)) == ("t1", "bob", ["hello", "hi"])
     assert (await door.asked(*HISTORY, asks("and now?"), user_id="bob")).thread_id != "t1"
     owner = await door.asked(*HISTORY, asks("and now?"), thread_id="t1")
     assert owner.user_id == "ann"

@@ -6,7 +6,7 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.images import data_url, image_name, reference
-from recollect.domain.model import Append, JsonObject, NewTurn
+from recollect.domain.model import Append, JsonObject, NewTurn, ThreadRef
 from recollect.domain.paths import transcript_path
 from recollect.errors import InvalidInput, StorageUnavailable
 from recollect.infra.addresses import Addresses
@@ -59,8 +59,9 @@ async def test_an_image_that_is_about_to_be_shown_again_is_not_forgotten(
 ) -> None:
     await show(journal, images)
     await journal.threads.delete_thread("t1")
-    shown = await images.taken_out(journal.threads, "default", "t2", [showing(data_url(NAME, CAT))])
-    async with images.kept(journal.threads, Caller(), "t2", "ann", shown):
+    thread = ThreadRef("default", "ann", "t2")
+    shown = await images.taken_out(thread, [showing(data_url(NAME, CAT))])
+    async with images.kept(thread, shown):
         forgetting = asyncio.create_task(images.forget_unused("default", "ann"))
         await asyncio.sleep(0)  # It has begun, and waits.
         await journal.threads.append(Append("default", "t2", shown.turns, "ann"))
@@ -107,7 +108,8 @@ async def test_a_link_whose_host_is_inside_is_refused(
 ) -> None:
     resolving = Addresses(resolve=lambda host: addresses)
     images = Images(store, journal.threads, journal.transcripts, vault, resolving, EditReports())
-    shown = images.taken_out(journal.threads, "default", "t1", [showing("https://cats.example/1.png")])
+    thread = ThreadRef("default", "ann", "t1")
+    shown = images.taken_out(thread, [showing("https://cats.example/1.png")])
     if taken:
         assert (await shown).images == {}
     else:

@@ -7,7 +7,7 @@ import pytest
 
 from recollect.domain.identity import thread_key
 from recollect.domain.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
-from recollect.domain.model import JsonObject, Thread, Turn
+from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
 from recollect.service.chat.post_turn_jobs import FinishedTurn, Leaving, SkillWork, run_post_response_tasks
 from tests.fakes import START
 
@@ -17,7 +17,7 @@ INCOGNITO = replace(UNNAMED, incognito=True)
 QUESTION = Turn("t-1", "m1", "user", "ann", "hello", START)
 ANSWER = Turn("t-4", "m4", "assistant", "bot", "hi", START)
 RESULT = Turn("t-5", "m5", "tool", "tool", "found", START, tool_call_id="1")
-KEY = thread_key("default", "t1")
+KEY = thread_key(ThreadRef("default", "ann", "t1"))
 
 
 def calling(*names: str) -> Turn:
@@ -77,9 +77,15 @@ def test_each_job_names_what_it_works_on() -> None:
     turn = replace(SKILLED, leaving=Leaving(epoch=3, cut=21, places=(11, 13)))
     leaving = {"epoch": 3, "cut": 21, "places": [11, 13]}
     assert run_post_response_tasks(turn) == (
-        JobSpec(SKILLS, cells_lane(KEY), "default", "t1", {"turns": ["t-1", "t-2", "t-4"]}, dedupe="t-4"),
-        JobSpec(TITLE, chat_lane(KEY), "default", "t1", {"turns": ["t-1", "t-4"]}),
-        JobSpec(SUMMARY, chat_lane(KEY), "default", "t1", leaving, dedupe="3:21"),
+        JobSpec(
+            SKILLS,
+            cells_lane(KEY),
+            ThreadRef("default", "ann", "t1"),
+            {"turns": ["t-1", "t-2", "t-4"]},
+            dedupe="t-4",
+        ),
+        JobSpec(TITLE, chat_lane(KEY), ThreadRef("default", "ann", "t1"), {"turns": ["t-1", "t-4"]}),
+        JobSpec(SUMMARY, chat_lane(KEY), ThreadRef("default", "ann", "t1"), leaving, dedupe="3:21"),
     )
 
 
@@ -93,6 +99,6 @@ async def test_the_work_on_skills_leaves_a_receipt_with_the_answers_turn() -> No
         kept.append(receipt)
 
     await SkillWork(strategy, record).handle(
-        Job(1, SKILLS, "lane", "default", "t1", {"turns": ["t-1", "t-4"]})
+        Job(1, SKILLS, "lane", "default", "ann", "t1", {"turns": ["t-1", "t-4"]})
     )
-    assert kept == [("default", "t1", "t-4", "skills", {"wrote": 2})]
+    assert kept == [(ThreadRef("default", "ann", "t1"), "t-4", "skills", {"wrote": 2})]

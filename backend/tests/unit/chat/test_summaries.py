@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.job import SUMMARY, Job, Preempted
-from recollect.domain.model import Append, JsonObject, NewTurn, Turn
+from recollect.domain.model import Append, JsonObject, NewTurn, ThreadRef, Turn
 from recollect.errors import BackendDown
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.service.chat.followups import (
@@ -24,7 +24,7 @@ from tests.eventually import eventually
 from tests.fakes import START, FakeBackend
 from tests.standins.background import answering, model_on, saying, silent
 
-JOB = Job(1, SUMMARY, "lane", "default", "t1", {"epoch": 2, "cut": 7, "places": [3, 4, 5, 6]})
+JOB = Job(1, SUMMARY, "lane", "default", "me", "t1", {"epoch": 2, "cut": 7, "places": [3, 4, 5, 6]})
 TEXT = "Ann moves to Porto on 1 June."
 
 
@@ -94,10 +94,10 @@ async def test_the_prompt_asks_for_facts_and_to_follow_nothing_that_is_quoted(
 
 async def test_with_the_live_prompt_the_call_rides_on_it(journal: Journal, store: SqlChatStore) -> None:
     live: list[JsonObject] = [{"role": "system", "content": "s"}, {"role": "user", "content": "hello"}]
-    asked: list[tuple[str, str, int]] = []
+    asked: list[tuple[ThreadRef, int]] = []
 
-    async def live_prompt(space: str, thread_id: str, epoch: int) -> ChatPrefix:
-        asked.append((space, thread_id, epoch))
+    async def live_prompt(thread: ThreadRef, epoch: int) -> ChatPrefix:
+        asked.append((thread, epoch))
         return ChatPrefix(live, "session", 1)
 
     backend = answering(saying(TEXT))
@@ -106,7 +106,7 @@ async def test_with_the_live_prompt_the_call_rides_on_it(journal: Journal, store
     (call,) = backend.calls
     assert (call.messages[:2], len(call.messages), call.session, call.slot) == (live, 3, "session", 1)
     assert "words of turn 6" in str(call.messages[2]["content"])
-    assert asked == [("default", "t1", 2)]
+    assert asked == [(ThreadRef("default", "me", "t1"), 2)]
 
 
 async def test_a_failure_counts_and_the_last_one_leaves_no_summary_and_no_dead_job(

@@ -22,7 +22,7 @@ from tests.eventually import eventually
 from tests.fakes import START, FakeBackend
 from tests.standins.background import answering, model_on, saying, silent
 
-JOB = Job(1, TITLE, "lane", "default", "t1", {"turns": ["t-1", "t-2"]})
+JOB = Job(1, TITLE, "lane", "default", "ann", "t1", {"turns": ["t-1", "t-2"]})
 QUESTION = "How do I get from Lisbon to Porto by train?"
 
 

@@ -13,7 +13,7 @@ from recollect.domain.boundary import BoundaryRules
 from recollect.domain.extraction.prompts import PROMPT_TURNS
 from recollect.domain.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
 from recollect.domain.llm import ChatCall
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.errors import BackendDown, NotFound
 from recollect.failpoints import FailPoints
 from recollect.service.models.backend_priority import Gate
@@ -25,7 +25,7 @@ from tests.fakes import START, FakeBackend
 from tests.standins.background import Script, answering, model_on, saying, silent
 
 HOUR = 3_600_000
-JOB = Job(1, BOUNDARY, "lane", "default", "t1")
+JOB = Job(1, BOUNDARY, "lane", "default", "me", "t1")
 RULES = BoundaryRules(max_turns=5)
 
 
@@ -99,12 +99,12 @@ class Persistent:
 
 
 async def closed(journal: Journal) -> list[tuple[tuple[str, ...], str]]:
-    cells = await journal.cells.list_cells("default", "t1")
+    cells = await journal.cells.list_cells(ThreadRef("default", "me", "t1"))
     return [(cell.turn_ids, cell.reason) for cell, _ in cells]
 
 
 async def left(journal: Journal) -> int:
-    return await journal.cells.count_buffered("default", "t1")
+    return await journal.cells.count_buffered(ThreadRef("default", "me", "t1"))
 
 
 async def test_without_a_model_rules_decide(journal: Journal) -> None:
@@ -195,7 +195,7 @@ async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: Jour
 
 async def test_a_job_without_a_thread_is_refused(journal: Journal) -> None:
     with pytest.raises(NotFound):
-        await boundaries(journal).look(Job(1, BOUNDARY, "lane", "default", None))
+        await boundaries(journal).look(Job(1, BOUNDARY, "lane", "default", None, None))
 
 
 async def test_messages_that_come_while_the_model_thinks_stay_buffered(journal: Journal) -> None:
@@ -299,7 +299,7 @@ async def flush(journal: Journal, caller: Caller | None = None) -> Flushed:
 async def test_flushing_tells_what_was_closed_and_that_nothing_is_left(journal: Journal) -> None:
     await fill(journal, 2)
     flushed = await flush(journal)
-    (cell,) = await journal.cells.list_cells("default", "t1")
+    (cell,) = await journal.cells.list_cells(ThreadRef("default", "me", "t1"))
     assert flushed == Flushed(True, [cell], 0, strategies={cell[0].memcell_id: []})
 
 

@@ -21,7 +21,7 @@ from recollect.domain.boundary import (
     parse_answer,
 )
 from recollect.domain.extraction.prompts import PROMPT_CHARS, PROMPT_TURNS
-from recollect.domain.model import Role, Turn
+from recollect.domain.model import Role, ThreadRef, Turn
 
 NOON = 1_778_241_600_000
 MINUTE = 60_000
@@ -347,15 +347,19 @@ def test_half_a_character_in_the_reasoning_can_still_be_stored() -> None:
 
 def test_a_memcell_id_is_the_same_for_the_same_messages_and_no_others() -> None:
     ids = {
-        memcell_id("s", "t", ["a", "b"]),
-        memcell_id("s", "t", ["b", "a"]),
-        memcell_id("s", "t", ["ab"]),
-        memcell_id("s", "ta", ["b"]),
-        memcell_id("st", "", ["a", "b"]),
-        memcell_id("s", "t", ['a", "b']),
+        memcell_id(ThreadRef("s", "u", "t"), ["a", "b"]),
+        memcell_id(ThreadRef("s", "u", "t"), ["b", "a"]),
+        memcell_id(ThreadRef("s", "u", "t"), ["ab"]),
+        memcell_id(ThreadRef("s", "u", "ta"), ["b"]),
+        memcell_id(ThreadRef("st", "u", ""), ["a", "b"]),
+        memcell_id(ThreadRef("s", "u", "t"), ['a", "b']),
     }
     assert len(ids) == 6
-    assert memcell_id("s", "t", ("a", "b")) == memcell_id("s", "t", ["a", "b"]) == "c-fc5bd923b377"
+    assert (
+        memcell_id(ThreadRef("s", "u", "t"), ("a", "b"))
+        == memcell_id(ThreadRef("s", "u", "t"), ["a", "b"])
+        == "c-c3c9a89d9199"
+    )
 
 
 # The prompt

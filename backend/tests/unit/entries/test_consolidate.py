@@ -46,7 +46,7 @@ def test_merging_keeps_the_words_and_unites_the_sources() -> None:
     first, new = fact("Ann has a cat."), fact("Ann has a cat", day=3)
     both = merged(first, new)
     assert both.entry.text == first.entry.text
-    assert both.sources == (Source("t1", "t-1"), Source("t1", "t-3"))
+    assert both.sources == (Source("ann", "t1", "t-1"), Source("ann", "t1", "t-3"))
     assert len(both.entry.sources) == 2
     assert merged(both, new) == both
     assert merged(fact("Ann has a cat.", edited="yes"), new) == fact("Ann has a cat.", edited="yes")

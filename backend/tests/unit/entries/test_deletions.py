@@ -42,7 +42,7 @@ async def test_deleted_entries_are_known_again_in_a_new_journal(
     store = journal.entries
     deletions = tuple(DELETIONS_OF_ANN)
     await store.apply(EntryChange("default", OWNER, "person", "deleted", deletions=deletions))
-    job = Job(1, DELETIONS, "lane", "default", None, {"owner": OWNER})
+    job = Job(1, DELETIONS, "lane", "default", None, None, {"owner": OWNER})
     await EntryDeletions(store, vault).handle(job)
     await EntryDeletions(store, vault).handle(job)
     async with Journal(tmp_path / "anew.db") as anew:

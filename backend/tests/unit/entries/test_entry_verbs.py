@@ -16,7 +16,7 @@ from recollect.domain.entries.entry import (
     EntryJob,
     KnownEntry,
 )
-from recollect.domain.model import Append, Memcell, NewTurn
+from recollect.domain.model import Append, Memcell, NewTurn, ThreadRef
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.entries import Entries, EntryFilter
@@ -126,7 +126,7 @@ class TestWhoMay:
     async def test_of_an_agents_entries_a_user_has_those_from_their_own_threads(self, house: House) -> None:
         await house.put(
             known("ca-1", kind=CASES, owner=HELPER, turns=("t-1",)),
-            known("ca-2", kind=CASES, owner=HELPER, thread="t2", turns=("t-1",)),
+            known("ca-2", kind=CASES, owner=HELPER, thread="t2", user="bob", turns=("t-1",)),
             replace(known("ca-3", kind=CASES, owner=HELPER), sources=(*(await house.row("fa-1")).sources, *(await house.row("fa-3")).sources)),
             known("sk-1", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1"}),
             known("sk-2", kind=SKILLS, owner=HELPER, extra={"cases": "ca-1 ca-2"}),
@@ -147,13 +147,16 @@ class TestWhoMay:
         assert await house.ids(AS_ANN, agent_id="helper") == ["ca-1"]
 
     async def test_a_users_entry_is_theirs_alone_whatever_it_cites(self, house: House) -> None:
-        await house.put(known("fa-9", "Ann knows Bob.", thread="t2", turns=("t-1",)))
+        await house.put(known("fa-9", "Ann knows Bob.", thread="t2", user="bob", turns=("t-1",)))
         with pytest.raises(NotFound):
             await house.entries.get_entry(AS_BOB, "fa-9")
         assert (await house.entries.get_entry(AS_ANN, "fa-9")).message_ids == []
 
     async def test_a_page_is_full_though_much_of_it_is_anothers(self, house: House) -> None:
-        cases = [known(f"ca-{n:02}", kind=CASES, owner=HELPER, thread="t2", turns=("t-1",)) for n in range(9)]
+        cases = [
+            known(f"ca-{n:02}", kind=CASES, owner=HELPER, thread="t2", user="bob", turns=("t-1",))
+            for n in range(9)
+        ]
         mine = [known(f"ca-9{n}", kind=CASES, owner=HELPER, turns=("t-1",)) for n in range(3)]
         await house.put(*cases, *mine)
         shown = await house.entries.list_entries(AS_ANN, EntryFilter(agent_id="helper"), 2)
@@ -304,7 +307,7 @@ class TestUndoing:
 class TestWhy:
     async def test_the_chain_leads_from_a_line_to_the_words_that_were_said(self, house: House) -> None:
         cell = Memcell("c-1", ("t-1", "t-2"), "gap")
-        await house.journal.cells.close("default", "t1", [cell], "rules")
+        await house.journal.cells.close(ThreadRef("default", "ann", "t1"), [cell], "rules")
         await house.put(known("pr-1", kind=PROFILE, by="profile, rules", extra={"fact": "fa-1"}))
         reason = await house.entries.why(AS_ANN, "pr-1")
         (fact,) = reason.made_of

@@ -75,7 +75,7 @@ class TestOfSources:
         merged = known(turns=("t-1", "t-9"), revision=2)
         before = entry(sources=("threads/t1/0001#^t-1",))
         (back,) = restored(merged, [past(1, before)], None)
-        assert back.sources == (Source("t1", "t-1"), Source("t1", "t-9"))
+        assert back.sources == (Source("ann", "t1", "t-1"), Source("ann", "t1", "t-9"))
         assert back.entry.sources == ("threads/t1/0001#^t-1", "threads/t1/0001#^t-9")
 
     def test_it_cites_again_what_it_cited_then(self) -> None:
@@ -84,7 +84,7 @@ class TestOfSources:
         folder = "ünïcode-thread~" + "0" * 20
         elsewhere = ("threads/plain/0002#^t-7", f"threads/{folder}/0001#^t-8", "facts/2026-05-08#^fa-7")
         (back,) = restored(now, [past(1, entry(sources=elsewhere))], None)
-        assert back.sources == (now.sources[0], Source("plain", "t-7"))
+        assert back.sources == (now.sources[0], Source("ann", "plain", "t-7"))
         assert back.entry.sources == (*elsewhere, link)
 
 

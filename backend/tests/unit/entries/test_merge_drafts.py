@@ -24,7 +24,7 @@ def fact(place: int, text: str, *turns: str, attribute: str = "other", **extra: 
         "facts, rules",
         {"subject": "user", "attribute": attribute, "value": text, **extra},
     )
-    sources = tuple(Source("t1", turn) for turn in cited)
+    sources = tuple(Source("ann", "t1", turn) for turn in cited)
     return KnownEntry("default", OWNER, "facts", entry, sources, "c-1", "facts")
 
 

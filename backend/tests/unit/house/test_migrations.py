@@ -1,5 +1,6 @@
 """The schema of the journal: made once, the one that homes have, and refused where no migration leads to it."""
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from recollect.domain.identity import file_key, text_digest
+from recollect.domain.identity import file_key, key_within_user, text_digest, thread_key
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import transcript_path
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
 from recollect.infra.journal.connection import (
@@ -106,6 +108,127 @@ def test_the_files_of_a_home_at_0014_are_known_as_versions_of_theirs(at_0014: sq
             "SKILL.md": "a skill",
         }.items()
     }
+
+
+OLD_KEY = "958122029fd33ca79f943896e15748eb"
+"""Of the thread t1 of the space default, as it was until 0016."""
+ROWS = {
+    "threads": "(pk, space, thread_id, user_id, title, created, updated, last_number, turn_count, forgotten)"
+    " VALUES (7, 'default', 't1', 'ann', 'Porto', 1, 2, 3, 2, 1), (9, 'work', 't1', 'bob', NULL, 1, 2, 1, 1, 0)",
+    "turns": "(pk, thread_pk, position, message_id, role, sender_id, content, timestamp, status, accepted, digest)"
+    " VALUES (1, 7, 1, 'm1', 'user', 'ann', 'a', 1, 'complete', 1, x'00'),"
+    " (2, 7, 2, 'm2', 'user', 'ann', 'b', 1, 'complete', 1, x'00'),"
+    " (3, 9, 1, 'm1', 'user', 'bob', 'c', 1, 'complete', 1, x'00')",
+    "unprocessed_buffer": "VALUES (7, 2, 'default', 't1', 'm2')",
+    "memcell": "VALUES (1, 'c-1', 7, 'default', 't1', '[\"m1\"]', '[\"t-1\"]', 1, 'gap', 1, 1)",
+    "memcell_turns": "VALUES (1, 1)",
+    "transcript_parts": "VALUES (7, 1, 1, 2, 1, 'd', NULL)",
+    "receipts": "VALUES (1, 7, 'c-1', 'celled', '{}', 1)",
+    "tombstones": f"VALUES ('default', 'ann', '{OLD_KEY}', 'k', 3)",
+    "index_progress": "VALUES ('g', 7, 2, 2, 1, 0, 0)",
+    "epochs": "VALUES (7, 1, 1, 'first', 's', 'b', 0, NULL, 1)",
+    "summaries": "VALUES (7, 1, 1, 'd', 'words')",
+    "context_blocks": "VALUES (1, 'block', '{}')",
+    "prompts": "VALUES (2, 7, 2, 1, NULL, 0, x'00', 0, NULL, '{}', 1)",
+    "chat_requests": "VALUES (7, 'k', x'00', 2)",
+    "chains": "VALUES (1, 7, 1, NULL, x'00', x'01', NULL, 0, 0)",
+    "entries": "(pk, space, owner, entry_id, kind, when_ms, path, title, text, links_json, by, extra_json, subject_key,"
+    " attribute_key, text_key, cell, strategy, holds, pinned, edited, updated, size) VALUES"
+    " (1, 'default', 'default/users/ann', 'fa-1', 'facts', 1, 'p', 't', 'x', '[]', 'facts', '{}', '', '', 'k', 'c-1',"
+    " 'facts', 1, 0, 0, 1, 1)",
+    "entry_sources": f"VALUES (1, 0, '{OLD_KEY}', 't1', 1)",
+    "model_answers": f"VALUES ('default', 'c-1', 'memcell', 'd', '{OLD_KEY}', 'a', 'm', '{{}}', 1),"
+    f" ('default', '{OLD_KEY[:16]}-t-2', 'case', 'd', '{OLD_KEY}', 'a', 'm', '{{}}', 1)",
+    "jobs": "(pk, kind, lane, space, thread_id, payload_json, run_at, created) VALUES"
+    f" (1, 'boundary', 'cells:{OLD_KEY}', 'default', 't1', '{{}}', 1, 1),"
+    " (2, 'strategy', 'skill:default/agents/agent', 'default', 't1',"
+    ' \'{"causes": [{"thread": "t1", "cell": "c-1", "entries": []}]}\', 1, 1),'
+    f" (3, 'purge', 'forget:{OLD_KEY}', 'default', 't1', '{{\"user_id\": \"eve\", \"cells\": [[\"t1\", \"c-1\"]]}}', 1, 1),"
+    " (4, 'entries', 'entries:p', 'default', NULL, '{}', 1, 1)",
+}
+"""What a home at 0014 to 0016 may hold, by table."""
+
+
+@pytest.fixture
+def old_home(tmp_path: Path, at_0014: sqlite3.Connection) -> Path:
+    """A journal at 0014 with rows that refer to each other."""
+    for table, rows in ROWS.items():
+        at_0014.execute(f"INSERT INTO {table} {rows}")
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as copy:
+        at_0014.backup(copy)
+    return path
+
+
+def rows_of(connection: sqlite3.Connection) -> dict[str, int]:
+    return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ROWS}
+
+
+async def test_threads_get_owners_and_no_row_of_any_table_is_lost(old_home: Path) -> None:
+    with closing(sqlite3.connect(old_home)) as connection:
+        before = rows_of(connection)
+    database = Database(old_home)
+    await database.open()
+    assert await database.write(lambda each: each.execute("PRAGMA foreign_keys").fetchone()) == (1,)
+    await database.close()
+    with closing(sqlite3.connect(old_home)) as connection:
+        assert rows_of(connection) == before
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        told = "SELECT pk, title, last_number FROM threads WHERE space = 'default' AND user_id = 'ann' AND thread_id = 't1'"
+        assert connection.execute(told).fetchall() == [(7, "Porto", 3)]
+        connection.execute(
+            "INSERT INTO threads (space, thread_id, user_id, created, updated) VALUES ('default', 't1', 'bob', 1, 1)"
+        )
+
+
+async def test_keys_of_threads_are_computed_again_wherever_one_is_stored(old_home: Path) -> None:
+    database = Database(old_home)
+    await database.open()
+    await database.close()
+    key, eves = (thread_key(ThreadRef("default", user, "t1")) for user in ("ann", "eve"))
+    with closing(sqlite3.connect(old_home)) as connection:
+        sources = connection.execute("SELECT user_id, thread_id, thread_key FROM entry_sources").fetchall()
+        answers = connection.execute(
+            "SELECT cell, thread_key FROM model_answers ORDER BY cell DESC"
+        ).fetchall()
+        jobs = connection.execute("SELECT user_id, lane, payload_json FROM jobs ORDER BY pk").fetchall()
+        tombstones = connection.execute("SELECT thread_key FROM tombstones").fetchall()
+    assert sources == [("ann", "t1", key)]
+    assert sorted(answers) == sorted([("c-1", key), (f"{key[:16]}-t-2", key)])
+    assert tombstones == [(key_within_user("default", "t1"),)] == [(OLD_KEY,)]
+    assert [(user_id, lane) for user_id, lane, _ in jobs] == [
+        ("ann", f"cells:{key}"),
+        ("ann", "skill:default/agents/agent"),
+        ("eve", f"forget:{eves}"),
+        (None, "entries:p"),
+    ]
+    assert json.loads(jobs[1][2])["causes"] == [{"user": "ann", "thread": "t1", "cell": "c-1", "entries": []}]
+    assert json.loads(jobs[2][2])["cells"] == [["ann", "t1", "c-1"]]
+
+
+def test_a_kill_while_threads_get_owners_leaves_the_home_as_it_was(old_home: Path, tmp_path: Path) -> None:
+    killed = tmp_path / "killed"
+    killed.mkdir()
+
+    def copy_files(action: int, what: str | None, *_: str | None) -> int:
+        """What the disk holds in the middle of it: all a kill would leave."""
+        if action == sqlite3.SQLITE_DROP_TABLE and what == "threads":
+            for path in tmp_path.glob("old.db*"):
+                (killed / path.name).write_bytes(path.read_bytes())
+        return sqlite3.SQLITE_OK
+
+    with closing(sqlite3.connect(old_home, isolation_level=None)) as connection:
+        before = list(connection.iterdump())
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA cache_size = 1")
+        connection.set_authorizer(copy_files)
+        upgrade_schema(connection)
+        connection.set_authorizer(None)
+    with closing(sqlite3.connect(killed / "old.db", isolation_level=None)) as connection:
+        assert current_revision(connection) == "0014"
+        assert list(connection.iterdump()) == before
+        assert upgrade_schema(connection)
+        assert connection.execute("SELECT count(*) FROM turns").fetchone() == (3,)
 
 
 def without_spaces(sql: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from recollect.domain.model import ThreadRef
 from recollect.domain.recall.rows import IndexRow, StoredRows, words_of
 from recollect.service.recall.corpus_cache import OwnerCorpus
 from tests.contract.journals import Journal
@@ -89,14 +90,14 @@ async def test_a_row_that_was_removed_before_it_was_written_has_no_vector(house:
 async def test_a_forgotten_thread_is_gone_from_memory_and_another_of_its_name_is_found_at_once(
     house: House,
 ) -> None:
-    house.indexer.thread_changed = lambda space, thread_id: None  # type: ignore[method-assign]
+    house.indexer.thread_changed = lambda thread: None  # type: ignore[method-assign]
     await house.add("t2", "not yet indexed")
     house.corpus_cache.clear()
     owned = await in_memory(house)
     assert len(owned.unindexed) == 1
     await house.journal.threads.delete_thread("t2")
     await house.add("t2", "a zebra")
-    await house.forgetter.forget_thread("default", "ann", "t2")
+    await house.forgetter.forget_thread(ThreadRef("default", "ann", "t2"))
     assert {row.text for row in owned.corpus.rows if row.text} == {"the dog Rex", "a cat", "the dog Lux"}
     assert await house.texts("dog zebra") == {"the dog Rex", "the dog Lux", "a zebra"}
 

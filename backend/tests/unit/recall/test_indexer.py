@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from recollect.domain.access import Caller
+from recollect.domain.model import ThreadRef
 from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import EmbedderUnavailable
 from recollect.service.recall.embedding import PROBE
@@ -74,7 +75,7 @@ async def test_tags_that_change_leave_vectors_as_they_are(house: House) -> None:
     await house.settled()
     before = len(embedder(house).calls)
     await house.journal.threads.update_thread("t1", {"tags": ["work"]})
-    house.indexer.thread_changed("default", "t1")
+    house.indexer.thread_changed(ThreadRef("default", "ann", "t1"))
     await house.settled()
     stored = await house.store.load(house.indexer.live.name, OWNER)
     assert [row.tags for row in stored.rows] == [("work",), ("work",)]
@@ -128,8 +129,8 @@ async def test_a_message_that_comes_while_the_loop_looks_is_not_overlooked(house
     """The last look at the ledger before a thread counts as done is the moment at which another message comes."""
     seen = house.ledger.progress
 
-    async def progress(generation: str, space: str, thread_id: str) -> Any:
-        found = await seen(generation, space, thread_id)
+    async def progress(generation: str, thread: ThreadRef) -> Any:
+        found = await seen(generation, thread)
         if len(await house.journal.threads.get_history("t1")) == 1:
             await house.add("t1", "two")
         return found
@@ -137,7 +138,7 @@ async def test_a_message_that_comes_while_the_loop_looks_is_not_overlooked(house
     await house.add("t1", "one")
     await house.settled()
     house.ledger.progress = progress  # type: ignore[method-assign]
-    house.indexer.thread_changed("default", "t1")
+    house.indexer.thread_changed(ThreadRef("default", "ann", "t1"))
     await house.settled()
     assert await house.stored() == {"one": True, "two": True}
 
@@ -177,7 +178,7 @@ async def test_a_thread_id_that_another_user_takes_over_is_indexed_for_them(hous
     await house.settled()
     await house.journal.threads.delete_thread("t1")
     await house.add("t1", "yours", user_id="bob")
-    await house.forgetter.forget_thread("default", "ann", "t1")
+    await house.forgetter.forget_thread(ThreadRef("default", "ann", "t1"))
     await house.settled()
     assert (await house.stored(), await house.stored(owner="default/users/bob")) == ({}, {"yours": True})
 

@@ -7,9 +7,9 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.forgetting import parse_tombstones
-from recollect.domain.identity import message_key, thread_key
+from recollect.domain.identity import key_within_user, message_key
 from recollect.domain.job import PURGE, TRANSCRIBE, Job
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.domain.paths import forgotten_path, thread_folder
 from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
@@ -20,7 +20,7 @@ from tests.fakes import START
 from tests.persons_vault import PersonsVault
 from tests.unit.vault_house import purging
 
-KEY = thread_key("default", "t1")
+KEY = key_within_user("default", "t1")
 TOMBSTONES = forgotten_path("default", "ann", KEY)
 
 
@@ -91,7 +91,7 @@ async def test_a_purge_waits_for_the_vault_to_come_back(journal: Journal, vault:
 async def test_the_index_forgets_while_the_vault_is_away(journal: Journal, vault: PersonsVault) -> None:
     forgotten = []
 
-    async def forget_index(*thread: str) -> None:
+    async def forget_index(thread: ThreadRef) -> None:
         forgotten.append(thread)
 
     journal.jobs.handlers[PURGE] = purging(journal, vault, forget_index)
@@ -102,7 +102,7 @@ async def test_the_index_forgets_while_the_vault_is_away(journal: Journal, vault
 
 
 async def test_the_vault_forgets_while_the_index_cannot(journal: Journal, vault: PersonsVault) -> None:
-    async def fail(*_: str) -> None:
+    async def fail(thread: ThreadRef) -> None:
         raise IndexUnavailable("the disk is full")
 
     journal.jobs.handlers[PURGE] = purging(journal, vault, fail)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.domain.markdown.transcript import parse_part
-from recollect.domain.model import Append, NewTurn
+from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.domain.vault_file import VaultFile
 from recollect.failpoints import FailPoints
 from recollect.service.rebuild import rebuild
@@ -34,7 +34,11 @@ async def test_an_edit_that_the_watcher_saw_is_a_revision(house: House) -> None:
         ("Porto", True),
         ("t1 says 2", False),
     ]
-    assert (house.reports.revisions, house.revised, house.conflicts) == (1, [("default", "t1")], [])
+    assert (house.reports.revisions, house.revised, house.conflicts) == (
+        1,
+        [ThreadRef("default", "me", "t1")],
+        [],
+    )
     assert "- edited: yes\n\n> Porto" in house.vault.files[part_of("t1")]
     assert await house.is_sound()
 
@@ -210,5 +214,7 @@ async def test_a_rebuild_brings_back_the_mark_and_keeps_what_it_cannot_read(
     async with Journal(tmp_path / "again.db") as again:
         await rebuild(house.vault, again.builder, FailPoints())
         assert await again.threads.get_history("t1") == await house.turns()
-        await Transcriber(again.transcripts, house.vault, FailPoints()).transcribe("default", "t1")
+        await Transcriber(again.transcripts, house.vault, FailPoints()).transcribe(
+            ThreadRef("default", "me", "t1")
+        )
     assert house.conflicts == [theirs]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.boundary import BoundaryRules
-from recollect.domain.identity import thread_key
+from recollect.domain.identity import key_within_user
 from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE
-from recollect.domain.model import Append, NewTurn, Thread
+from recollect.domain.model import Append, NewTurn, Thread, ThreadRef
 from recollect.domain.paths import forgotten_path
 from recollect.failpoints import FailPoints
 from recollect.service.rebuild import RebuildReport, rebuild
@@ -96,7 +96,7 @@ async def picture(journal: Journal, space: str) -> object:
             (thread.user_id, thread.created, thread.agent_id, thread.title, thread.tags),
             (thread.preset, thread.backend, thread.turn_count),
             await journal.threads.get_history(thread.thread_id, space=space),
-            await journal.cells.list_cells(space, thread.thread_id),
+            await journal.cells.list_cells(ThreadRef(space, "ann", thread.thread_id)),
         )
         for thread in threads
     }
@@ -208,7 +208,7 @@ async def test_two_turns_with_one_message_id_are_reported_and_the_rest_comes_bac
 async def test_a_damaged_tombstone_is_reported_and_the_others_come_back(
     vault: PersonsVault, rebuilt: Again
 ) -> None:
-    path = forgotten_path("work", "bob", thread_key("work", "gone"))
+    path = forgotten_path("work", "bob", key_within_user("work", "gone"))
     vault.files[path] += "- t-x nonsense\n"
     _, report = await rebuilt()
     assert (len(report.problems), report.forgotten) == (1, 2)

@@ -9,7 +9,7 @@ import pytest
 from recollect.domain.boundary import memcell_id
 from recollect.domain.job import TRANSCRIBE, Job
 from recollect.domain.markdown.transcript import parse_part
-from recollect.domain.model import Append, Memcell, NewTurn, Thread
+from recollect.domain.model import Append, Memcell, NewTurn, Thread, ThreadRef
 from recollect.domain.vault_file import PlacedTurn, StoredPart, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
@@ -20,7 +20,7 @@ from tests.fakes import START
 from tests.persons_vault import PersonsVault, new_vault
 from tests.unit.vault_house import purging
 
-JOB = Job(1, TRANSCRIBE, "lane", "default", "t1")
+JOB = Job(1, TRANSCRIBE, "lane", "default", "me", "t1")
 FOLDER = "default/users/me/threads/t1"
 FIRST = f"{FOLDER}/0001.md"
 
@@ -35,10 +35,10 @@ async def add(journal: Journal, *texts: str) -> None:
 
 
 async def close_all(journal: Journal) -> Memcell:
-    turns = await journal.cells.look("default", "t1", 1000)
-    cell_id = memcell_id("default", "t1", [turn.message_id for turn in turns])
+    turns = await journal.cells.look(ThreadRef("default", "me", "t1"), 1000)
+    cell_id = memcell_id(ThreadRef("default", "me", "t1"), [turn.message_id for turn in turns])
     cell = Memcell(cell_id, tuple(turn.turn_id for turn in turns), "flush")
-    await journal.cells.close("default", "t1", [cell], "rules")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell], "rules")
     return cell
 
 
@@ -146,9 +146,9 @@ class Counting(SqlTranscriptStore):
     turns_read = 0
 
     async def turns(
-        self, space: str, thread_id: str, first: int, last: int | None = None, limit: int = -1
+        self, thread: ThreadRef, first: int, last: int | None = None, limit: int = -1
     ) -> list[PlacedTurn]:
-        found = await super().turns(space, thread_id, first, last, limit)
+        found = await super().turns(thread, first, last, limit)
         self.turns_read += len(found)
         return found
 
@@ -264,9 +264,9 @@ async def test_a_thread_deleted_while_it_is_written_leaves_no_file(
     """It is deleted between the plan and the announcement; its purge follows."""
 
     class Deleting(SqlTranscriptStore):
-        async def announce(self, space: str, thread_id: str, part: StoredPart) -> None:
+        async def announce(self, thread: ThreadRef, part: StoredPart) -> None:
             await journal.threads.delete_thread("t1")
-            await super().announce(space, thread_id, part)
+            await super().announce(thread, part)
 
     await add(journal, "a")
     await run(journal, vault, Deleting(journal.database))
@@ -285,16 +285,16 @@ async def test_nothing_is_kept_of_a_thread_that_is_deleted_while_its_file_is_app
     vault.files[FIRST] += "\nmy own note\n"
     files = dict(vault.files)
 
-    async def gone(space: str, thread_id: str) -> None:
+    async def gone(thread: ThreadRef) -> None:
         return None
 
-    async def deleted_meanwhile(space: str, thread_id: str, first: int, last: int) -> list[Memcell]:
+    async def deleted_meanwhile(thread: ThreadRef, first: int, last: int) -> list[Memcell]:
         monkeypatch.setattr(journal.transcripts, "state", gone)
         return []
 
     monkeypatch.setattr(journal.transcripts, "cells", deleted_meanwhile)
     transcriber = Transcriber(journal.transcripts, vault, FailPoints())
-    await transcriber.look_again("default", "t1", 1, restore=False)
+    await transcriber.look_again(ThreadRef("default", "me", "t1"), 1, restore=False)
     assert vault.files == files
     assert transcriber.reports.unreadable == 0
 

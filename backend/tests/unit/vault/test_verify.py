@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.boundary import memcell_id
-from recollect.domain.model import Append, Memcell, NewTurn, Thread
+from recollect.domain.model import Append, Memcell, NewTurn, Thread, ThreadRef
 from recollect.failpoints import FailPoints
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verification, Verifier
@@ -25,10 +25,10 @@ async def journal(journal: Journal, vault: PersonsVault) -> Journal:
     turns = [NewTurn("user", f"{number} " + "x" * 15_000, START, "ann") for number in range(3)]
     await journal.threads.append(Append("default", "t1", turns))
     stored = await journal.threads.get_history("t1", 2)
-    cell_id = memcell_id("default", "t1", [turn.message_id for turn in stored])
+    cell_id = memcell_id(ThreadRef("default", "me", "t1"), [turn.message_id for turn in stored])
     cell = Memcell(cell_id, tuple(turn.turn_id for turn in stored), "gap")
-    await journal.cells.close("default", "t1", [cell], "rules")
-    await transcriber(journal, vault).transcribe("default", "t1")
+    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell], "rules")
+    await transcriber(journal, vault).transcribe(ThreadRef("default", "me", "t1"))
     return journal
 
 
@@ -76,10 +76,10 @@ async def test_a_file_that_is_gone_or_altered_is_found_and_nothing_is_changed(
     text = vault.files.pop(path)
     if change is not None:
         vault.files[path] = change(text)
-    before = dict(vault.files), await journal.transcripts.parts("default", "t1")
+    before = dict(vault.files), await journal.transcripts.parts(ThreadRef("default", "me", "t1"))
     found = await verify(journal, vault)
     assert (found.ok, found.problems) == (False, [f"{path} {problem}"])
-    assert (dict(vault.files), await journal.transcripts.parts("default", "t1")) == before
+    assert (dict(vault.files), await journal.transcripts.parts(ThreadRef("default", "me", "t1"))) == before
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ async def test_a_repaired_part_is_ours_again(journal: Journal, vault: PersonsVau
     vault.files.clear()
     await verify(journal, vault, repair=True)
     await journal.threads.update_thread("t1", {"title": "Porto"})
-    await transcriber(journal, vault).transcribe("default", "t1")
+    await transcriber(journal, vault).transcribe(ThreadRef("default", "me", "t1"))
     assert sorted(vault.files) == [FIRST, SECOND]
 
 
@@ -179,9 +179,9 @@ async def test_an_attempt_that_failed_hides_nothing(
 ) -> None:
     """A part that waits to be written anew must still be what we last wrote."""
     if digest is None:
-        await journal.transcripts.forget_part("default", "t1", 1)
-    (part, *_) = await journal.transcripts.parts("default", "t1")
-    await journal.transcripts.announce("default", "t1", replace(part, writing="0" * 64))
+        await journal.transcripts.forget_part(ThreadRef("default", "me", "t1"), 1)
+    (part, *_) = await journal.transcripts.parts(ThreadRef("default", "me", "t1"))
+    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), replace(part, writing="0" * 64))
     vault.files[FIRST] = "junk"
     assert f"{FIRST} differs from the journal" in (await verify(journal, vault)).problems
 

@@ -48,7 +48,9 @@ async def post_message(
     return WhileConnected(partial(_streamed, live) if body.stream else partial(_whole, live))
 
 
-@router.get("/{thread_id}/stream", response_class=StreamingResponse, responses={**documented(404), **_STREAM})
+@router.get(
+    "/{thread_id}/stream", response_class=StreamingResponse, responses={**documented(404, 409), **_STREAM}
+)
 async def join_stream(
     home: Home,
     caller: Calling,
@@ -71,7 +73,7 @@ async def join_stream(
     return WhileConnected(partial(_streamed, live, offset))
 
 
-@router.post("/{thread_id}/cancel", responses=documented(404))
+@router.post("/{thread_id}/cancel", responses=documented(404, 409))
 async def cancel(
     home: Home, caller: Calling, thread_id: PathId, request: Request, body: schemas.CancelBody | None = None
 ) -> schemas.CancelAnswer:
@@ -85,7 +87,7 @@ async def cancel(
     return schemas.CancelAnswer(cancelled=[live.turn.turn_id for live in stopped])
 
 
-@router.get("/{thread_id}/turns/{turn_id}/prompt", responses=documented(404))
+@router.get("/{thread_id}/turns/{turn_id}/prompt", responses=documented(404, 409))
 async def get_prompt(
     home: Home, caller: Calling, thread_id: PathId, turn_id: PathId, user_id: UserQuery = None
 ) -> schemas.PromptAnswer:

@@ -47,7 +47,7 @@ class ForgettingAnswer(BaseModel):
         return cls(thread_id=thread_id, turns=forgetting.turns, entries=len(entries), goes_along=named)
 
 
-@router.get("/threads/{thread_id}/deletion", responses=documented(404))
+@router.get("/threads/{thread_id}/deletion", responses=documented(404, 409))
 async def thread_deletion(
     home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
 ) -> ForgettingAnswer:

@@ -54,7 +54,7 @@ router.add_api_route(
     add,
     methods=["POST"],
     status_code=202,
-    responses=documented(404, 429),
+    responses=documented(404, 409, 429),
     route_class_override=DirectRoute,
 )
 
@@ -70,7 +70,10 @@ async def search(home: Home, caller: Calling, body: SearchBody, request: Request
 
 @router.post(
     "/flush",
-    responses={**documented(404), 202: {"model": answers.FlushAnswer, "description": "Not all done yet."}},
+    responses={
+        **documented(404, 409),
+        202: {"model": answers.FlushAnswer, "description": "Not all done yet."},
+    },
 )
 async def flush(
     home: Home, caller: Calling, body: FlushBody, request: Request, response: Response
@@ -94,7 +97,7 @@ async def flush(
     )
 
 
-@router.post("/reprocess", status_code=202, responses=documented(404))
+@router.post("/reprocess", status_code=202, responses=documented(404, 409))
 async def reprocess(
     home: Home, caller: Calling, body: ReprocessBody, request: Request
 ) -> answers.ReprocessAnswer:

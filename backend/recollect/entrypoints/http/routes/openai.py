@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from recollect.domain.model import DEFAULT_USER
 from recollect.entrypoints.http import errors, sse
 from recollect.entrypoints.http import openai_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, id_in_header, note
@@ -16,7 +17,6 @@ from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.models.choice import chosen_model, offered_model, offered_models
-from recollect.service.threads import DEFAULT_USER
 
 router = APIRouter(prefix=errors.ROOT, tags=["openai"])
 _STREAM: dict[int | str, dict[str, Any]] = {

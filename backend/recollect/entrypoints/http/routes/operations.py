@@ -30,7 +30,7 @@ router = APIRouter(tags=["operations"], route_class=BodyRoute)
 LARGEST_ID = 2**62
 
 
-@router.get("/api/v1/coverage", responses=documented(404))
+@router.get("/api/v1/coverage", responses=documented(404, 409))
 async def coverage(
     request: Request,
     home: Home,
@@ -40,7 +40,9 @@ async def coverage(
 ) -> answers.CoverageAnswer:
     """Where every accepted message is: of one session, or of all that the caller may see."""
     note(request, thread=session_id)
-    return answers.CoverageAnswer.of(await get_coverage(home.coverage, caller, session_id, user_id))
+    return answers.CoverageAnswer.of(
+        await get_coverage(home.THREADS, home.coverage, caller, session_id, user_id)
+    )
 
 
 @router.get("/api/v1/jobs", responses=documented(), response_model_exclude_unset=True)
@@ -62,7 +64,7 @@ async def retry(
     home: Home, caller: Calling, job_id: Annotated[int, Path(ge=0, le=LARGEST_ID)]
 ) -> answers.JobAnswer:
     """Queue a dead job again."""
-    return answers.JobAnswer.of(await retry_job(home.jobs, home.THREADS, caller, job_id))
+    return answers.JobAnswer.of(await retry_job(home.jobs, caller, job_id))
 
 
 @router.get("/health/live")

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
+from recollect.domain.model import DEFAULT_USER
 from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.answers import next_page
 from recollect.entrypoints.http.deps import Calling, Home, PathId
@@ -13,7 +14,6 @@ from recollect.entrypoints.http.entry_schemas import EntryAnswer, ProfileAnswer
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id
 from recollect.service import people
-from recollect.service.threads import DEFAULT_USER
 
 router = APIRouter(prefix="/api/v1", tags=["people"], route_class=BodyRoute)
 PAGE = 100

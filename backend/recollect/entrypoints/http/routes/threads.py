@@ -38,7 +38,7 @@ _PICTURE: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("", status_code=201, responses=documented(409, 404))
+@router.post("", status_code=201, responses=documented(404, 409))
 async def create_thread(
     home: Home, caller: Calling, body: ThreadBody, request: Request
 ) -> answers.ThreadAnswer:
@@ -48,7 +48,7 @@ async def create_thread(
     return answers.ThreadAnswer.of(thread)
 
 
-@router.get("", responses=documented(404), response_model_exclude_unset=True)
+@router.get("", responses=documented(404, 409), response_model_exclude_unset=True)
 async def list_threads(
     home: Home,
     caller: Calling,
@@ -72,20 +72,20 @@ async def list_threads(
         found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after)
 
     def mark(last: Thread) -> str:
-        return ThreadCursor.of(last).as_text() if order == "recent" else last.thread_id
+        return ThreadCursor.of(last).as_text() if order == "recent" else threads.page_mark(last)
 
     page = [answers.ThreadAnswer.of(thread) for thread in found[:limit]]
     return answers.ThreadsAnswer(threads=page, **answers.next_page(found, limit, mark))
 
 
-@router.get("/{thread_id}", responses=documented(404))
+@router.get("/{thread_id}", responses=documented(404, 409))
 async def get_thread(
     home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
 ) -> answers.ThreadAnswer:
     return answers.ThreadAnswer.of(await threads.owned_thread(home.THREADS, caller, thread_id, user_id))
 
 
-@router.patch("/{thread_id}", responses=documented(404))
+@router.patch("/{thread_id}", responses=documented(404, 409))
 async def update_thread(
     home: Home, caller: Calling, thread_id: PathId, body: ThreadChanges, request: Request
 ) -> answers.ThreadAnswer:
@@ -97,7 +97,7 @@ async def update_thread(
     return answers.ThreadAnswer.of(changed)
 
 
-@router.delete("/{thread_id}", responses=documented(404))
+@router.delete("/{thread_id}", responses=documented(404, 409))
 async def delete_thread(
     home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
 ) -> answers.ForgetAnswer:
@@ -109,7 +109,7 @@ async def delete_thread(
 @router.get(
     "/{thread_id}/turns",
     response_model=answers.TurnsAnswer,
-    responses=documented(404),
+    responses=documented(404, 409),
     response_model_exclude_unset=True,
 )
 async def get_turns(
@@ -132,20 +132,19 @@ async def get_turns(
     """The newest turns, or those before, after or around one; oldest first."""
     if sum(place is not None for place in (before, after, around)) > 1:
         raise InvalidInput("before, after, around: only one of them can be given", field="around")
+    thread = (await threads.owned_thread(home.THREADS, caller, thread_id, user_id)).ref
     most = PAGE if max_turns is None else min(max_turns, MOST)
     extra: dict[str, Any] = {}
     if (near := around or after) is not None:
-        stretch = await threads.turns_near(
-            home.THREADS, caller, thread_id, user_id, near, most, "around" if around else "after"
-        )
+        stretch = await threads.turns_near(home.THREADS, thread, near, most, "around" if around else "after")
         found, extra = stretch.turns, _marks(stretch)
     elif max_turns is not None:
-        found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, most, before)
+        found = await home.THREADS.history(thread, most, before=before)
     else:
-        found = await threads.get_turns(home.THREADS, caller, thread_id, user_id, PAGE + 1, before)
+        found = await home.THREADS.history(thread, PAGE + 1, before=before)
         found, extra = found[-PAGE:], {"next": found[-PAGE].turn_id} if len(found) > PAGE else {}
     if receipts:
-        extra["receipts"] = await home.chats.receipts(caller.space, thread_id, found)
+        extra["receipts"] = await home.chats.receipts(thread, found)
     return await asyncio.to_thread(_rendered, found, extra)
 
 
@@ -164,7 +163,7 @@ def _rendered(turns: list[Turn], extra: dict[str, Any]) -> Response:
     return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
 
-@router.get("/{thread_id}/turns/{turn_id}", responses=documented(404))
+@router.get("/{thread_id}/turns/{turn_id}", responses=documented(404, 409))
 async def get_turn(
     home: Home, caller: Calling, thread_id: PathId, turn_id: PathId, user_id: UserQuery = None
 ) -> answers.TurnAnswer:
@@ -190,7 +189,9 @@ async def add_turn(
     return answers.TurnAnswer.of(stored)
 
 
-@router.get("/{thread_id}/images/{name}", response_class=Response, responses={**documented(404), **_PICTURE})
+@router.get(
+    "/{thread_id}/images/{name}", response_class=Response, responses={**documented(404, 409), **_PICTURE}
+)
 async def get_image(
     home: Home, caller: Calling, thread_id: PathId, name: PathId, user_id: UserQuery = None
 ) -> Response:

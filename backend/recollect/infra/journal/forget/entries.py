@@ -13,6 +13,7 @@ from recollect.domain.entries.succession import settled
 from recollect.domain.extraction.draft import OPPOSITES
 from recollect.domain.forgetting import Derived
 from recollect.domain.identity import thread_key, turn_id
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, owner_folder
 from recollect.infra.journal.entries import CITING, CITING_TURNS, OF_MATTER, OF_SUBJECT
 from recollect.infra.journal.entry_changes import EntryWriter
@@ -22,8 +23,8 @@ from recollect.infra.journal.rows import named_rows
 _CAUSE = "what superseded it was forgotten"
 
 CELLS_OF = """
-SELECT DISTINCT h.thread_id, c.memcell_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
-JOIN threads h ON h.space = e.space AND h.thread_id = s.thread_id
+SELECT DISTINCT h.user_id, h.thread_id, c.memcell_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
+JOIN threads h ON h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id
 JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
 JOIN memcell_turns m ON m.turn_pk = t.pk JOIN memcell c ON c.pk = m.memcell_pk
 WHERE e.space = :space AND e.entry_id IN (SELECT value FROM json_each(:ids))"""
@@ -39,27 +40,25 @@ DELETE FROM entry_history WHERE pk IN (
 
 
 def forget_derived(
-    connection: sqlite3.Connection,
-    space: str,
-    user_id: str,
-    thread_id: str,
-    turns: Sequence[int] | None,
-    now: int,
+    connection: sqlite3.Connection, thread: ThreadRef, turns: Sequence[int] | None, now: int
 ) -> Derived:
     """Remove all that came from these turns, or from any turn of the thread, whoever's it is."""
     numbers = None if turns is None else json.dumps(list(turns))
-    bound = {"space": space, "thread_key": thread_key(space, thread_id), "turns": numbers}
+    bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": numbers}
     citing = CITING if turns is None else CITING_TURNS
     gone = [known_of(row) for row in named_rows(connection, citing, bound)]
-    _forget_versions(connection, space, user_id, thread_id, turns)
-    return remove_entries(connection, space, gone, now)
+    _forget_versions(connection, thread, turns)
+    return remove_entries(connection, thread.space, gone, now)
 
 
 def remove_entries(
     connection: sqlite3.Connection, space: str, gone: Sequence[KnownEntry], now: int
 ) -> Derived:
     ids = json.dumps([known.entry_id for known in gone])
-    cells = [(thread, cell) for thread, cell in connection.execute(CELLS_OF, {"space": space, "ids": ids})]
+    cells = [
+        (ThreadRef(space, user_id, thread_id), cell)
+        for user_id, thread_id, cell in connection.execute(CELLS_OF, {"space": space, "ids": ids})
+    ]
     by_owner: defaultdict[str, list[KnownEntry]] = defaultdict(list)
     for known in gone:
         by_owner[known.owner].append(known)
@@ -122,10 +121,9 @@ def _about_the_attribute(connection: sqlite3.Connection, like: KnownEntry) -> li
     ]
 
 
-def _forget_versions(
-    connection: sqlite3.Connection, space: str, user_id: str, thread_id: str, turns: Sequence[int] | None
-) -> None:
-    folder = f"threads/{file_name(thread_id)}/"
+def _forget_versions(connection: sqlite3.Connection, thread: ThreadRef, turns: Sequence[int] | None) -> None:
+    space, user_id = thread.space, thread.user_id
+    folder = f"threads/{file_name(thread.thread_id)}/"
     connection.execute(
         CITING_VERSIONS,
         {

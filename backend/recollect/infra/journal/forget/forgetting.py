@@ -5,8 +5,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from recollect.domain.forgetting import Derived, Forgotten, Task
-from recollect.domain.identity import message_key, thread_key, turn_id
+from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.database import write_transaction
@@ -26,15 +27,15 @@ from recollect.infra.journal.forget.prompts import (
 )
 from recollect.infra.journal.forget.turns import clear_title, forget_some, title_job, to_forget, whose_prompts
 from recollect.infra.journal.jobs import QueueingStore
-from recollect.infra.journal.rows import NewJob, named_rows, queue_jobs, thread_columns
+from recollect.infra.journal.rows import IS_THREAD, NewJob, named_rows, queue_jobs, thread_columns
 
 
-def forget_thread(connection: sqlite3.Connection, space: str, thread_id: str, now: int) -> tuple[int, int]:
+def forget_thread(connection: sqlite3.Connection, thread: ThreadRef, now: int) -> tuple[int, int]:
     """Forget a thread with its turns. Returns how many turns, and when the purge is due."""
-    pk, user_id = thread_columns(connection, space, thread_id, "pk, user_id")
-    derived = forget_derived(connection, space, user_id, thread_id, None, now)
-    count, quoting = _forget_thread(connection, space, user_id, pk, thread_id, derived)
-    task = Task(space, user_id, thread_id, None, derived, now, tuple(quoting))
+    (pk,) = thread_columns(connection, thread)
+    derived = forget_derived(connection, thread, None, now)
+    count, quoting = _forget_thread(connection, pk, thread, derived)
+    task = Task(*thread, None, derived, now, tuple(quoting))
     return count, queue_purge(connection, task, now)
 
 
@@ -47,8 +48,9 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
     turns = 0
     gone: list[Derived] = []
     for pk, thread_id in threads:
-        gone.append(forget_derived(connection, space, user_id, thread_id, None, now))
-        turns += _forget_thread(connection, space, user_id, pk, thread_id, gone[-1])[0]
+        thread = ThreadRef(space, user_id, thread_id)
+        gone.append(forget_derived(connection, thread, None, now))
+        turns += _forget_thread(connection, pk, thread, gone[-1])[0]
     (unsourced,) = connection.execute(
         "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
     ).fetchone()
@@ -76,20 +78,22 @@ def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None
 
 
 def _forget_thread(
-    connection: sqlite3.Connection, space: str, user_id: str, pk: int, thread_id: str, derived: Derived
+    connection: sqlite3.Connection, pk: int, thread: ThreadRef, derived: Derived
 ) -> tuple[int, list[int]]:
     """Returns how many turns it had, and which threads quoted any."""
-    key = thread_key(space, thread_id)
+    space, user_id, thread_id = thread
+    key, within_user = thread_key(thread), key_within_user(space, thread_id)
     tombstones = [
-        (space, user_id, key, message_key(message_id), position)
+        (space, user_id, within_user, message_key(message_id), position)
         for message_id, position in connection.execute(
             "SELECT message_id, position FROM turns WHERE thread_pk = ?", (pk,)
         )
     ]
     add_tombstones(connection, tombstones)
     parts = connection.execute("SELECT part FROM transcript_parts WHERE thread_pk = ?", (pk,)).fetchall()
-    retire_files(connection, [transcript_path(space, user_id, thread_id, part) for (part,) in parts])
-    quoting = end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids, key)
+    retire_files(connection, [transcript_path(*thread, part) for (part,) in parts])
+    quoting = end_quoting_epochs(connection, space, user_id, [], within_user)
+    quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
     connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
     connection.execute(
         "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
@@ -116,11 +120,12 @@ WAITING = {
     "its files are being written": "SELECT 1 FROM jobs WHERE kind = :purge AND lane = :files AND state != 'dead'",
     "somebody works on the thread": """
         SELECT 1 FROM jobs WHERE state = 'running' AND kind != :purge AND space = :space
-        AND (thread_id = :thread_id OR lane = 'profile:' || :owner)""",
+        AND ((user_id = :user_id AND thread_id = :thread_id) OR lane = 'profile:' || :owner)""",
     "somebody works for the user": """
         SELECT 1 FROM jobs j WHERE :thread_id = '' AND state = 'running' AND kind != :purge AND space = :space AND (
-            lane LIKE '%:' || :owner OR lane LIKE 'entries:' || :owner || '/%' OR (thread_id IS NOT NULL AND NOT EXISTS (
-                SELECT 1 FROM threads h WHERE h.space = j.space AND h.thread_id = j.thread_id)))""",
+            lane LIKE '%:' || :owner OR lane LIKE 'entries:' || :owner || '/%' OR (user_id = :user_id AND NOT EXISTS (
+                SELECT 1 FROM threads h
+                WHERE h.space = j.space AND h.user_id = j.user_id AND h.thread_id = j.thread_id)))""",
     "a chat is about to be sent": """
         SELECT 1 FROM turns t JOIN threads h ON h.pk = t.thread_pk
         WHERE t.status IN ('queued', 'streaming') AND t.status = 'queued' AND t.accepted <= :at AND h.space = :space
@@ -137,7 +142,7 @@ WITHOUT_SOURCE = f"""
 {SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND EXISTS (
     SELECT 1 FROM entry_sources s WHERE s.entry_pk = e.pk AND NOT EXISTS (
         SELECT 1 FROM threads h JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
-        WHERE h.space = e.space AND h.thread_id = s.thread_id))"""
+        WHERE h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id))"""
 
 TOMBSTONES = """
 SELECT thread_key, number, message_key FROM tombstones WHERE space = ? AND user_id = ? ORDER BY thread_key, number"""
@@ -150,23 +155,21 @@ class SqlForgetting(QueueingStore):
     """
 
     async def forget_turns(
-        self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
+        self, thread: ThreadRef, turn_ids: Sequence[str], *, answers: bool = False
     ) -> Forgotten:
         """Turns of a thread, with `answers` what was answered to them too. Raises NotFound and Conflict."""
         forgotten = await self._change(
-            lambda connection: forget_some(
-                connection, space, thread_id, turn_ids, self._clock(), answers=answers
-            )
+            lambda connection: forget_some(connection, thread, turn_ids, self._clock(), answers=answers)
         )
-        self._on_change(space, thread_id)
+        self._on_change(thread)
         return forgotten
 
     async def turns_to_forget(
-        self, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool = False
+        self, thread: ThreadRef, turn_ids: Sequence[str], *, answers: bool = False
     ) -> tuple[str, ...]:
         """Those that `forget_turns` would forget now: chosen by the same statements, and nothing is changed."""
         return await self._database.write(
-            lambda connection: to_forget(connection, space, thread_id, turn_ids, answers=answers)
+            lambda connection: to_forget(connection, thread, turn_ids, answers=answers)
         )
 
     async def forget_user(self, space: str, user_id: str) -> Forgotten:
@@ -175,7 +178,7 @@ class SqlForgetting(QueueingStore):
             "SELECT thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
         )
         for row in found:
-            self._on_forget(space, row["thread_id"])
+            self._on_forget(ThreadRef(space, user_id, row["thread_id"]))
         return await self._change(lambda connection: forget_user(connection, space, user_id, self._clock()))
 
     async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
@@ -200,7 +203,7 @@ class SqlForgetting(QueueingStore):
         bound = {
             "purge": PURGE,
             "entries": ENTRIES,
-            "files": vault_lane(task.thread_key) if task.thread_id else "",
+            "files": vault_lane(thread_key(task.thread)) if task.thread_id else "",
             "space": task.space,
             "thread_id": task.thread_id,
             "user_id": task.user_id,
@@ -254,14 +257,15 @@ class SqlForgetting(QueueingStore):
 
 
 def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
-    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (task.thread_key,))
+    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (thread_key(task.thread),))
     turns = _numbers(connection, task)
-    late = forget_derived(connection, task.space, task.user_id, task.thread_id, turns, now)
+    late = forget_derived(connection, task.thread, turns, now)
     if late.entries:
-        again = Task(task.space, task.user_id, task.thread_id, task.turns, late, now)
+        again = Task(*task.thread, task.turns, late, now)
         queue_jobs(connection, [settle_job(again, now)], now)
-    memories = [f"{task.thread_key}:{turn_id(number)}" for number in turns]
-    end_quoting_epochs(connection, task.space, None, [*memories, *task.derived.ids, *late.ids])
+    memories = [f"{task.key_within_user}:{turn_id(number)}" for number in turns]
+    end_quoting_epochs(connection, task.space, task.user_id, memories)
+    end_quoting_epochs(connection, task.space, None, [*task.derived.ids, *late.ids])
     end_late_epochs(connection, task.quoting, task.at)
     if task.titled:
         _take_title_back(connection, task, now)
@@ -274,7 +278,7 @@ def _numbers(connection: sqlite3.Connection, task: Task) -> list[int]:
         return list(task.turns)
     found = connection.execute(
         "SELECT number FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?",
-        (task.space, task.user_id, task.thread_key),
+        (task.space, task.user_id, task.key_within_user),
     )
     return [number for (number,) in found]
 
@@ -282,13 +286,9 @@ def _numbers(connection: sqlite3.Connection, task: Task) -> list[int]:
 def _take_title_back(connection: sqlite3.Connection, task: Task, now: int) -> None:
     """It was being made of the forgotten words when they went."""
     found = connection.execute(
-        "SELECT pk FROM threads WHERE space = ? AND thread_id = ? AND title IS NOT NULL",
-        (task.space, task.thread_id),
+        f"SELECT pk FROM threads WHERE {IS_THREAD} AND title IS NOT NULL", task.thread
     ).fetchone()
     if found is not None:
         clear_title(connection, found[0])
-        lane = vault_lane(task.thread_key)
-        jobs = [NewJob(TRANSCRIBE, lane, task.space, task.thread_id, now)]
-        queue_jobs(
-            connection, [*jobs, *title_job(connection, found[0], task.space, task.thread_id, now)], now
-        )
+        jobs = [NewJob(TRANSCRIBE, vault_lane(thread_key(task.thread)), task.space, task.thread, now)]
+        queue_jobs(connection, [*jobs, *title_job(connection, found[0], task.thread, now)], now)

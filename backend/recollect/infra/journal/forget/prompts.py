@@ -16,6 +16,7 @@ from recollect.domain.forgetting import (
     forget_lane,
     turn_line,
 )
+from recollect.domain.identity import thread_key
 from recollect.domain.job import PURGE, TRANSCRIBE, vault_lane
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import owner_folder
@@ -49,7 +50,7 @@ def end_quoting_epochs(
 ) -> list[int]:
     """Whoever was sent as a memory any of these, any turn of the thread, or any passage of the note (by its path).
 
-    Returns those threads.
+    Turns are named by their thread's key within their user, who alone is sent them. Returns those threads.
     """
     bound = {
         "space": space,
@@ -105,20 +106,20 @@ def queue_purge(
 
     `rewritten` are the turns whose files change; None where the thread is gone with its files.
     """
-    lane = vault_lane(task.thread_key)
+    lane = vault_lane(thread_key(task.thread))
     if rewritten is None:
         jobs = [_job(task, lane, {"user_id": task.user_id}, now)]
     else:
         jobs = [
             _job(task, lane, {"user_id": task.user_id, "turns": list(rewritten)}, now),
-            NewJob(TRANSCRIBE, lane, task.space, task.thread_id, now),
+            NewJob(TRANSCRIBE, lane, task.space, task.thread, now),
         ]
     jobs.append(settle_job(task, now))
     return queue_jobs(connection, jobs, now)
 
 
 def settle_job(task: Task, now: int) -> NewJob:
-    return _job(task, forget_lane(task.thread_key), task.as_payload(SETTLE), now)
+    return _job(task, forget_lane(thread_key(task.thread)), task.as_payload(SETTLE), now)
 
 
 def settle_entries_job(task: Task, owner: str, now: int) -> NewJob:
@@ -151,4 +152,5 @@ def _job(task: Task, lane: str, payload: JsonObject, now: int) -> NewJob:
     """Each forgetting has its own: none does for another, unless it is about the very same."""
     written = json.dumps(payload, ensure_ascii=False)
     dedupe = hashlib.sha256(written.encode()).hexdigest()[:16]
-    return NewJob(PURGE, lane, task.space, task.thread_id or None, now, written, f"{task.user_id}:{dedupe}")
+    thread = task.thread if task.thread_id else None
+    return NewJob(PURGE, lane, task.space, thread, now, written, f"{task.user_id}:{dedupe}")

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 
 from recollect.domain.forgetting import Looked, Tombstones
-from recollect.domain.identity import message_key, thread_key, turn_number
+from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id, turn_number
 from recollect.domain.job import PURGE
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, linked_turn, owner_folder
 from recollect.infra.journal.database import Database, Row
 from recollect.infra.journal.entry_files import GONE_CASES
@@ -20,9 +21,9 @@ _MOST_BYTES = 1 << 30
 """A larger journal is not read into memory."""
 
 SOURCES = """
-SELECT e.owner, s.thread_key, s.thread_id, s.turn, EXISTS (
+SELECT e.space, s.user_id, s.thread_id, s.turn, EXISTS (
     SELECT 1 FROM threads h JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
-    WHERE h.space = e.space AND h.thread_id = s.thread_id) AS is_there
+    WHERE h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id) AS is_there
 FROM entry_sources s JOIN entries e ON e.pk = s.entry_pk"""
 
 MEMBERS = """
@@ -47,7 +48,7 @@ class SqlForgottenProof(FileVersions):
             forgotten[row["space"], row["user_id"], row["thread_key"]].add(row["number"])
         threads = {
             (owner_folder(row["space"], row["user_id"]), file_name(row["thread_id"])): (
-                thread_key(row["space"], row["thread_id"]),
+                key_within_user(row["space"], row["thread_id"]),
                 row["user_id"],
             )
             for row in await self._database.read("SELECT space, user_id, thread_id FROM threads")
@@ -119,7 +120,7 @@ def _turns(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     wrong = 0
     for row in found:
         space, user_id = row["space"], row["user_id"]
-        key = thread_key(space, row["thread_id"])
+        key = key_within_user(space, row["thread_id"])
         if tombstones.of_thread(space, user_id, key):
             said = (space, user_id, key, message_key(row["message_id"]))
             wrong += tombstones.holds(space, user_id, key, row["position"]) or said in messages
@@ -136,7 +137,7 @@ def _buffer(connection: sqlite3.Connection) -> Looked:
 
 def _is_gone(tombstones: Tombstones, row: Row, turn_id: str) -> bool:
     """Whether that turn of the thread that the row names was forgotten."""
-    key = thread_key(row["space"], row["thread_id"])
+    key = key_within_user(row["space"], row["thread_id"])
     return tombstones.holds(row["space"], row["user_id"], key, turn_number(turn_id) or 0)
 
 
@@ -157,8 +158,7 @@ def _receipts(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
 
 def _sources(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     found = rows(connection, SOURCES)
-    keys = tombstones.keys
-    wrong = sum(not row["is_there"] and row["turn"] in keys.get(row["thread_key"], ()) for row in found)
+    wrong = sum(not row["is_there"] and _is_gone(tombstones, row, turn_id(row["turn"])) for row in found)
     return Looked("sources of memories", len(found), wrong)
 
 
@@ -175,10 +175,15 @@ def _versions(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
 
 
 def _answers(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+    """They go with their thread; of one that was forgotten in part, with their memcell."""
     found = rows(connection, ANSWERS)
-    there, keys = {key for key, _ in tombstones.threads.values()}, tombstones.keys
+    known = rows(connection, "SELECT space, user_id, thread_id, forgotten > 0 AS in_part FROM threads")
+    there = {
+        thread_key(ThreadRef(row["space"], row["user_id"], row["thread_id"])): row["in_part"] for row in known
+    }
     wrong = sum(
-        row["thread_key"] in keys and (row["thread_key"] not in there or not row["is_there"]) for row in found
+        there.get(row["thread_key"], True) and not (row["thread_key"] in there and row["is_there"])
+        for row in found
     )
     return Looked("kept answers of models", len(found), wrong)
 

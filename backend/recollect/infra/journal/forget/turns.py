@@ -8,13 +8,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.domain.forgetting import Derived, Forgotten, Task
-from recollect.domain.identity import message_key, place_of, thread_key, turn_digest, turn_id, turn_number
+from recollect.domain.identity import (
+    key_within_user,
+    message_key,
+    place_of,
+    thread_key,
+    turn_digest,
+    turn_id,
+    turn_number,
+)
 from recollect.domain.job import TITLE, chat_lane
-from recollect.domain.model import Turn
+from recollect.domain.model import ThreadRef, Turn
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.forget.entries import forget_derived
 from recollect.infra.journal.forget.prompts import add_tombstones, end_epochs, end_quoting_epochs, queue_purge
-from recollect.infra.journal.rows import TURN_COLUMNS, NewJob, named_rows, queue_jobs, thread_columns, turn_of
+from recollect.infra.journal.rows import (
+    IS_THREAD,
+    TURN_COLUMNS,
+    NewJob,
+    named_rows,
+    queue_jobs,
+    thread_columns,
+    turn_of,
+)
 
 _word = re.compile(r"\w+")
 _ideographs = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
@@ -44,15 +60,13 @@ def clear_title(connection: sqlite3.Connection, thread_pk: int) -> None:
     )
 
 
-def title_job(
-    connection: sqlite3.Connection, thread_pk: int, space: str, thread_id: str, now: int
-) -> list[NewJob]:
+def title_job(connection: sqlite3.Connection, thread_pk: int, thread: ThreadRef, now: int) -> list[NewJob]:
     """None where nothing was answered: such a thread has no title."""
     found = connection.execute(FIRST_EXCHANGE, (thread_pk,)).fetchone()
     if found is None:
         return []
     payload = json.dumps({"turns": [turn_id(number) for number in found]})
-    return [NewJob(TITLE, chat_lane(thread_key(space, thread_id)), space, thread_id, now, payload)]
+    return [NewJob(TITLE, chat_lane(thread_key(thread)), thread.space, thread, now, payload)]
 
 
 def _words(title: str) -> Iterator[str]:
@@ -86,7 +100,7 @@ COUNT = """
 UPDATE threads SET turn_count = turn_count - :count, forgotten = forgotten + :count, revision = revision + 1
 WHERE pk = :pk"""
 
-GIVEN_A_TITLE = "SELECT 1 FROM jobs WHERE kind = ? AND space = ? AND thread_id = ? AND state = 'running'"
+GIVEN_A_TITLE = f"SELECT 1 FROM jobs WHERE kind = ? AND {IS_THREAD} AND state = 'running'"
 
 Row = Mapping[str, Any]
 
@@ -94,54 +108,45 @@ Row = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class _Thread:
     pk: int
-    space: str
-    thread_id: str
-    user_id: str
+    ref: ThreadRef
     title: str | None
 
     @property
-    def key(self) -> str:
-        return thread_key(self.space, self.thread_id)
+    def key_within_user(self) -> str:
+        return key_within_user(self.ref.space, self.ref.thread_id)
 
 
 def forget_some(
-    connection: sqlite3.Connection,
-    space: str,
-    thread_id: str,
-    turn_ids: Sequence[str],
-    now: int,
-    *,
-    answers: bool,
+    connection: sqlite3.Connection, ref: ThreadRef, turn_ids: Sequence[str], now: int, *, answers: bool
 ) -> tuple[Forgotten, int]:
     """Returns what went, and when the first job that follows is due.
 
     `answers`: with what was answered to them. Raises NotFound for a turn that is not there, Conflict for one that is
     still being written.
     """
-    thread = _head(connection, space, thread_id)
+    thread = _head(connection, ref)
     rows = _chosen(connection, thread, turn_ids, answers=answers)
     turns = [turn_of(row) for row in rows]
     places = [place_of(turn) for turn in turns]
     _add_tombstones(connection, thread, turns)
-    derived = forget_derived(connection, space, thread.user_id, thread_id, places, now)
-    memories = [*(f"{thread.key}:{turn.turn_id}" for turn in turns), *derived.ids]
-    quoting = end_quoting_epochs(connection, space, whose_prompts(thread.user_id, derived), memories)
+    derived = forget_derived(connection, ref, places, now)
+    memories = [f"{thread.key_within_user}:{turn.turn_id}" for turn in turns]
+    quoting = end_quoting_epochs(connection, ref.space, ref.user_id, memories)
+    quoting += end_quoting_epochs(connection, ref.space, whose_prompts(ref.user_id, derived), derived.ids)
     end_epochs(connection, [thread.pk])
     pks = json.dumps([row["turn_pk"] for row in rows])
     cells = connection.execute(CELLS, (pks,)).fetchall()
     moved = _pass_on_parents(connection, thread.pk, turns)
     _delete(connection, thread, pks, turns)
-    kept = [(thread_id, name) for pk, name in cells if _shrink(connection, thread.pk, pk, name)]
+    kept = [(ref, name) for pk, name in cells if _shrink(connection, thread.pk, pk, name)]
     connection.execute(COUNT, {"count": len(rows), "pk": thread.pk})
     if quotes(connection, thread.pk, thread.title, [_told(turn) for turn in turns]):
         clear_title(connection, thread.pk)
-        if again := title_job(connection, thread.pk, space, thread_id, now):
+        if again := title_job(connection, thread.pk, ref, now):
             queue_jobs(connection, again, now)
-    titled = connection.execute(GIVEN_A_TITLE, (TITLE, space, thread_id)).fetchone() is not None
+    titled = connection.execute(GIVEN_A_TITLE, (TITLE, *ref)).fetchone() is not None
     task = Task(
-        space,
-        thread.user_id,
-        thread_id,
+        *ref,
         tuple(places),
         derived.and_cells(kept),
         now,
@@ -153,16 +158,16 @@ def forget_some(
 
 
 def to_forget(
-    connection: sqlite3.Connection, space: str, thread_id: str, turn_ids: Sequence[str], *, answers: bool
+    connection: sqlite3.Connection, thread: ThreadRef, turn_ids: Sequence[str], *, answers: bool
 ) -> tuple[str, ...]:
     """The turns that `forget_some` would forget. Raises as it does."""
-    rows = _chosen(connection, _head(connection, space, thread_id), turn_ids, answers=answers)
+    rows = _chosen(connection, _head(connection, thread), turn_ids, answers=answers)
     return tuple(turn_id(row["position"]) for row in rows)
 
 
-def _head(connection: sqlite3.Connection, space: str, thread_id: str) -> _Thread:
-    pk, user_id, title = thread_columns(connection, space, thread_id, "pk, user_id, title")
-    return _Thread(pk, space, thread_id, user_id, title)
+def _head(connection: sqlite3.Connection, thread: ThreadRef) -> _Thread:
+    pk, title = thread_columns(connection, thread, "pk, title")
+    return _Thread(pk, thread, title)
 
 
 def _chosen(
@@ -201,7 +206,13 @@ def _add_tombstones(connection: sqlite3.Connection, thread: _Thread, turns: Sequ
     add_tombstones(
         connection,
         [
-            (thread.space, thread.user_id, thread.key, message_key(turn.message_id), place_of(turn))
+            (
+                thread.ref.space,
+                thread.ref.user_id,
+                thread.key_within_user,
+                message_key(turn.message_id),
+                place_of(turn),
+            )
             for turn in turns
         ],
     )
@@ -263,7 +274,7 @@ def _delete(connection: sqlite3.Connection, thread: _Thread, pks: str, turns: Se
         f"DELETE FROM chat_requests WHERE thread_pk = ? AND answer IN {chosen}", (thread.pk, places)
     )
     # Any of them may quote what stood before its cell.
-    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (thread.key,))
+    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (thread_key(thread.ref),))
 
 
 def _shrink(connection: sqlite3.Connection, thread_pk: int, cell_pk: int, memcell_id: str) -> bool:
