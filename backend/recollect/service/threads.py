@@ -238,7 +238,8 @@ async def get_coverage(
     """
     acting = caller.acting_for(user_id)
     if thread_id is not None and acting is None:
-        await threads.meant(thread_id, space=caller.space)
+        thread = await threads.get_thread(thread_id, space=caller.space)
+        acting = None if thread is None else thread.user_id
     return await counts.coverage(space=caller.space, thread_id=thread_id, user_id=acting)
 
 

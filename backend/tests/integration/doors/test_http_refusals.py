@@ -270,20 +270,22 @@ class TestQueries:
         assert (answer.status_code, error_of(answer)["field"]) == (422, "userid")
 
     @pytest.mark.parametrize(
-        ("method", "path", "body"),
+        ("method", "path", "body", "status"),
         [
-            ("POST", "threads/t1/turns", {"role": "user", "content": "hi"}),
-            ("PATCH", "threads/t1", {"title": "mine"}),
-            ("POST", "memory/flush", {"session_id": "t1"}),
-            ("POST", "memory/add", {"session_id": "t1", "messages": [message("hi")]}),
+            ("POST", "threads/t1/turns", {"role": "user", "content": "hi"}, 201),
+            ("PATCH", "threads/t1", {"title": "mine"}, 404),
+            ("POST", "memory/flush", {"session_id": "t1"}, 404),
+            ("POST", "memory/add", {"session_id": "t1", "messages": [message("hi")]}, 202),
         ],
     )
     async def test_the_user_in_the_query_counts_on_every_route(
-        self, home: Home, method: str, path: str, body: Json
+        self, home: Home, method: str, path: str, body: Json, status: int
     ) -> None:
         await home.add("t1", "one", user_id="ann")
         answer = await home.client.request(method, f"/api/v1/{path}", params={"user_id": "bob"}, json=body)
-        assert answer.status_code == 404
+        assert answer.status_code == status
+        anns = (await home.client.get("/api/v1/threads/t1/turns", params={"user_id": "ann"})).json()
+        assert [turn["content"] for turn in anns["turns"]] == ["one"]
 
     async def test_query_and_body_must_name_the_same_user(self, home: Home) -> None:
         body = {"session_id": "t1", "user_id": "ann", "messages": [message("hi")]}

@@ -321,5 +321,5 @@ def test_two_users_with_the_same_history_never_meet(server: Server, engine: Stan
         assert texts(server, mine.thread) == ["hello", "You said: hello"]
         assert first.say("and now?").thread == mine.thread
         assert second.say("hello").thread not in (mine.thread, theirs.thread)
-        with pytest.raises(openai.NotFoundError):
-            ask(two, [user_says("hello")], headers={"X-Recollect-Thread": mine.thread})
+        named = ask(two, [user_says("what did I say?")], headers={"X-Recollect-Thread": mine.thread})
+        assert (named.thread, named.turn) == (mine.thread, "t-2"), "a thread of their own under the same id"

@@ -295,6 +295,10 @@ class TestTwoUsersWithOneThreadId:
             query = {"user_id": user}
             (turn,) = (await home.client.get("/api/v1/threads/t1/turns", params=query)).json()["turns"]
             assert turn["content"] == f"of {user}"
+        await home.client.delete("/api/v1/threads/t1", params={"user_id": "bob"})
+        counted = (await home.client.get("/api/v1/coverage", params={"session_id": "t1"})).json()
+        assert (counted["messages"], counted["forgotten"]) == (1, 0), "of Ann's, the only one that is left"
+        await home.add("t1", "again", user_id="bob")
         for order in ("created", "recent"):
             listed = await home.pages("threads", "threads", limit=1, order=order)
             assert sorted(each["user_id"] for (each,) in listed) == ["ann", "bob"]
