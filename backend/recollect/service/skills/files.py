@@ -227,9 +227,10 @@ class SkillShelf:
             return False
         if current is None:
             await self._take_away(path)
+            self.reports.old_copy_replaced(path, "of a removed file is removed")
         else:
             await self.vault.write(path, current, frozenset([found.digest]))
-        self.reports.old_copy_replaced(path)
+            self.reports.old_copy_replaced(path)
         return True
 
     async def remove_file(self, path: str) -> None:

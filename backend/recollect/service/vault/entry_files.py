@@ -101,9 +101,10 @@ class EntryFiles:
             await self.taker.vault.remove_file(path, frozenset([found.digest]))
             await self.notes.gone([path])
             self._tell(path)
+            self.taker.reports.old_copy_replaced(path, "of a removed file is removed")
         else:
             await self._write(file, found, is_old=True)
-        self.taker.reports.old_copy_replaced(path)
+            self.taker.reports.old_copy_replaced(path)
 
     async def _write(self, file: EntryFileState, found: VaultFile | None, *, is_old: bool = False) -> None:
         """Raises Unfinished where a person saved the file meanwhile. Of an old copy no section stays that is gone."""

@@ -53,9 +53,10 @@ class PeopleFiles:
             return
         if known is None:
             await self.vault.remove_file(path, frozenset([found.digest]))
+            self.reports.old_copy_replaced(path, "of a removed file is removed")
         else:
             await self._write(known, frozenset([found.digest]))
-        self.reports.old_copy_replaced(path)
+            self.reports.old_copy_replaced(path)
 
     async def settle_all(self) -> None:
         """Every file that there is or should be."""

@@ -272,10 +272,24 @@ class TestByHand:
         await delete(home, skill)
         file = file_of(home, skill)
         file.parent.mkdir()
-        file.write_text(skill["text"])
+        file.write_text(skill["text"].replace("## Steps", "## Steps\n0. Ask Bob."))
         await work(home, "mail", 2)
         (back,) = await skills(home)
         assert len(back["properties"]["cases"].split()) == 3
+        await home.app.vault_sweep.sweep()
+        assert ("0. Ask Bob." in file.read_text(), len(skill_files(home))) == (True, 1)
+
+    async def test_an_old_copy_of_a_deleted_one_is_removed_and_the_log_says_so(
+        self, home: Home, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        skill = await learned(home)
+        await delete(home, skill)
+        file = file_of(home, skill)
+        file.parent.mkdir()
+        file.write_text(skill["text"])
+        await home.app.vault_sweep.sweep()
+        assert (skill_files(home), await skills(home)) == ([], [])
+        assert f"{skill['path']}: an old copy of a removed file is removed" in caplog.text
 
 
 class TestRenamedFolder:
