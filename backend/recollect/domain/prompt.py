@@ -345,7 +345,7 @@ def _result(turn: Turn) -> str | list[JsonObject]:
 
 
 def _calls(turn: Turn) -> list[JsonObject]:
-    """A call that broke off is none."""
+    """The tool calls of a complete turn. One that broke off may have half a call, so none counts."""
     return list(turn.tool_calls or ()) if turn.status == "complete" else []
 
 

@@ -65,7 +65,7 @@ def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
 
 
 def read_entry(section: Section) -> tuple[str, Entry]:
-    """An entry and its id; what is damaged is reported with the section. Raises ValueError where it is none."""
+    """An entry and its id; damaged properties are reported with the section. Raises ValueError if it is no entry."""
     found = _heading(section.heading)
     if not found:
         raise ValueError("this is not the heading of an entry (title ^id)")
