@@ -316,7 +316,7 @@ class SkillFollower:
         return {seen.path: text_digest(seen.text) for seen in await self.shelf.files.seen()}
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        """Record their content, unless they can't be read. Returns the stamps of those that were read."""
+        """Remember them as they are, unless they can't be read. Returns the stamps of those that were looked at."""
         stamps: dict[str, FileStamp] = {}
         for path in paths:
             # A file that is being removed must not be taken for one that is there.
@@ -333,7 +333,7 @@ class SkillFollower:
         return stamps
 
     async def let_go(self, paths: Iterable[str]) -> None:
-        """A person removed or renamed these files."""
+        """A person removed these, or gave them another name."""
         if self.shelf.reports.goes_back():
             await self.write_anew(paths)
             return
