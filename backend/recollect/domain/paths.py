@@ -217,5 +217,5 @@ def is_skill_path(path: str) -> bool:
 
 
 def skill_folder(path: str) -> str:
-    """Where a file stands, below the agent's skills: the skill's name, unless a person chose another."""
+    """The folder of a file below the agent's skills: the skill's name, unless a person chose another."""
     return "/".join(path.split("/")[4:-1])

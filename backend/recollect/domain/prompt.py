@@ -295,7 +295,7 @@ def context_block(lines: Iterable[str]) -> str:
 
 
 def _with_block(new: Sequence[Turn], block: ContextBlock | None) -> list[SentTurn]:
-    """The block stands right before the user's words; results of tools stay next to their calls."""
+    """Puts the block right before the user's words; results of tools stay next to their calls."""
     place = max((number for number, turn in enumerate(new) if turn.role == "user"), default=None)
     return [SentTurn(turn, block if number == place else None) for number, turn in enumerate(new)]
 

@@ -191,7 +191,7 @@ def date_of(cell: CellText) -> str:
 
 
 def _parts(template: str, slot: str, values: Mapping[str, str]) -> tuple[str, str]:
-    """What stands above and below the slot, filled in. What is filled in is never filled in again."""
+    """The text above and below the slot, filled in. Placeholders in what is filled in stay as they are."""
     before, after = re.split(rf"\{{\{{\s*{slot}\s*\}}\}}", template, maxsplit=1)
     task, rest = (_placeholders.sub(lambda found: values[found[1]], part).strip() for part in (before, after))
     return task, rest

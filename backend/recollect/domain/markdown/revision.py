@@ -149,7 +149,7 @@ class HandWritten:
     changed: tuple[KnownEntry, ...]
     """The entries of this file in the person's words."""
     arrived: tuple[WrittenEntry, ...]
-    """Those that are not known to stand in this file: new ones, and ones from other files."""
+    """Those that are not known to be in this file: new ones, and ones from other files."""
     vanished: tuple[KnownEntry, ...]
     filed: dict[str, str]
     """The digests of all sections that could be read."""
